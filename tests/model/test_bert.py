@@ -70,16 +70,25 @@ def test_what_stands_at_padding_is_never_read(small_model, padded_inputs):
         assert not states[padding].any()
 
 
+def zeros(*shape):
+    return torch.zeros(shape, dtype=torch.int64)
+
+
 @pytest.mark.parametrize(("changes", "named"), [
-    ({"input_ids": torch.zeros(23, dtype=torch.int64)}, r"\[23\].*\[batch, length\]"),
-    ({"input_ids": torch.zeros(7, 0, dtype=torch.int64)}, r"\[7, 0\]"),
+    ({"input_ids": zeros(23)}, r"\[23\].*\[batch, length\]"),
+    ({"input_ids": zeros(7, 0)}, r"\[7, 0\]"),
     ({"input_ids": torch.zeros(7, 23)}, "float32.*integers"),
-    ({"input_ids": torch.zeros(7, 31, dtype=torch.int64)}, "31 columns.*at most 29"),
+    ({"input_ids": zeros(7, 31)}, "31 columns.*at most 29"),
     ({"input_ids": torch.tensor(3)}, r"input_ids has the shape \[\]"),
+    ({"input_ids": None}, "input_ids: not given"),
+    ({"inputs_embeds": torch.zeros(7, 23, 33)}, "exclude each other"),
+    ({"input_ids": None, "inputs_embeds": torch.zeros(7, 23, 5)}, r"\[batch, length, 33\]"),
+    ({"position_ids": zeros(7, 2)}, "Give both the same"),
+    ({"position_ids": 29 + zeros(7, 23)}, "position_ids, row 0, column 0: found 29"),
     ({"attention_mask": torch.ones(7, 19)}, r"attention_mask.*\[7, 19\].*\[7, 23\]"),
     ({"attention_mask": torch.full((7, 23), 2)}, "row 0, column 0: found 2"),
     ({"attention_mask": torch.zeros(7, 23)}, "row 0: every token is masked"),
-    ({"token_type_ids": torch.zeros(5, 23, dtype=torch.int64)}, r"token_type_ids.*\[5, 23\]"),
+    ({"token_type_ids": zeros(5, 23)}, r"token_type_ids.*\[5, 23\]"),
     *(({name: [[1, 2]]}, rf"{name} is a list.*tensor.*torch\.tensor")
       for name in ("input_ids", "attention_mask", "token_type_ids")),
     ({"input_ids": 101}, "input_ids, row 5, column 3: found 101.*0 to 100"),
@@ -87,11 +96,11 @@ def test_what_stands_at_padding_is_never_read(small_model, padded_inputs):
     ({"token_type_ids": 3}, "token_type_ids, row 5, column 3: found 3.*0 to 2"),
 ])  # fmt: skip
 def test_inputs_of_a_wrong_kind(small_model, padded_inputs, changes, named):
-    [(name, value)] = changes.items()
-    if isinstance(value, int):  # of one token
-        padded_inputs[name][5, 3] = value
-    else:
-        padded_inputs[name] = value
+    for name, value in changes.items():
+        if isinstance(value, int):  # of one token
+            padded_inputs[name][5, 3] = value
+        else:
+            padded_inputs[name] = value
     with pytest.raises(InputError, match=named):
         small_model()(**padded_inputs)
 

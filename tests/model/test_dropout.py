@@ -26,23 +26,25 @@ def test_share_and_mean_are_those_of_dropout(p, dtype):
 
 def test_a_seed_holds_for_its_thread_alone():
     x = torch.ones(7, 5, 3)
+    start = threading.Barrier(2)
 
     def drawn(seed):
         with dropout_seed(seed, x.device):
             start.wait()
             return dropout(x, 0.5, training=True)
 
-    start = threading.Barrier(2)
+    def outside():
+        torch.manual_seed(5)
+        return dropout(x, 0.5, training=True)
+
+    before = outside()
     with ThreadPoolExecutor(2) as pool:
         first = list(pool.map(drawn, [3, 4]))
         second = list(pool.map(drawn, [4, 3]))
     assert torch.equal(first[0], second[1])
     assert torch.equal(first[1], second[0])
     assert not torch.equal(first[0], first[1])
-    torch.manual_seed(5)
-    outside = dropout(x, 0.5, training=True)
-    torch.manual_seed(5)
-    assert torch.equal(dropout(x, 0.5, training=True), outside)
+    assert torch.equal(outside(), before)
 
 
 def test_gradient_passes_where_the_value_passed_and_nothing_is_done_outside_training():

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from bertsmith.data.batches import pack
-from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.families.distilbert import DistilBertConfig
@@ -319,20 +319,6 @@ def test_given_positions_and_vectors(family, padded_inputs, tmp_path):
                 for each in (found, expected)
             )
             assert difference(mine, their, mask) < TOLERANCE
-
-
-def test_ids_and_vectors_exclude_each_other():
-    ours = build("bert")
-    ids, vectors = torch.ones(2, 3, dtype=torch.int64), torch.zeros(2, 3, 33)
-    for given, said in (
-        ({}, "input_ids: not given"),
-        ({"input_ids": ids, "inputs_embeds": vectors}, "exclude each other"),
-        ({"inputs_embeds": vectors[..., :5]}, r"must be \[batch, length, 33\]"),
-        ({"input_ids": ids, "position_ids": ids[:, :2]}, "Give both the same"),
-        ({"input_ids": ids, "position_ids": 29 * ids}, "position_ids, row 0, column 0: found 29"),
-    ):
-        with pytest.raises(InputError, match=said):
-            ours(**given)
 
 
 def test_left_padding_and_a_real_checkpoint(padded_inputs, tmp_path):
