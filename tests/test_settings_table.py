@@ -56,6 +56,7 @@ def resolve_pretrain(line: str, places: dict[str, Path]) -> dict[str, Any]:
         "family": config.family,
         **asdict(config.model),
         "position_initializer": config.position_initializer or None,
+        "word_initializer": config.word_initializer or None,
         **asdict(config.optim),
         "heads": learnt.heads,
         **rules,

@@ -342,7 +342,7 @@ def settings_of(job: PretrainJob) -> dict[str, Any]:
     """Return a job's settings that affect results, except length and seed."""
     config = same_fields(resolve_unmeasured(job))
     shape = {name: value for name, value in config["model"].items() if name not in SIZES}
-    of_model = ("family", "preset", "position_initializer")
+    of_model = ("family", "preset", "position_initializer", "word_initializer")
     return {
         "model": {**{name: config[name] for name in of_model}, **shape},
         "pretraining": config["pretraining"],

@@ -11,6 +11,7 @@ from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
+from bertsmith.model.heads import PAIR_HEADS
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.reinitialize import has_own_queries, reset_queries
 from bertsmith.pretraining.objective import PAIR_TERMS
@@ -75,17 +76,19 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     config, held_out = mapping(run, "config"), mapping(mapping(run, "summary"), "held_out")
     if run.get("command") != "pretrain" or config.get("source") != "":
         return ""
-    losses = [held_out.get(f"held_out_{term}_loss") for term in PAIR_TERMS.values()]
+    losses = [held_out.get(f"held_out_{PAIR_TERMS[pairs]}_loss") for pairs in PAIR_HEADS]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
     if loss is not None and loss >= LEARNT:
         return (
             f"pre-training had not taught it where to look (loss on pairs {loss:.3f}, guessing has "
             f"{GUESSING:.3f}); --cls-attention keep would leave it as it was"
         )
-    if mapping(config, "pretraining").get("pairs") == "none":
+    pairs = mapping(config, "pretraining").get("pairs")
+    if pairs in ("none", "contrastive"):
+        trained = "without pairs" if pairs == "none" else "of the mean over tokens"
         return (
-            "pre-training, without pairs, did not teach it where to look; --cls-attention keep "
-            "would leave it as it was"
+            f"pre-training, {trained}, did not teach it where to look; --cls-attention keep would "
+            "leave it as it was"
         )
     return ""
 

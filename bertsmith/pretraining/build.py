@@ -4,8 +4,10 @@ import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
+from bertsmith.model.electra_pair import ElectraPair
 from bertsmith.model.reinitialize import initialize_sinusoidal
 from bertsmith.pretraining.config import PretrainConfig
+from bertsmith.pretraining.counted_start import initialize_counted
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens
 from bertsmith.pretraining.settings import PretrainingSettings
@@ -37,9 +39,16 @@ def objective_over(
 
 
 def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
-    """Build a new model, random from the seed."""
+    """Build a new model, random from the seed but for what is counted in the corpus.
+
+    Raises:
+        ConfigError: the vocabulary is too large to count neighbours.
+    """
     torch.manual_seed(config.seed)
     model = objective.new_model(config.model)
     if config.position_initializer == "sinusoidal":
         initialize_sinusoidal(model)
+    if config.word_initializer == "counted":
+        reader = model.generator if isinstance(model, ElectraPair) else model
+        initialize_counted(reader, objective.train.corpus)
     return model

@@ -40,6 +40,8 @@ class PretrainConfig:
     model: BertConfig
     position_initializer: str
     """Of a new model; empty for a continued one."""
+    word_initializer: str
+    """Of a new model; empty for a continued one."""
     pretraining: PretrainingSettings
     steps: int | None
     """Length of the run in steps; without it, it is in `minutes`."""

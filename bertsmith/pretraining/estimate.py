@@ -454,7 +454,7 @@ def _trial_rows(objective: Pretraining, machine: Machine, phase: Phase) -> int:
 def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int]:
     """Return the rows of each phase in one pass of the corpus."""
     sources = [objective.start or objective.train, objective.train][-len(phases) :]
-    return [source.anchors.num_anchors for source in sources]
+    return [source.rows_per_epoch for source in sources]
 
 
 def to_json(found: Estimate, others: Sequence[Accelerator] = ()) -> dict[str, Any]:

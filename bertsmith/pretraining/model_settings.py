@@ -40,6 +40,11 @@ class ModelSettings:
     """Initialization of position embeddings: normal, random as all weights; or sinusoidal, sines
     and cosines, with which small models depend less on the seed. They are trained in both cases.
     By default normal."""
+    word_initializer: Literal["normal", "counted"] | None = None
+    """Initialization of word embeddings: normal, random as all weights; or counted, vectors in
+    which tokens that stand near each other in the corpus are alike, with the logarithms of token
+    frequencies as biases of the masked-LM head. They are trained in both cases. By default normal.
+    """
     pooling: Literal["first_token", "mean"] | None = None
     """Pooling of a text's vector: first_token, the vector of [CLS], or mean, over all tokens. By
     default first_token."""
@@ -66,9 +71,18 @@ NEW_MODEL: Mapping[str, Any] = {
     "attention_probs_dropout_prob": 0.1,
     "initializer_range": 0.02,
     "position_initializer": "normal",
+    "word_initializer": "normal",
     "pooling": "first_token",
 }
 """Default values of a new model."""
 
-FIXED = ("family", "preset", "shared", "initializer_range", "position_initializer", "pooling")
+FIXED = (
+    "family",
+    "preset",
+    "shared",
+    "initializer_range",
+    "position_initializer",
+    "word_initializer",
+    "pooling",
+)
 """Fields that a trained model determines."""

@@ -26,11 +26,13 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.heads import MaskedLMHead
+from bertsmith.pretraining.contrastive import contrastive_loss, contrastive_targets
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (
     Anchors,
     Segments,
+    draw_halves,
     draw_ordered_pairs,
     draw_pairs,
     draw_passages,
@@ -39,6 +41,7 @@ from bertsmith.pretraining.segments import (
     single_sentence_share,
 )
 from bertsmith.pretraining.settings import PairTask, PretrainingSettings
+from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
 from bertsmith.pretraining.word_bounds import WordBounds, chinese_pieces
 from bertsmith.system.files import sha256_file
 from bertsmith.training.objective import LossTerm, Objective
@@ -58,13 +61,11 @@ HELD_OUT_MASKING: dict[str, Any] = {
 """Masking of eval rows; shares are the objective's own. It is equal in all runs, so that runs with
 different masking can be compared."""
 EVALUATION_TOKENS = 8192
-UNIGRAM_TOKENS = 20_000_000
-COUNTED_DOCUMENTS = 1000
 
 IdArray = NDArray[np.int64]
 
 
-PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop"}
+PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop", "contrastive": "contrast"}
 """Name of the loss term of each pair task."""
 
 
@@ -88,15 +89,17 @@ class _Rows:
         targets = {
             "masked_positions": torch.from_numpy(positions),
             "masked_labels": torch.from_numpy(labels[positions]),
-            **self._pair_targets(self.pair_labels[chosen][list(batch.order)]),
+            **self._pair_targets(self.pair_labels[chosen][list(batch.order)], batch),
         }
         if self.draws is not None:
             draws = _in_order(self.draws[chosen], batch)
             targets["draws"] = torch.from_numpy(draws[positions])
         return replace(batch, targets=targets)
 
-    def _pair_targets(self, labels: IdArray) -> dict[str, Tensor]:
+    def _pair_targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
         """Build the pair targets; for sentence order, of labelled rows only."""
+        if self.pair_task == "contrastive":
+            return contrastive_targets(labels, batch)
         if self.pair_task != "sentence_order":
             return {"next_sentence_labels": torch.from_numpy(labels)}
         rows = np.flatnonzero(labels != IGNORE_INDEX)
@@ -126,8 +129,12 @@ class RowSource:
         tokenizer = corpus.tokenizer()
         self.corpus = corpus
         self.settings = settings
+        self._rows_per_anchor = 2 if settings.pair_task == "contrastive" else 1
         self.anchors = Anchors(
-            corpus.num_tokens, settings.max_length, seed, moving=settings.duplicates == 0
+            corpus.num_tokens,
+            settings.max_length * self._rows_per_anchor,
+            seed,
+            moving=settings.duplicates == 0,
         )
         self._vocabulary = MaskingVocabulary(
             corpus.vocab_size, tokenizer.mask_id, tokenizer.special_ids
@@ -139,10 +146,17 @@ class RowSource:
         """Tokens of text in a row of one segment, and of two."""
         self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
 
+    @property
+    def rows_per_epoch(self) -> int:
+        """The number of rows that go once through the text."""
+        return self.anchors.num_anchors * self._rows_per_anchor
+
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
         """Sample the token ranges of `num_rows` rows from `first_row` on."""
-        anchors = self.anchors.positions(first_row, num_rows)
-        settings, (alone, paired) = self.settings, self._room
+        each, settings, (alone, paired) = self._rows_per_anchor, self.settings, self._room
+        anchors = self.anchors.positions(first_row // each, -(-num_rows // each))
+        if settings.pair_task == "contrastive":
+            return draw_halves(self.corpus, anchors, alone)
         if settings.pair_task == "none":
             if settings.rows == "across":
                 return draw_passages(self.corpus, anchors, alone)
@@ -171,7 +185,8 @@ class RowSource:
             self.settings.pair_task,
             draws,
         )
-        num_rows = len(text.lengths)
+        num_rows, both = len(text.lengths), self._rows_per_anchor
+        rows_each = -(-rows_each // both) * both  # a pair is in one batch
         return [
             rows.collate(slice(first, first + rows_each)) for first in range(0, num_rows, rows_each)
         ]
@@ -326,7 +341,7 @@ class Pretraining(Objective[BertModel, Batch]):
         facts: dict[str, float] = {
             "train_documents": self.train.corpus.num_documents,
             "train_tokens": self.train.corpus.num_tokens,
-            "rows_per_epoch": self.train.anchors.num_anchors,
+            "rows_per_epoch": self.train.rows_per_epoch,
         }
         if self.settings.pair_task != "none":
             facts["single_sentence_share"] = single_sentence_share(self.train.corpus)
@@ -349,7 +364,7 @@ class Pretraining(Objective[BertModel, Batch]):
         if self.settings.duplicates:
             # The rounds are divided into steps, the last of which may have fewer rows; after it
             # the first step is repeated.
-            all_rows = self.settings.duplicates * phase.rows.anchors.num_anchors
+            all_rows = self.settings.duplicates * phase.rows.rows_per_epoch
             place = (step - phase.first_step) % -(-all_rows // num_rows)
             first_row = place * num_rows
             num_rows = min(num_rows, all_rows - first_row)
@@ -370,32 +385,6 @@ class Pretraining(Objective[BertModel, Batch]):
         return rows.batches(segments, rows.settings.masking_rule(), rng, rows_each)
 
 
-def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
-    """Compute the cross entropy (nats) of eval tokens under training frequencies.
-
-    Frequencies have one added to every count. Special tokens are left out, as in masking, and of
-    splits beyond 20 M tokens evenly spread documents are read.
-    """
-    ordinary = np.ones(train.vocab_size, dtype=bool)
-    ordinary[list(train.tokenizer().special_ids)] = False
-    seen = token_counts(train)[ordinary] + 1
-    met = token_counts(held_out)[ordinary]
-    return float(-(met * np.log(seen / seen.sum())).sum() / max(1, met.sum()))
-
-
-def token_counts(corpus: Corpus) -> IdArray:
-    """Count each token id in evenly spread documents, int64 `[vocabulary]`."""
-    bounds = corpus.sentence_starts[corpus.document_starts]
-    every = max(1, corpus.num_tokens // UNIGRAM_TOKENS)
-    counts = np.zeros(corpus.vocab_size, dtype=np.int64)
-    documents = range(0, corpus.num_documents, every)
-    for first in range(0, len(documents), COUNTED_DOCUMENTS):
-        chosen = documents[first : first + COUNTED_DOCUMENTS]
-        ids = [corpus.token_ids(int(bounds[i]), int(bounds[i + 1])) for i in chosen]
-        counts += np.bincount(np.concatenate(ids), minlength=corpus.vocab_size)
-    return counts
-
-
 def _check_pairs(train: Corpus, task: PairTask) -> None:
     """Refuse a corpus without pairs to train on."""
     if task == "next_sentence" and train.num_documents < 2:
@@ -405,11 +394,11 @@ def _check_pairs(train: Corpus, task: PairTask) -> None:
             "corpus from more documents (an empty line separates them), or pass "
             "--pairs none."
         )
-    if task == "sentence_order" and not _has_order(train):
+    if task in ("sentence_order", "contrastive") and not _has_order(train):
         raise CorpusError(
             f"{train.directory}: each of its {train.num_documents:,} documents to learn from is "
-            "one sentence, and sentence order prediction needs two or more in a document. Build "
-            "the corpus from longer documents (an empty line separates them), or pass --pairs none."
+            f"one sentence, and --pairs {task} needs two or more in a document. Build the corpus "
+            "from longer documents (an empty line separates them), or pass --pairs none."
         )
 
 
@@ -421,7 +410,7 @@ def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> 
     if corpus.num_documents == 0:
         return None
     task = settings.pair_task
-    can_be_paired = _has_order(corpus) if task == "sentence_order" else corpus.num_documents > 1
+    can_be_paired = corpus.num_documents > 1 if task == "next_sentence" else _has_order(corpus)
     measured = replace(
         settings.at_end(),
         **HELD_OUT_MASKING,
@@ -439,7 +428,9 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     loss, correct = head.loss(masked, model.embeddings.word.weight, labels)
     terms = {"mlm": LossTerm(loss, correct, len(labels))}
-    if pair_task != "none":
+    if pair_task == "contrastive":
+        terms["contrast"] = contrastive_loss(hidden, batch)
+    elif pair_task != "none":
         pooled = model.pool(hidden, batch)
         if pair_task == "sentence_order":
             pooled = pooled.index_select(0, batch.targets["sentence_order_rows"])

@@ -90,11 +90,12 @@ def resolve(
 
     if source is not None:
         check_continued(job, source)
-        preset, initializer = "", ""
+        preset, positions, words = "", "", ""
         shape = continued_shape(job.model, source.config, corpus)
     else:
         preset = job.model.preset or NEW_MODEL["preset"]
-        initializer = job.model.position_initializer or NEW_MODEL["position_initializer"]
+        positions = job.model.position_initializer or NEW_MODEL["position_initializer"]
+        words = job.model.word_initializer or NEW_MODEL["word_initializer"]
         if preset == "auto" and previous is not None:
             preset = previous.get(
                 "preset", "tiny"
@@ -104,6 +105,11 @@ def resolve(
             preset, notes = choice.preset, [str(choice)]
         shape = new_shape(job.model, preset, corpus)
     check_length(pretraining.max_length, shape.max_length, source)
+    if pretraining.pair_task == "contrastive" and said.batch_size % 2:
+        raise ConfigError(
+            f"training.batch_size: found {said.batch_size} with pairs 'contrastive', where two rows "
+            "are a pair. Pass an even number as --batch-size."
+        )
 
     rate = job.optim.learning_rate or default_rate(preset, shape)
     config = PretrainConfig(
@@ -113,7 +119,8 @@ def resolve(
         family=family.name,
         preset=preset,
         model=shape,
-        position_initializer=initializer,
+        position_initializer=positions,
+        word_initializer=words,
         pretraining=pretraining,
         steps=said.steps,
         minutes=said.minutes,
@@ -183,7 +190,8 @@ def new_shape(said: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
     """Build the shape of a new model for a corpus."""
     values = {**NEW_MODEL, **said.given}
     config, tokenizer = family_named(values.pop("family")).config, corpus.tokenizer()
-    del values["position_initializer"], values["preset"]  # of the first weights; an argument
+    for name in ("preset", "position_initializer", "word_initializer"):  # not of the shape
+        del values[name]
     length = values.pop("max_position_embeddings")
     values |= config.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     shape = config.from_preset(preset, corpus.vocab_size, **values)

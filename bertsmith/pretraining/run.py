@@ -30,8 +30,9 @@ from bertsmith.pretraining.from_model import (
     stored_pooler,
 )
 from bertsmith.pretraining.job import PretrainJob
-from bertsmith.pretraining.objective import Pretraining, token_counts
+from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve
+from bertsmith.pretraining.token_counts import token_counts
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.findings import diagnose

@@ -231,6 +231,35 @@ def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> Pairs:
     return Pairs(window_starts, window_ends, window_ends, window_ends, labels)
 
 
+def draw_halves(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
+    """Return two rows per anchor: what is around it, cut in two between sentences.
+
+    Together they have up to twice `length` tokens of a document, each at most `length`. A document
+    of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
+    """
+    starts = bounds.sentence_starts
+    chunks = _gather_sentences(bounds, anchors, np.full(len(anchors), 2 * length))
+    begin, end = starts[chunks.first], starts[chunks.end]
+    middle = (begin + end) // 2
+    after = np.searchsorted(starts, middle, side="right")
+    before = after - 1
+    nearest = np.where(starts[after] - middle < middle - starts[before], after, before)
+    cut = np.clip(nearest, chunks.first + 1, np.maximum(chunks.end - 1, chunks.first + 1))
+    is_alone = chunks.end - chunks.first < 2
+    middle = np.where(is_alone, middle, starts[cut])
+    first_begin = np.minimum(np.maximum(begin, middle - length), np.maximum(middle - 1, begin))
+    first_end = np.maximum(middle, begin + 1)
+    second_end = np.minimum(end, middle + length)
+    labels = np.repeat(np.where(is_alone, IGNORE_INDEX, 0), 2)
+    return Segments(
+        np.stack([first_begin, middle], axis=1).ravel(),
+        np.stack([first_end, second_end], axis=1).ravel(),
+        np.arange(2 * len(anchors)),
+        labels,
+        are_pairs=False,
+    )
+
+
 def draw_passages(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
     """Return whole sentences around each anchor, at most `length` tokens, across documents.
 

@@ -7,13 +7,14 @@ from typing import Any, Literal
 
 from bertsmith.config import NAMES_CODE
 from bertsmith.errors import ConfigError
+from bertsmith.model.heads import PAIR_HEADS
 from bertsmith.pretraining.masking import MaskingRule
 from bertsmith.pretraining.segmenters import Segmenter, load_segmenter, read_word_list
 from bertsmith.pretraining.word_choice import Masking
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import FREE
 
-PairTask = Literal["next_sentence", "sentence_order", "none"]
+PairTask = Literal["next_sentence", "sentence_order", "contrastive", "none"]
 Rows = Literal["document", "across"]
 ObjectiveName = Literal["masked_lm", "replaced_token"]
 Shares = tuple[float, float, float]
@@ -72,8 +73,9 @@ class PretrainingSettings:
     released code has 10). 0 draws new masks each time (dynamic masking)."""
     pairs: PairTask | None = None
     """Task on two segments in a row: next_sentence (does the second follow the first in the text?),
-    sentence_order (which of the two comes first?), or none, where a row is one text. By default
-    that of the model's family: next_sentence (bert), sentence_order (albert), else none; none with
+    sentence_order (which of the two comes first?); contrastive, where two rows are from one
+    document and their vectors must be nearer to each other than to those of other rows; or none,
+    where a row is one text. By default that of the model's family: next_sentence (bert), sentence_order (albert), else none; none with
     --rows across."""
     rows: Rows = "document"
     """Rows without pairs: document, a window of one document; or across document ends, filled with
@@ -206,7 +208,8 @@ class PretrainingSettings:
         """The heads that a model needs for these tasks."""
         if self.replaces:
             return ("replaced_token",)
-        return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
+        has_head = self.pair_task in PAIR_HEADS
+        return ("masked_lm", self.pair_task) if has_head else ("masked_lm",)
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
         """Compute the rate and shares of a step, counted from 1."""

@@ -18,6 +18,7 @@ TERM_NAMES = {
     "nsp": "next sentence",
     "common_eval": "masked LM on common rows",
     "sop": "sentence order",
+    "contrast": "segments of one document",
     "rtd": "replaced tokens",
     "classify": "classification",
     "tag": "token labels",

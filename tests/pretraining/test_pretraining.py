@@ -15,8 +15,9 @@ from bertsmith.config import from_mapping, read_recipe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
-from bertsmith.pretraining.objective import Pretraining, unigram_entropy
+from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.pretraining.token_counts import unigram_entropy
 
 SHORT = PretrainingSettings(max_length=37)
 

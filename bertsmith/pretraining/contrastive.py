@@ -1,0 +1,58 @@
+"""Contrastive pairs: two segments of one document against all others of a micro-batch.
+
+The vector of a segment, the mean of its tokens' vectors, is to be nearer to that of the next
+segment of its document than to those of other documents (InfoNCE: van den Oord et al. 2018; with
+segments of a text as pairs: Giorgi et al. 2021, "DeCLUTR", section 3). Rows 2i and 2i + 1 are a
+pair. The loss needs no weights of its own, so the folder is that of a plain masked LM.
+"""
+
+import os
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.model.layers import mean_over_sequences
+from bertsmith.training.objective import LossTerm
+
+TEMPERATURE = 0.05
+WEIGHT = float(os.environ.get("LAB_W", "1"))
+
+
+def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Tensor]:
+    """Find, for every row in the batch's order, the place of its partner.
+
+    Args:
+        labels: IGNORE_INDEX for rows without a partner, `[rows]`, in the batch's order.
+
+    Returns:
+        `contrastive_rows`, the places of rows that have one, and `contrastive_labels`, their
+        partners' places.
+    """
+    order = np.asarray(batch.order)
+    place = np.argsort(order)
+    rows = np.flatnonzero(labels != IGNORE_INDEX)
+    return {
+        "contrastive_rows": torch.from_numpy(rows),
+        "contrastive_labels": torch.from_numpy(place[order[rows] ^ 1]),
+    }
+
+
+def contrastive_loss(hidden: Tensor, batch: Batch) -> LossTerm:
+    """Compute the loss of choosing the partner among all other rows, from [tokens, hidden]."""
+    if os.environ.get("LAB_CLS"):
+        read = hidden.index_select(0, batch.first_tokens)
+    else:
+        read = mean_over_sequences(hidden, batch)
+    vectors = F.normalize(read.float(), dim=-1)
+    rows, partners = batch.targets["contrastive_rows"], batch.targets["contrastive_labels"]
+    likeness = vectors @ vectors.T / TEMPERATURE
+    likeness = likeness.masked_fill(
+        torch.eye(len(vectors), dtype=torch.bool, device=vectors.device), -torch.inf
+    ).index_select(0, rows)
+    loss = F.cross_entropy(likeness, partners, reduction="sum")
+    return LossTerm(loss, (likeness.argmax(-1) == partners).sum(), len(rows), WEIGHT)

@@ -1,0 +1,46 @@
+"""How frequent the tokens of a corpus are, and the loss of a model that knows nothing else."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.shards import Corpus
+
+COUNTED_TOKENS = 20_000_000
+"""Of a larger corpus, evenly spread documents of about this many tokens are counted."""
+DOCUMENTS_AT_ONCE = 1000
+
+IdArray = NDArray[np.int64]
+
+
+def counted_documents(corpus: Corpus) -> Iterator[list[NDArray[Any]]]:
+    """Yield the token ids of the documents that are counted, up to 1,000 at once."""
+    bounds = corpus.sentence_starts[corpus.document_starts]
+    every = max(1, corpus.num_tokens // COUNTED_TOKENS)
+    documents = range(0, corpus.num_documents, every)
+    for first in range(0, len(documents), DOCUMENTS_AT_ONCE):
+        chosen = documents[first : first + DOCUMENTS_AT_ONCE]
+        yield [corpus.token_ids(int(bounds[i]), int(bounds[i + 1])) for i in chosen]
+
+
+def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
+    """Compute the cross entropy (nats) of eval tokens under training frequencies.
+
+    Frequencies have one added to every count. Special tokens are left out, as in masking, and of
+    splits beyond 20 M tokens evenly spread documents are read.
+    """
+    ordinary = np.ones(train.vocab_size, dtype=bool)
+    ordinary[list(train.tokenizer().special_ids)] = False
+    seen = token_counts(train)[ordinary] + 1
+    met = token_counts(held_out)[ordinary]
+    return float(-(met * np.log(seen / seen.sum())).sum() / max(1, met.sum()))
+
+
+def token_counts(corpus: Corpus) -> IdArray:
+    """Count each token id in evenly spread documents, int64 `[vocabulary]`."""
+    counts = np.zeros(corpus.vocab_size, dtype=np.int64)
+    for documents in counted_documents(corpus):
+        counts += np.bincount(np.concatenate(documents), minlength=corpus.vocab_size)
+    return counts

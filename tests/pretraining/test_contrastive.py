@@ -1,0 +1,109 @@
+"""Contrastive pairs: two rows of one document, partners in the same batch, the loss of choosing."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from small_workers import small_model
+
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.pretraining.contrastive import TEMPERATURE
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.resolve import resolve_unmeasured
+from bertsmith.pretraining.segments import draw_halves
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.training.settings import TrainingSettings
+
+PAIRS = PretrainingSettings(max_length=37, pairs="contrastive")
+
+
+def objective(corpus_dir, settings=PAIRS, micro_batch_size=None):
+    train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
+    sizes = {"batch_size": 14, "micro_batch_size": micro_batch_size, "eval_rows": 30}
+    return Pretraining(train, held_out, settings, **sizes)
+
+
+def documents(corpus, starts):
+    bounds = corpus.sentence_starts[corpus.document_starts]
+    return np.searchsorted(bounds, starts, side="right") - 1
+
+
+def test_halves_are_neighbours_cut_between_sentences(corpus_dir):
+    corpus = Corpus.open(corpus_dir)
+    anchors = np.arange(0, corpus.num_tokens, 3)
+    found = draw_halves(corpus, anchors, 20)
+    first, second = (found.starts[at::2] for at in (0, 1))
+    np.testing.assert_array_equal(found.ends[::2], second)
+    np.testing.assert_array_equal(documents(corpus, first), documents(corpus, second))
+    np.testing.assert_array_equal(documents(corpus, first), documents(corpus, anchors))
+    assert set(found.lengths) <= {*range(1, 21)} and np.mean(found.lengths) > 12
+    assert np.isin(second, corpus.sentence_starts).all()
+    assert (found.labels != IGNORE_INDEX).all()
+
+
+def test_partners_are_of_one_document_and_the_loss_is_that_of_choosing_them(corpus_dir):
+    task = objective(corpus_dir, micro_batch_size=5)
+    corpus, model = task.train.corpus, small_model("masked_lm", max_position_embeddings=64).eval()
+    batches = task.micro_batches(3)
+    assert [batch.num_sequences for batch in batches] == [6, 6, 2]
+    for batch in batches:
+        ids = batch.input_ids.clone()
+        ids[batch.targets["masked_positions"]] = batch.targets["masked_labels"]
+        texts = [tuple(row.tolist()[1:-1]) for row in ids.split(list(batch.lengths))]
+        partners = batch.targets["contrastive_labels"].tolist()
+        assert [partners[partner] for partner in partners] == list(range(len(texts)))
+        whole = [tuple(corpus.token_ids(0, corpus.num_tokens).tolist())]
+        for row, partner in enumerate(partners):
+            joined = (texts[row] + texts[partner], texts[partner] + texts[row])
+            assert any(is_inside(each, whole[0]) for each in joined)
+        vectors = [part.mean(0) for part in model.encode(batch).split(list(batch.lengths))]
+        unit = torch.nn.functional.normalize(torch.stack(vectors), dim=-1)
+        expected = 0.0
+        for row, partner in enumerate(partners):
+            others = [x for x in range(len(texts)) if x != row]
+            scores = (unit[others] @ unit[row] / TEMPERATURE).softmax(0)
+            expected -= math.log(scores[others.index(partner)].item())
+        term = task.losses(model, batch)["contrast"]
+        assert term.sum.item() == pytest.approx(expected, rel=1e-3)
+        assert term.count == len(partners) == task.counts(batch)["contrast"]
+
+
+def is_inside(part, whole):
+    starts = (i for i, token in enumerate(whole) if token == part[0])
+    return any(whole[i : i + len(part)] == part for i in starts)
+
+
+def test_documents_of_one_sentence_are_rows_without_a_partner(tmp_path, corpus_dir):
+    tokenizer = Corpus.open(corpus_dir).tokenizer()
+
+    def built(name, texts):
+        source = tmp_path / f"{name}.txt"
+        source.write_text("\n\n".join(texts), encoding="utf-8")
+        build_corpus([source], tokenizer, tmp_path / name, CorpusSettings(held_out=0.0))
+        return tmp_path / name
+
+    alone = built("alone", ["Baba ceba.", "Diba foba guba."])
+    with pytest.raises(CorpusError, match=r"alone.*one sentence.*--pairs none"):
+        objective(alone)
+    texts = ["Baba ceba.", "Baba.", "Diba foba. Guba haba."]
+    task = objective(built("mixed", texts))
+    model, counted = small_model("masked_lm", max_position_embeddings=64), 0
+    for step in range(1, 6):
+        (batch,) = task.micro_batches(step)
+        assert batch.num_sequences == 14
+        rows = batch.targets["contrastive_rows"].tolist()
+        assert all(batch.lengths[row] in (5, 6) for row in rows)
+        assert task.losses(model, batch)["contrast"].count == len(rows)
+        counted += len(rows)
+    assert 0 < counted < 5 * 14
+
+
+def test_an_odd_number_of_rows_is_refused(corpus_dir):
+    job = PretrainJob(corpus_dir, pretraining=PAIRS, training=TrainingSettings(batch_size=13))
+    with pytest.raises(ConfigError, match=r"training\.batch_size: found 13.*--batch-size"):
+        resolve_unmeasured(job)
