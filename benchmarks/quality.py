@@ -1,0 +1,287 @@
+"""What a recipe is worth after some minutes: one run, and a table of all runs.
+
+A run learns a vocabulary of 8,000 pieces, pre-trains on one of three texts and is scored where it
+counts: bits per character and masked words of held-out text, tasks with few labels, and what needs
+no labels at all (STS-B by the cosine of mean vectors; BLiMP). `--from-scratch` gives the same model
+without pre-training, `--tf-idf` what words alone are worth.
+
+    python -m benchmarks.quality plain --text imdb --minutes 3 --work DIR
+    python -m benchmarks.quality counted --text imdb --minutes 3 --work DIR -- --word-initializer counted
+    python -m benchmarks.quality --table
+
+Nothing is chosen by the development sets of the scores: the best step of a fine-tuning is chosen by
+rows of the training set that are not trained on. Each seed takes other labelled rows. A run adds
+itself to `benchmarks/results/quality.json`; the table is `quality.md` beside it.
+"""
+
+import argparse
+import csv
+import json
+import lzma
+import math
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import (
+    DATA,
+    RESULTS,
+    bertsmith,
+    build_corpus,
+    load,
+    machine,
+    save,
+    spread,
+    table,
+)
+from bertsmith.metrics.regression import spearman
+
+VOCAB_SIZE = 8000
+RATE = 1e-3
+"""Learning rate of fine-tuning: the better of 5e-4 and 1e-3 for BERT-tiny in every earlier run."""
+NUM_CHOOSE_BY = 500
+STRENGTH = 10.0
+"""Inverse regularisation of the logistic regression; best of 1, 10 and 100 with 2,000 labels."""
+TARGET = RESULTS / "quality.json"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task with `limit` labelled examples, or all of them."""
+
+    command: str
+    train: str
+    eval: str
+    metric: str
+    limit: int | None = None
+    flags: tuple[str, ...] = ()
+    heading: bool = True
+    between: str = "\n"
+    """What is between two examples of a file."""
+
+
+SST2 = ("--text-column", "sentence")
+CHINESE = ("--text-column", "text_a")
+TASKS = {
+    "SST-2 2000": Task("classify", "glue/SST-2/train.tsv", "glue/SST-2/dev.tsv", "accuracy", 2000, SST2),
+    "SST-2 200": Task("classify", "glue/SST-2/train.tsv", "glue/SST-2/dev.tsv", "accuracy", 200, SST2),
+    "CoNLL 1000": Task("tag", "conll2003/eng.train", "conll2003/eng.testa", "f1", 1000, heading=False, between="\n\n"),
+    "MRPC": Task("classify", "glue/MRPC/train.tsv", "glue/MRPC/dev.tsv", "accuracy", flags=(
+        "--text-column", "#1 String", "--pair-column", "#2 String", "--label-column", "Quality")),
+    "RTE": Task("classify", "glue/RTE/train.tsv", "glue/RTE/dev.tsv", "accuracy", flags=(
+        "--text-column", "sentence1", "--pair-column", "sentence2")),
+    "STS-B": Task("regress", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "spearman", flags=(
+        "--text-column", "sentence1", "--pair-column", "sentence2", "--label-column", "score")),
+    "CoLA": Task("classify", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv", "matthews_correlation", flags=(
+        "--text-column", "4", "--label-column", "2", "--header", "no"), heading=False),
+    "ChnSentiCorp 2000": Task("classify", "chnsenticorp/train.tsv", "chnsenticorp/dev.tsv", "accuracy", 2000, CHINESE),
+    "ChnSentiCorp 200": Task("classify", "chnsenticorp/train.tsv", "chnsenticorp/dev.tsv", "accuracy", 200, CHINESE),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text to pre-train on, and what it should be good for."""
+
+    source: str
+    tasks: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    analyzer: str = "word"
+    is_english: bool = True
+
+
+TEXTS = {
+    "imdb": Text("imdb/train.csv.xz", ("SST-2 2000", "SST-2 200")),
+    "enwiki": Text("enwiki/small.txt", ("SST-2 2000", "CoNLL 1000", "MRPC", "RTE", "STS-B", "CoLA")),
+    # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
+    # characters and pairs of them are the usual TF-IDF terms.
+    "zhwiki": Text("zhwiki/small.txt", ("ChnSentiCorp 2000", "ChnSentiCorp 200"), (
+        "--max-length", "128", "--batch-size", "32"), "char", is_english=False),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Do one run for each seed, or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("name", nargs="?", help="what the run is called in the table")
+    parser.add_argument("flags", nargs="*", help="after --: flags of `bertsmith pretrain`")
+    parser.add_argument("--recipe", default="quarter-hour")
+    parser.add_argument("--text", choices=TEXTS, default="imdb")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=float, default=15.0)
+    length.add_argument("--steps", type=int)
+    length.add_argument("--from-scratch", action="store_true")
+    length.add_argument("--tf-idf", action="store_true")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--work", type=Path, help="models and corpora go here")
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
+    if args.table:
+        TARGET.with_suffix(".md").write_text(page(load(TARGET)), encoding="utf-8")
+        return
+    if args.name is None or args.work is None:
+        parser.error("give a name and --work DIR, or --table")
+    for seed in args.seeds:
+        found = one_run(args, seed)
+        everything = load(TARGET)
+        everything[f"{args.text}/{args.name}/{seed}"] = found
+        save(everything, TARGET, page)
+        print(json.dumps(found, indent=1))
+
+
+def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """Pre-train, or not, and score."""
+    text = TEXTS[args.text]
+    corpus = corpus_of(args.text, args.data, args.work)
+    if args.tf_idf:
+        found = {name: tf_idf(TASKS[name], text, seed, args) for name in text.tasks
+                 if TASKS[name].command == "classify" and TASKS[name].limit}  # fmt: skip
+        return {"machine": machine(), "scores": found}
+    model = args.work / f"{args.text}-{args.name}-{seed}"
+    facts = pretrain(args, seed, corpus, model)
+    scores = {name: score(TASKS[name], model, seed, args) for name in text.tasks}
+    if text.is_english and not args.from_scratch:
+        scores["STS-B, no labels"] = likeness(model, args)
+    return {"machine": machine(), "date": time.strftime("%Y-%m-%d"), **facts, "scores": scores}
+
+
+def corpus_of(name: str, data: Path, work: Path) -> Path:
+    """Return the corpus of a text in the work folder; built if it is not there."""
+    folder = work / name
+    if (folder / "corpus").exists():
+        return folder / "corpus"
+    folder.mkdir(parents=True, exist_ok=True)
+    source = data / TEXTS[name].source
+    if source.suffix != ".txt":
+        source = plain_text(source, folder)
+    return build_corpus(source, VOCAB_SIZE, folder)
+
+
+def plain_text(source: Path, work: Path) -> Path:
+    """Write the texts of a table alone, one document each."""
+    target = work / "texts.txt"
+    with lzma.open(source, "rt", encoding="utf-8", newline="") as file:
+        documents = [row["text"].replace("<br />", "\n") for row in csv.DictReader(file)]
+    lines = (
+        "\n".join(line.strip() for line in text.splitlines() if line.strip()) for text in documents
+    )
+    target.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    return target
+
+
+def pretrain(args: argparse.Namespace, seed: int, corpus: Path, model: Path) -> dict[str, Any]:
+    """Pre-train a model and return how well it predicts held-out text."""
+    length = ("--minutes", args.minutes) if args.steps is None else ("--steps", args.steps)
+    if args.from_scratch:
+        length = ("--steps", 1)
+    result = bertsmith("pretrain", args.recipe, "--corpus", corpus, "--out", model, "--seed", seed,
+                       *length, *TEXTS[args.text].flags, *args.flags, "--overwrite")  # fmt: skip
+    split = json.loads((corpus / "manifest.json").read_text("utf-8"))["splits"]["held_out"]
+    bits = result["held_out_mlm_loss"] / math.log(2) * split["tokens"] / split["characters"]
+    names = ("steps", "real_tokens", "tokens_per_second", "elapsed_seconds")
+    return {
+        "flags": " ".join(map(str, [args.recipe, *length, *args.flags])),
+        **{name: result[name] for name in names},
+        "bits per character": bits,
+        **{name: value for name, value in result.items()
+           if name.startswith("held_out_") and name.endswith(("_loss", "_accuracy"))},
+    }  # fmt: skip
+
+
+def divided(task: Task, seed: int, args: argparse.Namespace) -> tuple[Path, Path]:
+    """Write the examples that a seed learns from, and those that its best step is chosen by."""
+    text = (args.data / task.train).read_text("utf-8").strip("\n")
+    heading, examples = [], text.split(task.between)
+    if task.heading:
+        heading, examples = examples[:1], examples[1:]
+    limit = task.limit or len(examples) - NUM_CHOOSE_BY
+    first = seed * limit if task.limit else 0
+    chosen = {"train": examples[first : first + limit], "choose-by": examples[-NUM_CHOOSE_BY:]}
+    if first + limit > len(examples) - NUM_CHOOSE_BY:
+        raise SystemExit(f"{task.train}: too short for seed {seed}")
+    targets = []
+    for name, part in chosen.items():
+        targets.append(args.work / f"{name}-{seed}{Path(task.train).suffix}")
+        targets[-1].write_text(task.between.join([*heading, *part]) + "\n", encoding="utf-8")
+    return targets[0], targets[1]
+
+
+def score(task: Task, model: Path, seed: int, args: argparse.Namespace) -> float:
+    """Fine-tune and evaluate; the score times 100."""
+    train, choose_by = divided(task, seed, args)
+    out = args.work / "finetuned"
+    bertsmith("finetune", task.command, "--model", model, "--train", train, "--eval", choose_by,
+              *task.flags, "--out", out, "--learning-rate", RATE, "--seed", seed, "--overwrite",
+              *(["--from-scratch"] if args.from_scratch else []))  # fmt: skip
+    scored = bertsmith("evaluate", out, "--data", args.data / task.eval, *task.flags)
+    return 100 * float(scored[task.metric])
+
+
+def tf_idf(task: Task, text: Text, seed: int, args: argparse.Namespace) -> float:
+    """Score logistic regression on TF-IDF of words and pairs of words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    terms = TfidfVectorizer(analyzer=text.analyzer, ngram_range=(1, 2), sublinear_tf=True)
+    classifier = make_pipeline(terms, LogisticRegression(C=STRENGTH, max_iter=1000))
+    column = task.flags[task.flags.index("--text-column") + 1]
+    train, evaluated = divided(task, seed, args)[0], args.data / task.eval
+    classifier.fit(*read(train, column))
+    return 100 * float(classifier.score(*read(evaluated, column)))
+
+
+def read(path: Path, text_column: str) -> tuple[list[str], list[str]]:
+    """Read texts and labels of a tab-separated file in which quotes are plain characters."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [row[text_column] for row in rows], [row["label"] for row in rows]
+
+
+def likeness(model: Path, args: argparse.Namespace) -> float:
+    """Compare the cosines of mean vectors with the scores of STS-B: Spearman times 100."""
+    source, vectors = args.data / "glue/STS-B/dev.tsv", []
+    for column in ("sentence1", "sentence2"):
+        target = args.work / f"{column}.npy"
+        bertsmith("embed", model, source, "--text-column", column, "--pooling", "mean", "--normalize",
+                  "--out", target, "--overwrite")  # fmt: skip
+        vectors.append(np.load(target))
+    scores = [float(row["score"]) for row in csv.DictReader(
+        source.open(encoding="utf-8", newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)]  # fmt: skip
+    return 100 * spearman(np.einsum("ij,ij->i", *vectors), np.array(scores))
+
+
+def page(found: dict[str, Any]) -> str:
+    """Format all runs: a table for each text, a row for each name, means over seeds."""
+    lines = ["# What recipes are worth", "", "`python -m benchmarks.quality`; see its docstring.", ""]
+    for text in TEXTS:
+        names = list(dict.fromkeys(key.split("/")[1] for key in found if key.startswith(f"{text}/")))
+        if not names:
+            continue
+        runs = {name: [run for key, run in found.items() if key.startswith(f"{text}/{name}/")]
+                for name in names}  # fmt: skip
+        scores = list(dict.fromkeys(key for each in runs.values() for key in each[0]["scores"]))
+        columns = ["bits per character", "held_out_mlm_accuracy", *scores]
+        heading = ["run", "seeds", "M tokens", "bits/char", "masked words right", *scores, "flags"]
+        rows = []
+        for name, each in runs.items():
+            cells = []
+            for column in columns:
+                is_score = column in scores
+                values = [(run["scores"] if is_score else run).get(column) for run in each]
+                known = [100 * v if "accuracy" in column else v for v in values if v is not None]
+                cells.append(spread(known, 3 if column == columns[0] else 1) if known else "")
+            tokens = statistics.mean(run.get("real_tokens", 0) for run in each) / 1e6
+            rows.append((name, len(each), f"{tokens:.1f}", *cells, each[0].get("flags", "")))
+        lines += [f"## {TEXTS[text].source}", "", *table(heading, rows), ""]
+        lines += [f"Machine of the last run: {runs[names[-1]][-1]['machine']}.", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
