@@ -4,8 +4,7 @@ An array can lie in memory shared by processes, be divided among them anywhere, 
 few operations instead of a few for each tensor.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -71,17 +70,14 @@ class Layout:
         starts = [*(slot.first for slot in self.slots), self.size]
         return [slice(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
-    def divide(self, num_parts: int, *, whole_parameters: bool = False) -> list[tuple[int, int]]:
-        """Divide an array into `num_parts` near-equal ranges, of whole chunks or parameters.
+    def divide(self, num_parts: int) -> list[tuple[int, int]]:
+        """Divide an array into `num_parts` near-equal ranges of whole chunks.
 
         >>> Layout((), 5 * CHUNK).divide(2) == [(0, 2 * CHUNK), (2 * CHUNK, 5 * CHUNK)]
         True
         """
-        borders: Sequence[int] = range(0, self.size + 1, CHUNK)
-        if whole_parameters:
-            borders = [*(slot.first for slot in self.slots), self.size]
-        cuts = (self.size * part // num_parts for part in range(num_parts + 1))
-        return list(pairwise(borders[bisect_right(borders, cut) - 1] for cut in cuts))
+        chunks = self.size // CHUNK
+        return list(pairwise(CHUNK * (chunks * part // num_parts) for part in range(num_parts + 1)))
 
 
 @dataclass(frozen=True)

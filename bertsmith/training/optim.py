@@ -15,6 +15,7 @@ from torch import Tensor
 from bertsmith.errors import ConfigError
 from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
 from bertsmith.training.update_rules.adamw import AdamW
+from bertsmith.training.update_rules.muon import Muon
 from bertsmith.training.update_rules.rule import Change, UpdateRule, rule_for
 
 BLOCK = 2**19
@@ -26,6 +27,9 @@ to the bf16 copy; a whole number of chunks."""
 class OptimSettings:
     """Settings of the optimizer and its schedule."""
 
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest, with the
+    same learning rate."""
     learning_rate: float | None = None
     """Peak learning rate: about the largest change of a weight in a step. By default it follows the
     model's size."""
@@ -66,7 +70,8 @@ class OptimSettings:
 
     def update_rules(self) -> tuple[UpdateRule, ...]:
         """Return the rules of the run; the first that accepts a parameter updates it."""
-        return (AdamW(self.adam_beta1, self.adam_beta2, self.adam_epsilon),)
+        adamw = AdamW(self.adam_beta1, self.adam_beta2, self.adam_epsilon)
+        return (Muon("qkv.weight", 3), Muon(), adamw) if self.optimizer == "muon" else (adamw,)
 
     @property
     def buffers(self) -> tuple[str, ...]:
@@ -132,20 +137,33 @@ class UpdatePiece:
 
 
 def pieces_of(
-    layout: Layout, bounds: tuple[int, int], settings: OptimSettings
+    layout: Layout, part: int, num_parts: int, settings: OptimSettings
 ) -> list[UpdatePiece]:
-    """Divide the weights in a range `(first, end)` into pieces updated alike."""
+    """Divide the weights that one of `num_parts` updates into pieces updated alike.
+
+    Whole parameters are dealt out apart from the rest, since their rules take far longer.
+    """
     pieces: list[UpdatePiece] = []
+    bounds = layout.divide(num_parts)[part]
     rules = settings.update_rules()
     starts = [slot.first for slot in layout.slots]
-    for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True):
-        rule, rate = rule_for(slot.spec, rules), settings.rate_scale(slot.spec.name)
+    found = [
+        (slot, last, rule_for(slot.spec, rules))
+        for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True)
+    ]
+    whole = sum(slot.count for slot, _, rule in found if rule.granularity == "parameter")
+    before = 0
+    for slot, last, rule in found:
+        rate = settings.rate_scale(slot.spec.name)
         decay = settings.weight_decay if slot.spec.decay else 0.0
         if rule.granularity == "parameter":
+            is_ours = (2 * before + slot.count) * num_parts // (2 * whole) == part
+            before += slot.count
             piece = UpdatePiece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
         else:
             piece = UpdatePiece(max(slot.first, bounds[0]), min(last, bounds[1]), rule, rate, decay)
-        if not bounds[0] <= piece.first < piece.end <= bounds[1] or rate == 0:
+            is_ours = piece.first < piece.end
+        if not is_ours or rate == 0:
             continue
         if pieces and pieces[-1].end == piece.first and piece.continues(pieces[-1]):
             piece = replace(piece, first=pieces.pop().first)
@@ -164,10 +182,8 @@ class RangeUpdater:
     ) -> None:
         self.arrays = arrays
         self._bounds = layout.divide(num_parts)[part]
-        """The range whose gradients are summed; another one may be updated."""
-        whole = any(rule.granularity == "parameter" for rule in settings.update_rules())
-        updated = layout.divide(num_parts, whole_parameters=whole)[part]
-        self._pieces = pieces_of(layout, updated, settings)
+        """The range whose gradients are summed; others may be updated."""
+        self._pieces = pieces_of(layout, part, num_parts, settings)
         self._at_once = BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
     def sum_gradients(self, gradients: Tensor) -> Tensor:

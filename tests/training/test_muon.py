@@ -1,0 +1,79 @@
+"""Muon: its updates are torch's, by whoever makes them, and a run of it resumes bit for bit."""
+
+import pytest
+import torch
+from small_workers import one_thread, small_model, small_objective, small_workers, train
+from test_optim import arrays_of, is_vector
+from torch import nn
+
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
+from bertsmith.training.optim import OptimSettings, RangeUpdater
+
+SETTINGS = OptimSettings(optimizer="muon", learning_rate=1e-2, weight_decay=0.1)
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch below 2.9")
+@pytest.mark.parametrize("num_parts", [1, 2, 3])
+def test_updates_are_those_of_torch(num_parts, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # torch's iterations in fp32
+    bert = small_model(hidden_size=12, intermediate_size=20)
+    arrays, layout = arrays_of(bert)
+    updaters = [
+        RangeUpdater(arrays, layout, part, num_parts, SETTINGS) for part in range(num_parts)
+    ]
+    named = dict(bert.named_parameters())
+    inside = {name for name in named if name.startswith("layers.") and not is_vector(name)}
+    assert len(inside) == 2 * 4
+    expected = {
+        name: [nn.Parameter(part.clone()) for part in value.detach().chunk(3)]
+        if name.endswith("qkv.weight")
+        else [nn.Parameter(value.detach().clone())]
+        for name, value in named.items()
+    }
+    options = {"lr": 1e-2, "weight_decay": 0.1}
+    decayed = [p for name in set(named) - inside if not is_vector(name) for p in expected[name]]
+    vectors = [p for name in named if is_vector(name) for p in expected[name]]
+    references = [
+        torch.optim.Muon(
+            [p for name in inside for p in expected[name]],
+            adjust_lr_fn="match_rms_adamw",
+            **options,
+        ),
+        torch.optim.AdamW(decayed, eps=1e-6, **options),
+        torch.optim.AdamW(vectors, eps=1e-6, lr=1e-2, weight_decay=0.0),
+    ]
+    generator = torch.Generator().manual_seed(0)
+    for step in range(1, 4):
+        views = layout.views(arrays.gradients[0])
+        for name, copies in expected.items():
+            for copy in copies:
+                copy.grad = torch.randn(copy.shape, generator=generator)
+            views[name].copy_(2 * torch.cat([copy.grad for copy in copies]))
+        for updater in updaters:
+            updater.update(arrays.gradients, step, rate=1e-2, divisor=2.0)
+        for reference in references:
+            reference.step()
+    for name, view in layout.views(arrays.weights).items():
+        torch.testing.assert_close(view, torch.cat(expected[name]), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("num_members", [1, 2])
+def test_a_run_resumes_bit_for_bit(num_members, corpus_dir, tmp_path):
+    task = small_objective(corpus_dir)
+    with one_thread():
+        whole = small_workers(task, num_members, optim=SETTINGS)
+        expected = train(whole, 1, 6)  # not entered: one process does all the work
+        first = small_workers(task, num_members, optim=SETTINGS)
+        with first:
+            first.wait()
+            found = train(first, 1, 3)
+            write_safetensors(tmp_path / "state.safetensors", first.state_dict())
+            second = small_workers(task, num_members, optim=SETTINGS)
+            second.model.load_state_dict(first.model.state_dict())
+        second.load_state_dict(read_safetensors(tmp_path / "state.safetensors"))
+        with second:
+            second.wait()
+            found += train(second, 3, 6)
+    assert found == expected
+    assert torch.equal(second.arrays.weights, whole.arrays.weights)
+    assert "exp_avg_sq/layers.0.attention.qkv.weight" not in second.state_dict()
