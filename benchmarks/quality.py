@@ -6,7 +6,7 @@ no labels at all (STS-B by the cosine of mean vectors; BLiMP). `--from-scratch` 
 without pre-training, `--tf-idf` what words alone are worth.
 
     python -m benchmarks.quality plain --text imdb --minutes 3 --work DIR
-    python -m benchmarks.quality counted --text imdb --minutes 3 --work DIR -- --word-initializer counted
+    python -m benchmarks.quality muon --text imdb --minutes 3 --work DIR -- --optimizer muon
     python -m benchmarks.quality --table
 
 Nothing is chosen by the development sets of the scores: the best step of a fine-tuning is chosen by
@@ -19,8 +19,8 @@ import csv
 import json
 import lzma
 import math
-import statistics
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,27 +59,41 @@ class Task:
     metric: str
     limit: int | None = None
     flags: tuple[str, ...] = ()
-    heading: bool = True
+    heading: str = "\n"
+    """What is between the heading of a file and its examples; empty without a heading."""
     between: str = "\n"
     """What is between two examples of a file."""
 
 
-SST2 = ("--text-column", "sentence")
-CHINESE = ("--text-column", "text_a")
+def glue(name: str, metric: str, *flags: str, limit: int | None = None) -> Task:
+    """Build a classification task of GLUE with a heading."""
+    files = (f"glue/{name}/{part}.tsv" for part in ("train", "dev"))
+    return Task("regress" if metric == "spearman" else "classify", *files, metric, limit, flags)
+
+
+def reviews(limit: int) -> Task:
+    """Build the task of Chinese reviews."""
+    files = (f"chnsenticorp/{part}.tsv" for part in ("train", "dev"))
+    return Task("classify", *files, "accuracy", limit, ("--text-column", "text_a"))
+
+
+PAIR = ("--text-column", "sentence1", "--pair-column", "sentence2")
 TASKS = {
-    "SST-2 2000": Task("classify", "glue/SST-2/train.tsv", "glue/SST-2/dev.tsv", "accuracy", 2000, SST2),
-    "SST-2 200": Task("classify", "glue/SST-2/train.tsv", "glue/SST-2/dev.tsv", "accuracy", 200, SST2),
-    "CoNLL 1000": Task("tag", "conll2003/eng.train", "conll2003/eng.testa", "f1", 1000, heading=False, between="\n\n"),
-    "MRPC": Task("classify", "glue/MRPC/train.tsv", "glue/MRPC/dev.tsv", "accuracy", flags=(
-        "--text-column", "#1 String", "--pair-column", "#2 String", "--label-column", "Quality")),
-    "RTE": Task("classify", "glue/RTE/train.tsv", "glue/RTE/dev.tsv", "accuracy", flags=(
-        "--text-column", "sentence1", "--pair-column", "sentence2")),
-    "STS-B": Task("regress", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "spearman", flags=(
-        "--text-column", "sentence1", "--pair-column", "sentence2", "--label-column", "score")),
-    "CoLA": Task("classify", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv", "matthews_correlation", flags=(
-        "--text-column", "4", "--label-column", "2", "--header", "no"), heading=False),
-    "ChnSentiCorp 2000": Task("classify", "chnsenticorp/train.tsv", "chnsenticorp/dev.tsv", "accuracy", 2000, CHINESE),
-    "ChnSentiCorp 200": Task("classify", "chnsenticorp/train.tsv", "chnsenticorp/dev.tsv", "accuracy", 200, CHINESE),
+    "SST-2 2000": glue("SST-2", "accuracy", "--text-column", "sentence", limit=2000),
+    "SST-2 200": glue("SST-2", "accuracy", "--text-column", "sentence", limit=200),
+    "CoNLL 1000": Task(
+        "tag", "conll2003/eng.train", "conll2003/eng.testa", "f1", 1000, (), "", "\n\n"
+    ),
+    "MRPC": glue("MRPC", "accuracy", "--text-column", "#1 String", "--pair-column", "#2 String",
+                 "--label-column", "Quality"),
+    "RTE": glue("RTE", "accuracy", *PAIR),
+    "STS-B": glue("STS-B", "spearman", *PAIR, "--label-column", "score"),
+    "CoLA": Task(
+        "classify", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv", "matthews_correlation", None,
+        ("--text-column", "4", "--label-column", "2", "--header", "no"), "",
+    ),
+    "ChnSentiCorp 2000": reviews(2000),
+    "ChnSentiCorp 200": reviews(200),
 }  # fmt: skip
 
 
@@ -96,7 +110,9 @@ class Text:
 
 TEXTS = {
     "imdb": Text("imdb/train.csv.xz", ("SST-2 2000", "SST-2 200")),
-    "enwiki": Text("enwiki/small.txt", ("SST-2 2000", "CoNLL 1000", "MRPC", "RTE", "STS-B", "CoLA")),
+    "enwiki": Text(
+        "enwiki/small.txt", ("SST-2 2000", "CoNLL 1000", "MRPC", "RTE", "STS-B", "CoLA")
+    ),
     # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
     # characters and pairs of them are the usual TF-IDF terms.
     "zhwiki": Text("zhwiki/small.txt", ("ChnSentiCorp 2000", "ChnSentiCorp 200"), (
@@ -232,15 +248,15 @@ def tf_idf(task: Task, text: Text, seed: int, args: argparse.Namespace) -> float
     classifier = make_pipeline(terms, LogisticRegression(C=STRENGTH, max_iter=1000))
     column = task.flags[task.flags.index("--text-column") + 1]
     train, evaluated = divided(task, seed, args)[0], args.data / task.eval
-    classifier.fit(*read(train, column))
-    return 100 * float(classifier.score(*read(evaluated, column)))
+    classifier.fit(column_of(train, column), column_of(train, "label"))
+    found = classifier.score(column_of(evaluated, column), column_of(evaluated, "label"))
+    return 100 * float(found)
 
 
-def read(path: Path, text_column: str) -> tuple[list[str], list[str]]:
-    """Read texts and labels of a tab-separated file in which quotes are plain characters."""
+def column_of(path: Path, name: str) -> list[str]:
+    """Read a column of a tab-separated file in which quotes are plain characters."""
     with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [row[text_column] for row in rows], [row["label"] for row in rows]
+        return [row[name] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
 
 
 def likeness(model: Path, args: argparse.Namespace) -> float:
@@ -248,39 +264,52 @@ def likeness(model: Path, args: argparse.Namespace) -> float:
     source, vectors = args.data / "glue/STS-B/dev.tsv", []
     for column in ("sentence1", "sentence2"):
         target = args.work / f"{column}.npy"
-        bertsmith("embed", model, source, "--text-column", column, "--pooling", "mean", "--normalize",
-                  "--out", target, "--overwrite")  # fmt: skip
+        bertsmith("embed", model, source, "--text-column", column, "--pooling", "mean",
+                  "--normalize", "--out", target, "--overwrite")  # fmt: skip
         vectors.append(np.load(target))
-    scores = [float(row["score"]) for row in csv.DictReader(
-        source.open(encoding="utf-8", newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)]  # fmt: skip
-    return 100 * spearman(np.einsum("ij,ij->i", *vectors), np.array(scores))
+    scores = np.array([float(score) for score in column_of(source, "score")])
+    return 100 * spearman(np.einsum("ij,ij->i", *vectors), scores)
 
 
 def page(found: dict[str, Any]) -> str:
     """Format all runs: a table for each text, a row for each name, means over seeds."""
-    lines = ["# What recipes are worth", "", "`python -m benchmarks.quality`; see its docstring.", ""]
-    for text in TEXTS:
-        names = list(dict.fromkeys(key.split("/")[1] for key in found if key.startswith(f"{text}/")))
-        if not names:
-            continue
-        runs = {name: [run for key, run in found.items() if key.startswith(f"{text}/{name}/")]
-                for name in names}  # fmt: skip
-        scores = list(dict.fromkeys(key for each in runs.values() for key in each[0]["scores"]))
-        columns = ["bits per character", "held_out_mlm_accuracy", *scores]
-        heading = ["run", "seeds", "M tokens", "bits/char", "masked words right", *scores, "flags"]
-        rows = []
-        for name, each in runs.items():
-            cells = []
-            for column in columns:
-                is_score = column in scores
-                values = [(run["scores"] if is_score else run).get(column) for run in each]
-                known = [100 * v if "accuracy" in column else v for v in values if v is not None]
-                cells.append(spread(known, 3 if column == columns[0] else 1) if known else "")
-            tokens = statistics.mean(run.get("real_tokens", 0) for run in each) / 1e6
-            rows.append((name, len(each), f"{tokens:.1f}", *cells, each[0].get("flags", "")))
-        lines += [f"## {TEXTS[text].source}", "", *table(heading, rows), ""]
-        lines += [f"Machine of the last run: {runs[names[-1]][-1]['machine']}.", ""]
+    lines = ["# What recipes are worth", "", f"{(__doc__ or '').partition('.')[0]}.", ""]
+    for text, facts in TEXTS.items():
+        runs: dict[str, list[dict[str, Any]]] = {}
+        for key, run in found.items():
+            if key.startswith(f"{text}/"):
+                runs.setdefault(key.split("/")[1], []).append(run)
+        if runs:
+            lines += [f"## {facts.source}", "", *table_of(runs), ""]
+            machines = dict.fromkeys(run["machine"] for each in runs.values() for run in each)
+            lines += [f"Machine: {'; '.join(machines)}.", ""]
     return "\n".join(lines)
+
+
+def table_of(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Format the runs of one text by their names."""
+    scores = list(dict.fromkeys(name for each in runs.values() for name in each[0]["scores"]))
+    rows = []
+    for name, each in runs.items():
+        words = [100 * run["held_out_mlm_accuracy"] for run in each if "steps" in run]
+        cells = [
+            mean(run["real_tokens"] / 1e6 for run in each if "steps" in run),
+            mean((run["bits per character"] for run in each if "steps" in run), 3),
+            mean(words),
+            *(
+                mean(run["scores"][task] for run in each if task in run["scores"])
+                for task in scores
+            ),
+        ]
+        rows.append((name, len(each), *cells, each[0].get("flags", "")))
+    heading = ("run", "seeds", "M tokens", "bits/char", "masked words right", *scores, "flags")
+    return table(heading, rows)
+
+
+def mean(values: Iterable[float], digits: int = 1) -> str:
+    """Format mean and deviation; empty without a value."""
+    known = [*values]
+    return spread(known, digits) if known else ""
 
 
 if __name__ == "__main__":

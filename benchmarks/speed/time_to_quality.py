@@ -19,7 +19,7 @@ from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import bertsmith, build_corpus, spread, table
-from benchmarks.own_texts import plain_text
+from benchmarks.quality import plain_text
 from benchmarks.speed.contest import ChildError, call, say
 from benchmarks.speed.plan import Plan
 from benchmarks.speed.pretraining import drawn_rows, objective_of

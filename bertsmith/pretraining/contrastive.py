@@ -6,8 +6,6 @@ segments of a text as pairs: Giorgi et al. 2021, "DeCLUTR", section 3). Rows 2i 
 pair. The loss needs no weights of its own, so the folder is that of a plain masked LM.
 """
 
-import os
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -20,7 +18,9 @@ from bertsmith.model.layers import mean_over_sequences
 from bertsmith.training.objective import LossTerm
 
 TEMPERATURE = 0.05
-WEIGHT = float(os.environ.get("LAB_W", "1"))
+WEIGHT = 0.1
+"""Weight of the loss beside that of masked LM. With 1, a tiny model stayed longer on the plateau of
+token frequencies: after 350 steps 6.2 nats, next sentence prediction beside it 5.4."""
 
 
 def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Tensor]:
@@ -44,11 +44,7 @@ def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Te
 
 def contrastive_loss(hidden: Tensor, batch: Batch) -> LossTerm:
     """Compute the loss of choosing the partner among all other rows, from [tokens, hidden]."""
-    if os.environ.get("LAB_CLS"):
-        read = hidden.index_select(0, batch.first_tokens)
-    else:
-        read = mean_over_sequences(hidden, batch)
-    vectors = F.normalize(read.float(), dim=-1)
+    vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
     rows, partners = batch.targets["contrastive_rows"], batch.targets["contrastive_labels"]
     likeness = vectors @ vectors.T / TEMPERATURE
     likeness = likeness.masked_fill(

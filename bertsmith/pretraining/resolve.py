@@ -107,8 +107,8 @@ def resolve(
     check_length(pretraining.max_length, shape.max_length, source)
     if pretraining.pair_task == "contrastive" and said.batch_size % 2:
         raise ConfigError(
-            f"training.batch_size: found {said.batch_size} with pairs 'contrastive', where two rows "
-            "are a pair. Pass an even number as --batch-size."
+            f"training.batch_size: found {said.batch_size} with pairs 'contrastive', where two "
+            "rows are a pair. Pass an even number as --batch-size."
         )
 
     rate = job.optim.learning_rate or default_rate(preset, shape)

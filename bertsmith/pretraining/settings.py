@@ -72,11 +72,11 @@ class PretrainingSettings:
     """Number of static masks per row: with N, the masks of the first N epochs are repeated (BERT's
     released code has 10). 0 draws new masks each time (dynamic masking)."""
     pairs: PairTask | None = None
-    """Task on two segments in a row: next_sentence (does the second follow the first in the text?),
-    sentence_order (which of the two comes first?); contrastive, where two rows are from one
-    document and their vectors must be nearer to each other than to those of other rows; or none,
-    where a row is one text. By default that of the model's family: next_sentence (bert), sentence_order (albert), else none; none with
-    --rows across."""
+    """Task on two segments: next_sentence (does the second follow the first in the text?);
+    sentence_order (which of the two comes first?); contrastive, where two rows of a document must
+    have vectors nearer to each other than to those of other rows; or none, where a row is one text.
+    By default that of the model's family: next_sentence (bert), sentence_order (albert), else none;
+    none with --rows across."""
     rows: Rows = "document"
     """Rows without pairs: document, a window of one document; or across document ends, filled with
     whole sentences, with a separator between documents (RoBERTa)."""

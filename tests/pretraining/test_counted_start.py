@@ -1,5 +1,7 @@
 """The counted start: what is counted is right, and a model begins with it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -23,8 +25,7 @@ from bertsmith.pretraining.token_counts import token_counts
 
 def documents_of(corpus):
     bounds = corpus.sentence_starts[corpus.document_starts].tolist()
-    pairs = zip(bounds, bounds[1:], strict=False)
-    return [corpus.token_ids(start, end).tolist() for start, end in pairs]
+    return [corpus.token_ids(start, end).tolist() for start, end in pairwise(bounds)]
 
 
 def test_neighbours_are_counted_inside_documents(corpus_dir):
