@@ -130,7 +130,8 @@ def describe(result: dict[str, Any]) -> str:
             f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
     lines += [
-        f"           {TERM_NAMES[term]} {_figures(term, before, result)} (chance 50.0 %)"
+        f"           {TERM_NAMES[term]} {_figures(term, before, result)}"
+        f"{'' if term == 'contrast' else ' (chance 50.0 %)'}"
         for term in PAIR_TERMS.values()
         if f"held_out_{term}_loss" in result
     ]

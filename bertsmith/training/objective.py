@@ -18,7 +18,7 @@ TERM_NAMES = {
     "nsp": "next sentence",
     "common_eval": "masked LM on common rows",
     "sop": "sentence order",
-    "contrast": "segments of one document",
+    "contrast": "contrastive",
     "rtd": "replaced tokens",
     "classify": "classification",
     "tag": "token labels",
