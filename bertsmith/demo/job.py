@@ -65,7 +65,8 @@ from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train
 
 LONGEST_TEXT = 128
 
-# As the recipe quarter-hour, for fewer steps and with next sentence prediction, which the page explains.
+# As the recipe quarter-hour, for fewer steps, and with next sentence prediction, which the page
+# explains.
 MODEL = ModelSettings(
     preset="tiny",
     max_position_embeddings=LONGEST_TEXT,

@@ -47,9 +47,9 @@ LEARNING_RATES = {
 of tiny, mini learned nothing in 240 steps; with its own it had left the plateau after 800."""
 
 MUON_FACTOR = 2
-"""Default learning rate of Muon, as a multiple of AdamW's. After 500 steps on film reviews, Muon had a
-loss of 5.43 nats with twice AdamW's rate and 5.66 with the same, AdamW 6.60 and 6.12 (tiny, one run
-each)."""
+"""Default learning rate of Muon, as a multiple of AdamW's. After 500 steps on film reviews Muon had
+5.43 nats with twice AdamW's rate and 5.66 with the same, AdamW 6.60 and 6.12 (tiny, one run each).
+"""
 
 CONTINUED_SHARE = 1 / 3
 """Default learning rate of a continued model, as a fraction of that from scratch. The higher the
