@@ -131,7 +131,7 @@ def measure_pace(
     with computing_on(said) as machine:
         config = resolve(job, Corpus.open(job.corpus), machine, is_timed=False)
         objective = build_objective(config)
-        speed = tokens_per_second(objective, config.model, machine)
+        speed = tokens_per_second(objective, config.model, machine, config.optim.optimizer)
     step = job.pretraining.start_steps + 1
     tokens = sum(batch.num_tokens for batch in objective.micro_batches(step))
     left = TOTAL_SECONDS - elapsed() - ENDING * corpus_seconds

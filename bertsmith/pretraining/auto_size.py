@@ -14,6 +14,7 @@ from bertsmith.pretraining.micro_batch import rows_in_memory
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.step_timer import StepTimer
 from bertsmith.training.machine import Machine
+from bertsmith.training.optim import Optimizer
 
 NEEDED_TOKENS = {"tiny": 0.0, "mini": 60e6, "small": 250e6, "medium": 500e6, "base": 2e9}
 """Tokens from which a size should beat the next smaller one given the same time. Estimates: after
@@ -47,6 +48,7 @@ def choose_preset(
     shapes: Mapping[str, BertConfig],
     minutes: float | None,
     machine: Machine,
+    optimizer: Optimizer = "adamw",
 ) -> Choice:
     """Time the presets on rows of `objective`, up to one too large.
 
@@ -63,7 +65,7 @@ def choose_preset(
     tokens: dict[str, float] = {}
     preset = "tiny"
     for name, needed in NEEDED_TOKENS.items():
-        speed = tokens_per_second(objective, shapes[name], machine)
+        speed = tokens_per_second(objective, shapes[name], machine, optimizer)
         tokens[name] = 60 * minutes * speed
         if tokens[name] < needed:
             break
@@ -71,7 +73,12 @@ def choose_preset(
     return Choice(preset, minutes, tokens)
 
 
-def tokens_per_second(objective: Pretraining, config: BertConfig, machine: Machine) -> float:
+def tokens_per_second(
+    objective: Pretraining,
+    config: BertConfig,
+    machine: Machine,
+    optimizer: Optimizer = "adamw",
+) -> float:
     """Estimate the training speed of all processes from some steps of one.
 
     Starting the others would take longer than the steps. `bertsmith plan` does, for one size.
@@ -86,7 +93,8 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, machine: Machi
         batch_size=num_rows,
     )
     model = trial.new_model(config).to(machine.device)
-    with machine.as_one_process(), StepTimer(trial, model, machine.precision, 1) as timer:
+    timer = StepTimer(trial, model, machine.precision, 1, optimizer)
+    with machine.as_one_process(), timer:
         found = timer.time(1, warm_up=1)
     growth = objective.batch_size / num_rows
     processes = machine.num_processes

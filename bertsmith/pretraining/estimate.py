@@ -27,7 +27,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shape_buckets import rounded_up
-from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
@@ -293,7 +293,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
         config = resolve(job, corpus, machine, source=source, is_timed=False)
         objective = build_objective(config, corpus)
         with skeleton():
-            model = build_model(config, objective)
+            model = objective.new_model(config.model)
         phases = list(_phases(objective, model, machine))
         is_cpu = machine.device.type == "cpu"
         needed = memory(
@@ -421,8 +421,11 @@ def _try(
     rows = _trial_rows(objective, machine, phases[phase])
     eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // config.pretraining.max_length))
     trial = objective.resized(rows, eval_rows)
-    model = build_model(config, objective).to(machine.device)
-    with StepTimer(trial, model, machine.precision, machine.num_processes) as timer:
+    model = objective.new_model(config.model).to(machine.device)
+    timer = StepTimer(
+        trial, model, machine.precision, machine.num_processes, config.optim.optimizer
+    )
+    with timer:
         found = timer.time(phases[phase].first, seconds=seconds)
         evaluation = timer.time_evaluation()
         workers = [worker.process.pid or 0 for worker in timer.workers.workers]

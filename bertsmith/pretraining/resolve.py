@@ -16,7 +16,7 @@ from bertsmith.model.families import family_named
 from bertsmith.model.family import Family
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.auto_size import NEEDED_TOKENS, Choice, choose_preset
-from bertsmith.pretraining.build import build_model, build_objective, objective_over
+from bertsmith.pretraining.build import build_objective, objective_over
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
@@ -266,7 +266,7 @@ def choose_size(
         micro_batch_size=at_once,
     )
     shapes = {preset: new_shape(job.model, preset, corpus) for preset in NEEDED_TOKENS}
-    return choose_preset(trial, shapes, job.training.minutes, machine)
+    return choose_preset(trial, shapes, job.training.minutes, machine, job.optim.optimizer)
 
 
 def default_rate(preset: str, shape: BertConfig, optim: OptimSettings) -> float:
@@ -302,7 +302,7 @@ def with_timed_evaluations(
     assert config.minutes is not None
     seconds = 60 * config.minutes
     objective = build_objective(config, corpus)
-    model = build_model(config, objective).to(machine.device)
+    model = objective.new_model(config.model).to(machine.device)
     row = seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
     step_seconds = STEP_COST * config.batch_size * row
     if step_seconds > 2 * seconds:

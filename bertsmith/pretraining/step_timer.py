@@ -20,7 +20,7 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.system.matrix_products import Precision
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.optim import Optimizer, OptimSettings
 from bertsmith.training.trainer import DTYPES
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
@@ -74,9 +74,11 @@ class StepTimer:
         model: BertModel,
         precision: Precision,
         num_members: int,
+        optimizer: Optimizer = "adamw",
     ) -> None:
         self.objective = objective
-        plan = Plan(objective, OptimSettings(learning_rate=RATE), seed=0, num_members=num_members)
+        optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)
+        plan = Plan(objective, optim, seed=0, num_members=num_members)
         self.workers = LocalWorkers(model, DTYPES[precision], plan)
 
     def __enter__(self) -> "StepTimer":

@@ -18,6 +18,7 @@ from bertsmith.training.update_rules.adamw import AdamW
 from bertsmith.training.update_rules.muon import Muon
 from bertsmith.training.update_rules.rule import Change, UpdateRule, rule_for
 
+Optimizer = Literal["adamw", "muon"]
 BLOCK = 2**19
 """Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients
 to the bf16 copy; a whole number of chunks."""
@@ -27,7 +28,7 @@ to the bf16 copy; a whole number of chunks."""
 class OptimSettings:
     """Settings of the optimizer and its schedule."""
 
-    optimizer: Literal["adamw", "muon"] = "adamw"
+    optimizer: Optimizer = "adamw"
     """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest."""
     learning_rate: float | None = None
     """Peak learning rate: about the largest change of a weight in a step. By default it follows the
