@@ -16,7 +16,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import flops_of, real_work
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
-from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve_unmeasured
 
@@ -61,7 +61,7 @@ class Budget:
                 cost: Callable[[list[Batch]], float] = count_tokens
             case "flops":
                 with skeleton():
-                    cost = partial(count_flops, build_model(config, objective))
+                    cost = partial(count_flops, objective.new_model(config.model))
 
         steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
         return {"minutes": None, "steps": steps}

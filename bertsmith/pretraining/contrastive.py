@@ -42,7 +42,7 @@ def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Te
     }
 
 
-def contrastive_loss(hidden: Tensor, batch: Batch) -> LossTerm:
+def segment_pair_loss(hidden: Tensor, batch: Batch) -> LossTerm:
     """Compute the loss of choosing the partner among all other rows, from [tokens, hidden]."""
     vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
     rows, partners = batch.targets["contrastive_rows"], batch.targets["contrastive_labels"]

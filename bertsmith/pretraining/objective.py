@@ -26,7 +26,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.pretraining.contrastive import contrastive_loss, contrastive_targets
+from bertsmith.pretraining.contrastive import contrastive_targets, segment_pair_loss
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (
@@ -429,7 +429,7 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
     loss, correct = head.loss(masked, model.embeddings.word.weight, labels)
     terms = {"mlm": LossTerm(loss, correct, len(labels))}
     if pair_task == "contrastive":
-        terms["contrast"] = contrastive_loss(hidden, batch)
+        terms["contrast"] = segment_pair_loss(hidden, batch)
     elif pair_task != "none":
         pooled = model.pool(hidden, batch)
         if pair_task == "sentence_order":
