@@ -46,6 +46,8 @@ RATE = 1e-3
 NUM_CHOOSE_BY = 500
 STRENGTH = 10.0
 """Inverse regularisation of the logistic regression; best of 1, 10 and 100 with 2,000 labels."""
+BLIMP = "blimp/blimp.jsonl.xz"
+"""Minimal pairs, of which 100 of each paradigm are scored."""
 TARGET = RESULTS / "quality.json"
 
 
@@ -163,6 +165,8 @@ def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     scores = {name: score(TASKS[name], model, seed, args) for name in text.tasks}
     if text.is_english and not args.from_scratch:
         scores["STS-B, no labels"] = likeness(model, args)
+        pairs = bertsmith("evaluate", model, "--minimal-pairs", args.data / BLIMP, "--limit", 100)
+        scores["BLiMP"] = 100 * pairs["mean_over_paradigms"]
     return {"machine": machine(), "date": time.strftime("%Y-%m-%d"), **facts, "scores": scores}
 
 
@@ -191,22 +195,24 @@ def plain_text(source: Path, work: Path) -> Path:
 
 
 def pretrain(args: argparse.Namespace, seed: int, corpus: Path, model: Path) -> dict[str, Any]:
-    """Pre-train a model and return how well it predicts held-out text."""
+    """Pre-train a model, if it is not in the work folder, and return what it learned."""
     length = ("--minutes", args.minutes) if args.steps is None else ("--steps", args.steps)
     if args.from_scratch:
         length = ("--steps", 1)
-    result = bertsmith("pretrain", args.recipe, "--corpus", corpus, "--out", model, "--seed", seed,
-                       *length, *TEXTS[args.text].flags, *args.flags, "--overwrite")  # fmt: skip
+    if not (model / "config.json").exists():
+        bertsmith("pretrain", args.recipe, "--corpus", corpus, "--out", model, "--seed", seed,
+                  *length, *TEXTS[args.text].flags, *args.flags, "--overwrite")  # fmt: skip
+    summary = json.loads((model / "run.json").read_text("utf-8"))["summary"]
     split = json.loads((corpus / "manifest.json").read_text("utf-8"))["splits"]["held_out"]
-    bits = result["held_out_mlm_loss"] / math.log(2) * split["tokens"] / split["characters"]
+    held_out = summary["held_out"]
+    bits = held_out["held_out_mlm_loss"] / math.log(2) * split["tokens"] / split["characters"]
     names = ("steps", "real_tokens", "tokens_per_second", "elapsed_seconds")
     return {
         "flags": " ".join(map(str, [args.recipe, *length, *args.flags])),
-        **{name: result[name] for name in names},
+        **{name: summary[name] for name in names},
         "bits per character": bits,
-        **{name: value for name, value in result.items()
-           if name.startswith("held_out_") and name.endswith(("_loss", "_accuracy"))},
-    }  # fmt: skip
+        **{name: value for name, value in held_out.items() if name.startswith("held_out_")},
+    }
 
 
 def divided(task: Task, seed: int, args: argparse.Namespace) -> tuple[Path, Path]:
@@ -264,8 +270,9 @@ def likeness(model: Path, args: argparse.Namespace) -> float:
     source, vectors = args.data / "glue/STS-B/dev.tsv", []
     for column in ("sentence1", "sentence2"):
         target = args.work / f"{column}.npy"
+        target.unlink(missing_ok=True)
         bertsmith("embed", model, source, "--text-column", column, "--pooling", "mean",
-                  "--normalize", "--out", target, "--overwrite")  # fmt: skip
+                  "--normalize", "--out", target)  # fmt: skip
         vectors.append(np.load(target))
     scores = np.array([float(score) for score in column_of(source, "score")])
     return 100 * spearman(np.einsum("ij,ij->i", *vectors), scores)
