@@ -162,6 +162,8 @@ def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         return {"machine": machine(), "scores": found}
     model = args.work / f"{args.text}-{args.name}-{seed}"
     facts = pretrain(args, seed, corpus, model)
+    if args.from_scratch:  # the step taken was for the shape alone
+        facts = {"flags": "--from-scratch"}
     scores = {name: score(TASKS[name], model, seed, args) for name in text.tasks}
     if text.is_english and not args.from_scratch:
         scores["STS-B, no labels"] = likeness(model, args)

@@ -20,8 +20,8 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 301_300,
-    "code tokens in benchmarks": 26_600,
+    "code tokens": 301_350,
+    "code tokens in benchmarks": 26_700,
     "code tokens in commands": 13_950,
     "code tokens in comparison": 8_200,
     "code tokens in compression": 4_450,
