@@ -6,7 +6,7 @@ no labels at all (STS-B by the cosine of mean vectors; BLiMP). `--from-scratch` 
 without pre-training, `--tf-idf` what words alone are worth.
 
     python -m benchmarks.quality plain --text imdb --minutes 3 --work DIR
-    python -m benchmarks.quality muon --text imdb --minutes 3 --work DIR -- --optimizer muon
+    python -m benchmarks.quality adamw --text imdb --minutes 3 --work DIR --flags --optimizer adamw
     python -m benchmarks.quality --table
 
 Nothing is chosen by the development sets of the scores: the best step of a fine-tuning is chosen by
@@ -126,7 +126,6 @@ def main() -> None:
     """Do one run for each seed, or write the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("name", nargs="?", help="what the run is called in the table")
-    parser.add_argument("flags", nargs="*", help="after --: flags of `bertsmith pretrain`")
     parser.add_argument("--recipe", default="quarter-hour")
     parser.add_argument("--text", choices=TEXTS, default="imdb")
     length = parser.add_mutually_exclusive_group()
@@ -136,8 +135,13 @@ def main() -> None:
     length.add_argument("--tf-idf", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--work", type=Path, help="models and corpora go here")
+    parser.add_argument(
+        "--work", type=Path, help="models and corpora go here; a model in it is taken"
+    )
     parser.add_argument("--table", action="store_true")
+    parser.add_argument(
+        "--flags", nargs=argparse.REMAINDER, default=[], help="the last: flags of pretrain"
+    )
     args = parser.parse_args()
     if args.table:
         TARGET.with_suffix(".md").write_text(page(load(TARGET)), encoding="utf-8")
@@ -178,14 +182,14 @@ def corpus_of(name: str, data: Path, work: Path) -> Path:
     if (folder / "corpus").exists():
         return folder / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
-    source = data / TEXTS[name].source
-    if source.suffix != ".txt":
-        source = plain_text(source, folder)
+    source = plain_text(data / TEXTS[name].source, folder)
     return build_corpus(source, VOCAB_SIZE, folder)
 
 
 def plain_text(source: Path, work: Path) -> Path:
-    """Write the texts of a table alone, one document each."""
+    """Return the source itself if it is plain text, else its texts alone, one document each."""
+    if source.suffix == ".txt":
+        return source
     target = work / "texts.txt"
     with lzma.open(source, "rt", encoding="utf-8", newline="") as file:
         documents = [row["text"].replace("<br />", "\n") for row in csv.DictReader(file)]

@@ -20,7 +20,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 301_350,
+    "code tokens": 301_400,
     "code tokens in benchmarks": 26_700,
     "code tokens in commands": 13_950,
     "code tokens in comparison": 8_200,

@@ -25,7 +25,7 @@ FEWEST_STEPS = 50
 EXAMPLE_TOKENS = 60
 FINETUNE_ROWS = 16
 DEV_TOKENS = 16_000
-"""What choosing the best weights takes, as tokens of training in the same time."""
+"""Time of choosing the best weights, as tokens of training in the same time."""
 TEST_TOKENS = 20
 """The same for a paragraph to score on."""
 SMALL_TEST = 50

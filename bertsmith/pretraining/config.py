@@ -39,9 +39,9 @@ class PretrainConfig:
     """Size of a new model; empty for a continued one."""
     model: BertConfig
     position_initializer: str
-    """Of a new model; empty for a continued one."""
+    """Initialization of a new model's positions; empty for a continued one."""
     word_initializer: str
-    """Of a new model; empty for a continued one."""
+    """Initialization of a new model's word embeddings; empty for a continued one."""
     pretraining: PretrainingSettings
     steps: int | None
     """Length of the run in steps; without it, it is in `minutes`."""

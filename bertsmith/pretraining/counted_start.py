@@ -50,7 +50,9 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     seen = torch.from_numpy(counts > 0)
     vectors = factorize(positive_pmi(count_neighbours(corpus, counts))[seen], words.shape[1])
     vectors -= vectors.mean(0)
-    words[seen] = vectors * (model.config.initializer_range / vectors.std())
+    spread = vectors.std()
+    if spread > 0:  # not in a text in which all words are used alike
+        words[seen] = vectors * (model.config.initializer_range / spread)
     frequencies = torch.from_numpy(counts + 1.0)
     bias = cast(MaskedLMHead, model.heads["masked_lm"]).bias
     bias.copy_((frequencies / frequencies.sum()).log())

@@ -32,7 +32,7 @@ from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.optim import Optimizer
 from bertsmith.training.settings import TrainingSettings
 
 LEARNING_RATES = {
@@ -117,7 +117,7 @@ def resolve(
             "rows are a pair. Pass an even number as --batch-size."
         )
 
-    rate = job.optim.learning_rate or default_rate(preset, shape, job.optim)
+    rate = job.optim.learning_rate or default_rate(preset, shape, job.optim.optimizer)
     config = PretrainConfig(
         corpus=job.corpus,
         source=source.name if source else "",
@@ -269,9 +269,9 @@ def choose_size(
     return choose_preset(trial, shapes, job.training.minutes, machine, job.optim.optimizer)
 
 
-def default_rate(preset: str, shape: BertConfig, optim: OptimSettings) -> float:
+def default_rate(preset: str, shape: BertConfig, optimizer: Optimizer) -> float:
     """Return the learning rate of a size; of a continued model, a share of its size's."""
-    factor = MUON_FACTOR if optim.optimizer == "muon" else 1
+    factor = MUON_FACTOR if optimizer == "muon" else 1
     if preset:
         return factor * LEARNING_RATES[preset]
     return factor * CONTINUED_SHARE * LEARNING_RATES[nearest_preset(shape)]

@@ -247,7 +247,7 @@ def draw_halves(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segment
     cut = np.clip(nearest, chunks.first + 1, np.maximum(chunks.end - 1, chunks.first + 1))
     is_alone = chunks.end - chunks.first < 2
     middle = np.where(is_alone, middle, starts[cut])
-    first_begin = np.minimum(np.maximum(begin, middle - length), np.maximum(middle - 1, begin))
+    first_begin = np.maximum(begin, middle - length)
     first_end = np.maximum(middle, begin + 1)
     second_end = np.minimum(end, middle + length)
     labels = np.repeat(np.where(is_alone, IGNORE_INDEX, 0), 2)

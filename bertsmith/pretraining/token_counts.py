@@ -1,4 +1,4 @@
-"""How frequent the tokens of a corpus are, and the loss of a model that knows nothing else."""
+"""Token counts of a corpus, and the loss of a model that knows nothing but them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from bertsmith.data.shards import Corpus
 
 COUNTED_TOKENS = 20_000_000
-"""Of a larger corpus, evenly spread documents of about this many tokens are counted."""
+"""Number of tokens up to which all documents are counted; of more, evenly spread ones."""
 DOCUMENTS_AT_ONCE = 1000
 
 IdArray = NDArray[np.int64]

@@ -84,7 +84,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     whose model is the bare encoder."""
     example_type: ClassVar[type[Any]]
     decision: ClassVar[tuple[str, str]] = ("label", "text")
-    """What a prediction decides, and about what, in words."""
+    """Nouns for messages: the kind of decision, and the kind of input it is about."""
     fields: ClassVar[tuple[str, ...]]
     """The keys of a record, in the order in which a call gives their values."""
 

@@ -1,4 +1,4 @@
-"""What a user says of a training run's length and of what it leaves behind."""
+"""Settings of a training run: its length, the rows of a step, evaluations and checkpoints."""
 
 from dataclasses import dataclass
 

@@ -96,3 +96,17 @@ def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir):
     ids = [tokenizer.encode_ids(word)[0] for group in groups for word in group]
     for first, second, other in ((0, 1, 2), (2, 3, 4), (4, 5, 0)):
         assert likeness[ids[first], ids[second]] > 0.8 > likeness[ids[first], ids[other]]
+
+
+def test_a_text_of_one_word_leaves_the_random_vectors(tmp_path, corpus_dir):
+    tokenizer = Corpus.open(corpus_dir).tokenizer()
+    (tmp_path / "text.txt").write_text("baba baba baba baba", encoding="utf-8")
+    build_corpus(
+        [tmp_path / "text.txt"], tokenizer, tmp_path / "built", CorpusSettings(held_out=0.0)
+    )
+    corpus = Corpus.open(tmp_path / "built")
+    config = BertConfig(corpus.vocab_size, 16, 1, 1, 16)
+    model = BertModel(config, {"masked_lm": MaskedLMHead(config)})
+    before = model.embeddings.word.weight.detach().clone()
+    initialize_counted(model, corpus)
+    assert torch.equal(model.embeddings.word.weight.detach(), before)
