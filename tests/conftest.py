@@ -28,18 +28,6 @@ SYLLABLES = ["ba", "ce", "di", "fo", "gu", "ha", "ke", "li", "mo", "nu", "pa", "
 WORDS = [first + second for first in SYLLABLES for second in SYLLABLES]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def undrawn_curves() -> Iterator[None]:
-    """Leave the curves of runs empty: drawing them takes longer than the steps of a small run.
-
-    test_curves draws them, and so does a run in a process of its own.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("pretraining.run", "distillation.pretraining_run"):
-            patch.setattr(f"bertsmith.{module}.draw_curves", lambda _, path, *more: path.touch())
-        yield
-
-
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real public data, or a skipped test where it is absent."""

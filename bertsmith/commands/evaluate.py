@@ -23,8 +23,8 @@ from bertsmith.evaluation.minimal_pairs import (
     evaluate_minimal_pairs,
     load_pair_scorer,
 )
+from bertsmith.evaluation.page import Survey, write_evaluation_page
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
-from bertsmith.reports.evaluation import Survey, write_page
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, load_predictor
@@ -190,7 +190,7 @@ def measure(settings: Settings, data: Path) -> None:
         more["expected_calibration_error"] = survey.calibration.error
     print_result(settings, predictor, result, data, sample, more)
     if settings.report is not None:
-        write_page(
+        write_evaluation_page(
             settings.report, task.name, survey, result,
             model=settings.model, data=data,
         )  # fmt: skip

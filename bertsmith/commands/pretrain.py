@@ -137,7 +137,7 @@ def describe(result: dict[str, Any]) -> str:
     ]
     if "held_out_rtd_loss" in result:
         lines += describe_detection(before, result)
-    lines.append(f"model      {result['out']}  (curves.png and journal.jsonl beside it)")
+    lines.append(f"model      {result['out']}  (curves.svg and journal.jsonl beside it)")
     lines += [
         f"note       {finding['evidence']}. {finding['advice']}"
         for finding in result.get("findings", ())

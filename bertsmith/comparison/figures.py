@@ -61,16 +61,6 @@ class Figure:
         deviation = "" if figures["sd"] is None else f" ± {self.shown(figures['sd'])}"
         return self.shown(figures["mean"]) + deviation
 
-    def best(self) -> str | None:
-        """Return the recipe with the best mean.
-
-        None on a tie, or where no second recipe has the metric.
-        """
-        means = {name: float(np.mean(self.found(name))) for name in self.values if self.found(name)}
-        best = (min if self.is_loss else max)(means.values(), default=None)
-        ahead = [name for name, mean in means.items() if mean == best]
-        return ahead[0] if len(means) > 1 and len(ahead) == 1 else None
-
     def differences(self) -> dict[str, Difference]:
         """Compare each recipe with the first over their common seeds.
 

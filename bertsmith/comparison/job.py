@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.comparison.page import write_page
+from bertsmith.comparison.page import write_comparison_page
 from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import Tell, Work, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
@@ -31,5 +31,5 @@ def compare(
         write_json(settings.out / f"{NAME}.json", report.to_json())
         with atomic_write(settings.out / f"{NAME}.md", "w") as file:
             file.write(report.to_markdown())
-        write_page(settings.out / f"{NAME}.html", report)
+        write_comparison_page(settings.out / f"{NAME}.html", report)
     return report

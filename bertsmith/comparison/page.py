@@ -1,7 +1,7 @@
 """The HTML page of a comparison: curves, means, spreads and significant differences."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,22 +9,31 @@ import numpy as np
 from bertsmith.comparison.figures import METHOD
 from bertsmith.comparison.report import ComparisonReport, verdict
 from bertsmith.comparison.runs import Moment, RunResult
-from bertsmith.reports.page import COLORS, Band, Chart, Series, round_step, write_report
+from bertsmith.metrics.differences import Difference
+from bertsmith.pages.charts import COLORS, Band, Chart, Scale, Series, round_step
+from bertsmith.pages.page import write_page
 
 GRID = 60
 """Points along a curve at which the runs of a recipe are averaged."""
 
 
-def write_page(path: Path, report: ComparisonReport) -> None:
-    write_report(
+def write_comparison_page(path: Path, report: ComparisonReport) -> None:
+    write_page(
         path,
         "comparison/page.html",
         report=report,
         verdict=verdict,
         method=METHOD,
         charts=charts(report),
+        scale_of=scale_of,
         has_spread=report.comparison.num_seeds > 1,
     )
+
+
+def scale_of(differences: Mapping[str, Difference]) -> Scale:
+    """Build the axis of a metric's differences from the first recipe."""
+    bounds = [(each.low, each.high) for each in differences.values()]
+    return Scale.around_zero([bound for pair in bounds for bound in pair if bound is not None])
 
 
 def charts(report: ComparisonReport) -> list[Chart]:

@@ -32,7 +32,7 @@ from bertsmith.demo.pace import (
     Scale,
     measure_pace,
 )
-from bertsmith.demo.page import METHODS, write_page
+from bertsmith.demo.page import METHODS, write_demo_page
 from bertsmith.demo.question import (
     LABELS,
     Question,
@@ -257,7 +257,7 @@ def _run(
         "seconds": {**clock.seconds, "total": clock.total},
         "peak_memory_bytes": figures.peak_memory_bytes(),
     }
-    write_page(places, results)
+    write_demo_page(places, results)
     return results
 
 

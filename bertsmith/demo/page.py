@@ -8,9 +8,11 @@ from typing import Any
 
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.folder import Places
-from bertsmith.reports.page import Chart, Point, Series, write_report
+from bertsmith.pages.charts import Scale
+from bertsmith.pages.page import write_page
+from bertsmith.training.curves import build_charts
 from bertsmith.training.findings import LEARNING_STEPS
-from bertsmith.training.journal import is_held_out, read_journal
+from bertsmith.training.journal import read_journal
 from bertsmith.training.run_folder import RunFolder
 
 METHODS = {
@@ -33,23 +35,25 @@ WIDE_MARGIN = 0.005
 """A difference below this share of the answers is called equal."""
 
 
-def write_page(places: Places, results: Mapping[str, Any]) -> None:
+def write_demo_page(places: Places, results: Mapping[str, Any]) -> None:
     """Write the report of a demo whose models and journal are in place."""
     rows = [
         {**row, "title": METHODS[row["name"]][0], "description": METHODS[row["name"]][1]}
         for row in results["comparison"]
     ]
     by_name = {row["name"]: row for row in rows}
-    write_report(
+    entropy = results["pretraining"]["held_out_unigram_entropy"]
+    write_page(
         places.out / "report.html",
-        "demo/report.html",
+        "demo/page.html",
         **{**results, "comparison": rows},
         pretrained=by_name[PRETRAINED],
         untrained=by_name[UNTRAINED],
         duration=duration(results["seconds"]["total"]),
         verdict=" ".join(verdict(results["comparison"])),
         shortened=shortened(results),
-        charts=charts(read_journal(RunFolder(places.pretrained).journal_path), results),
+        charts=build_charts(read_journal(RunFolder(places.pretrained).journal_path), entropy),
+        scale=Scale(0, 1),
         next_steps=next_steps(places),
     )
 
@@ -135,40 +139,6 @@ def duration(seconds: float) -> str:
     parts = [(minutes, "minute"), (rest, "second")]
     words = [f"{number} {unit}{'s' * (number != 1)}" for number, unit in parts if number]
     return " and ".join(words) or "no time"
-
-
-def charts(entries: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> list[Chart]:
-    """Build charts of the loss of the hidden words and the accuracies, over the minutes."""
-    steps = [entry for entry in entries if not is_held_out(entry)]
-    held_out = [entry for entry in entries if is_held_out(entry)]
-    by_frequency = results["pretraining"]["held_out_unigram_entropy"]
-    return [
-        Chart(
-            title="Hidden words: loss (how surprised the model is, less is better)",
-            x_label="minutes of pre-training",
-            y_label="loss",
-            series=[
-                Series("being learned from", _points(steps, "mlm_loss"), "line", 0),
-                Series("held out", _points(held_out, "held_out_mlm_loss"), "dots", 0),
-                Series("by token frequency alone", [(0.0, by_frequency)], "reference", 2),
-            ],
-        ),
-        Chart(
-            title="Right guesses on held-out text",
-            x_label="minutes of pre-training",
-            y_label="right",
-            is_share=True,
-            series=[
-                Series("hidden words", _points(held_out, "held_out_mlm_accuracy"), "dots", 0),
-                Series("next sentence", _points(held_out, "held_out_nsp_accuracy"), "dots", 1),
-                Series("next sentence, by a coin", [(0.0, 0.5)], "reference", 2),
-            ],
-        ),
-    ]
-
-
-def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[Point]:
-    return [(entry["elapsed_seconds"] / 60, entry[name]) for entry in entries]
 
 
 def next_steps(places: Places) -> list[dict[str, Any]]:

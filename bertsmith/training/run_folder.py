@@ -4,7 +4,7 @@
     ├── run.json              settings, versions, machine, data; at the end also the summary
     ├── journal.jsonl         one object per step and per held-out evaluation
     ├── events.out.tfevents…  the same for TensorBoard
-    ├── curves.png            the same as a picture, at the end
+    ├── curves.svg            the same as a picture, at the end
     ├── checkpoints/          step-00000500/ and so on, the last few
     ├── runs/                 of a series, a folder like this for each run: seed-0/ and so on
     ├── repeats.json          of a series, the mean of each score and its spread
@@ -126,7 +126,7 @@ class RunFolder:
         self.path = Path(path)
         self.run_path = self.path / "run.json"
         self.journal_path = self.path / "journal.jsonl"
-        self.curves_path = self.path / "curves.png"
+        self.curves_path = self.path / "curves.svg"
         self.failure_path = self.path / "failure.json"
         self.checkpoints_dir = self.path / "checkpoints"
         self.runs_dir = self.path / "runs"
@@ -157,7 +157,7 @@ class RunFolder:
         """Refuse what the folder does not allow; nothing is written.
 
         `last` is what `run.json` holds of a run only when it is complete; `of_series` says that a
-        series of runs is to be resumed; with `has_curves` a run without `curves.png` is not
+        series of runs is to be resumed; with `has_curves` a run without `curves.svg` is not
         complete.
 
         Raises:

@@ -56,12 +56,12 @@ def test_what_is_printed_and_written_and_not_lost(typed, refused, corpus_dir, tm
     assert "eval: masked LM" in captured.err
     written = {path.name for path in out.iterdir()}
     assert written > {
-        "curves.png", "journal.jsonl", "run.json", "config.json", "model.safetensors",
+        "curves.svg", "journal.jsonl", "run.json", "config.json", "model.safetensors",
         "tokenizer.json", "tokenizer_config.json", "vocab.txt",
     }  # fmt: skip
     assert list(out.glob("events.out.tfevents.*"))
     before, weights = losses(out), (out / "model.safetensors").read_bytes()
-    (out / "curves.png").unlink()  # as if it was killed before its curves
+    (out / "curves.svg").unlink()  # as if it was killed before its curves
     captured = typed(*words, "--resume")
     for part in ("trained    2 steps", "masked LM loss", "token frequency alone",
                  "next       more steps"):  # fmt: skip
@@ -69,7 +69,7 @@ def test_what_is_printed_and_written_and_not_lost(typed, refused, corpus_dir, tm
     assert "bertsmith fill" not in captured.out  # after two steps it would guess nothing
     assert "bertsmith fill" in describe({**result, "held_out_mlm_loss": 0.0})
     assert "is trained already" in captured.err
-    assert (out / "curves.png").exists()
+    assert (out / "curves.svg").exists()
     assert (out / "model.safetensors").read_bytes() == weights
     assert "complete" in refused(*words, "--resume")
     assert "holds an earlier run" in refused(*words)
@@ -202,7 +202,7 @@ def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp
     config = json.loads(path.read_text())["config"]
     assert config == {**run["config"], "evaluations": config["evaluations"]}
     with pytest.raises(ConfigError, match=r"evaluations\.rows was 3, is now 4"):
-        (tmp_path / "run" / "curves.png").unlink()
+        (tmp_path / "run" / "curves.svg").unlink()
         other = replace(job, training=replace(job.training, eval_rows=4))
         pretrain(other, tmp_path / "run", resume=True)
 
@@ -342,6 +342,6 @@ def test_a_display_that_nobody_takes_does_not_end_a_run(corpus_dir, tmp_path, ki
     assert process.wait(timeout=300) == 0
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["summary"]["steps"] == 3
-    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "run" / "curves.svg").read_text(encoding="utf-8").startswith("<svg")
     # Nothing that was meant for the display went into a file that was opened in its place.
     assert len(read_journal(tmp_path / "run" / "journal.jsonl")) == 7

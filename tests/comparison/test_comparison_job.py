@@ -172,7 +172,7 @@ def test_as_it_is_typed_and_what_the_page_tells(finished, corpus_dir, capsys):
     assert list(nsp["differences"]) == ["100/0/0"]
     page = (settings.out / "comparison.html").read_text()
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
-    for text in (*NAMES, "loss over million tokens", "loss over minutes", "Larger than noise?",
+    for text in (*NAMES, "loss over million tokens", "loss over minutes",
                  "pretraining.pairs", "within noise", "4 steps", "Bonferroni"):  # fmt: skip
         assert text in page
     assert page.count('class="area') == 2 * len(NAMES)

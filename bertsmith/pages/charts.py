@@ -1,28 +1,26 @@
-"""HTML reports in one file without scripts, fonts or network.
-
-Templates are Jinja files beside the code that fills them; they extend `report.html`, which holds
-the style for wide and narrow screens, light and dark. All values are escaped, so that a text from a
-data set never becomes markup.
-"""
+"""Charts as SVG, drawn in a page's colors or as a file of their own, and the scales of bars."""
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from bertsmith.system.files import atomic_write
+from bertsmith.pages.page import write_page
 
-TEMPLATES_DIR = Path(__file__).parents[1]
 MAX_POINTS = 200
 """Most points of a curve; more are averaged in groups, as the page's width shows no more."""
 
 MIN_SPAN = 1e-9
 """Shortest axis with marks that can be told apart."""
 
-# Drawing in these units lets the text of a chart stay readable on a narrow phone.
+# In these units text is 14 high; a page shows a chart at 0.8 to 1.1 of its size.
 WIDTH, HEIGHT = 440, 270
-LEFT, RIGHT, TOP, BOTTOM = 50, 14, 14, 44
+LEFT, RIGHT, TOP, BOTTOM = 52, 20, 26, 48
+LEGEND_LEFT, LEGEND_ROW, KEY_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
+MAX_NAME = 48
+"""Most characters of a name in the legend; of wide ones half as many."""
 
 Style = Literal["line", "dots", "reference", "mean"]
 Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
@@ -44,7 +42,7 @@ class Series:
     """A curve: its name in the legend, points, style and color.
 
     A `reference` is a dashed level at the height of its first point, across the whole chart. A
-    `mean` may have a band.
+    `mean` may have a band. `labels` stand beside the points.
     """
 
     name: str
@@ -52,6 +50,7 @@ class Series:
     style: Style = "line"
     color: Color = 0
     band: Band | None = None
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -64,17 +63,27 @@ class Tick:
 
 @dataclass(frozen=True)
 class Curve:
-    """A series as SVG: `path` of the line, `dots`, `area`."""
+    """A series as SVG: `path` of the line, `dots` with their labels, `area`."""
 
     series: Series
     path: str
-    dots: Sequence[Point]
+    dots: Sequence[tuple[float, float, str]]
     area: str = ""
 
 
 @dataclass(frozen=True)
+class Key:
+    """An entry of the legend, at the left end of its line."""
+
+    series: Series
+    name: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
 class Chart:
-    """Several series in one drawing; the vertical axis begins at `low`."""
+    """Several series in one drawing, with its legend below; the vertical axis begins at `low`."""
 
     title: str
     x_label: str
@@ -83,22 +92,30 @@ class Chart:
     is_share: bool = False
     """Whether heights are fractions from 0 to 1, which are written as percentages."""
     low: float = 0.0
+    high: float | None = None
+    """Upper end of the vertical axis; by default what the points need."""
 
     width: int = WIDTH
-    height: int = HEIGHT
     left: int = LEFT
     right: int = WIDTH - RIGHT
     top: int = TOP
     bottom: int = HEIGHT - BOTTOM
 
     @property
+    def height(self) -> float:
+        """The height with the legend."""
+        return max((key.y for key in self.keys), default=HEIGHT) + 10
+
+    @property
     def x_max(self) -> float:
         """The right end of the horizontal axis."""
-        return max(x for series in self.series for x, _ in series.points) or 1.0
+        return max((x for series in self.series for x, _ in series.points), default=1.0) or 1.0
 
     @property
     def y_max(self) -> float:
         """The upper end of the vertical axis, rounded up."""
+        if self.high is not None:
+            return self.high
         points = [y for series in self.series for _, y in series.points]
         bands = [series.band.bounds for series in self.series if series.band is not None]
         highest = max([*points, *(high for bounds in bands for _, _, high in bounds)])
@@ -108,18 +125,32 @@ class Chart:
     @property
     def x_ticks(self) -> list[Tick]:
         """The marks of the horizontal axis."""
-        return [Tick(self._x(value), f"{value:g}") for value in ticks(0, self.x_max)]
+        return [Tick(self._x(value), short(value)) for value in ticks(0, self.x_max)]
 
     @property
     def y_ticks(self) -> list[Tick]:
         """The marks of the vertical axis."""
-        shown = "{:.0%}" if self.is_share else "{:g}"
-        return [Tick(self._y(v), shown.format(v)) for v in ticks(self.low, self.y_max)]
+        shown = "{:.0%}".format if self.is_share else short
+        return [Tick(self._y(v), shown(v)) for v in ticks(self.low, self.y_max)]
 
     @property
     def curves(self) -> list[Curve]:
         """The curves in the order of the series."""
         return [self._curve(series) for series in self.series]
+
+    @property
+    def keys(self) -> list[Key]:
+        """The legend, as many entries to a row as fit."""
+        keys: list[Key] = []
+        x, y = float(LEGEND_LEFT), HEIGHT + 12.0
+        for series in self.series:
+            name = shorten(series.name)
+            width = KEY_WIDTH + CHAR_WIDTH * columns(name)
+            if x > LEGEND_LEFT and x + width > self.width:
+                x, y = float(LEGEND_LEFT), y + LEGEND_ROW
+            keys.append(Key(series, name, x, y))
+            x += width + 14
+        return keys
 
     @property
     def summary(self) -> str:
@@ -129,17 +160,21 @@ class Chart:
             f"{series.name}: from {shown.format(series.points[0][1])} "
             f"to {shown.format(series.points[-1][1])}"
             for series in self.series
-            if series.style != "reference"
+            if series.style != "reference" and series.points
         ]
         return f"{self.title}. {'; '.join(ends)}."
 
     def _curve(self, series: Series) -> Curve:
+        if not series.points:
+            return Curve(series, "", ())
         if series.style == "reference":
             y = self._y(series.points[0][1])
             return Curve(series, f"M{self.left} {y:.1f}H{self.right}", ())
         points = [(self._x(x), self._y(y)) for x, y in thin(series.points)]
-        dots = points if series.style == "dots" else ()
-        return Curve(series, _outline(points), dots, self._area(series.band))
+        labels = [*series.labels, *[""] * len(points)]
+        dots = [(x, y, label) for (x, y), label in zip(points, labels, strict=False)]
+        path = "" if series.labels else _outline(points)
+        return Curve(series, path, dots * (series.style == "dots"), self._area(series.band))
 
     def _area(self, band: Band | None) -> str:
         if band is None:
@@ -156,9 +191,62 @@ class Chart:
         return self.bottom - (self.bottom - self.top) * min(1.0, max(0.0, share))
 
 
+@dataclass(frozen=True)
+class Scale:
+    """The axis of bars, from `low` to `high`."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around_zero(cls, values: Sequence[float]) -> "Scale":
+        """Build a scale with 0 in the middle that holds all values."""
+        far = max(map(abs, values), default=0.0) or 1.0
+        return cls(-far, far)
+
+    def percent(self, value: float) -> float:
+        """Return the place of a value in percent of the width, within the axis."""
+        return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)
+
+
+def write_svg(path: Path, charts: Sequence[Chart]) -> None:
+    """Draw charts side by side into a file that carries its own colors, light and dark."""
+    write_page(path, "pages/charts.svg", charts=charts)
+
+
 def _outline(points: Sequence[Point]) -> str:
     """Build an SVG path through points of the drawing."""
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+
+
+def columns(text: str) -> int:
+    """Count the columns that a text takes, two for each wide character.
+
+    >>> columns("BERT"), columns("词元")
+    (4, 4)
+    """
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
+
+
+def shorten(name: str) -> str:
+    """Cut a name to `MAX_NAME` columns."""
+    if columns(name) <= MAX_NAME:
+        return name
+    while columns(name) >= MAX_NAME:
+        name = name[:-1]
+    return f"{name}…"
+
+
+def short(value: float) -> str:
+    """Format a round value in few characters.
+
+    >>> short(0.25), short(2500), short(30000), short(2e6)
+    ('0.25', '2,500', '30k', '2M')
+    """
+    for unit, sign in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= max(unit, 10_000):
+            return f"{value / unit:g}{sign}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
 def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
@@ -201,29 +289,3 @@ def ticks(low: float, high: float) -> list[float]:
     step = round_step(high - low)
     first = math.ceil(low / step - 1e-9)
     return [round(i * step, 10) for i in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def render(template: str, **values: Any) -> str:
-    """Fill a template, named by its path within the package.
-
-    An example is `demo/report.html`.
-    """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES_DIR),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = "{:.1%}".format
-    environment.filters["count"] = "{:,.0f}".format
-    return environment.get_template(template).render(**values)
-
-
-def write_report(path: Path, template: str, **values: Any) -> None:
-    """Render a template into a file, whole or not at all."""
-    page = render(template, **values)
-    with atomic_write(path, "w") as file:
-        file.write(page)

@@ -10,17 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import Environment, FileSystemLoader, UndefinedError
 
-from bertsmith.reports import page as report
-from bertsmith.reports.page import (
-    Band,
-    Chart,
-    Series,
-    render,
-    round_step,
-    thin,
-    ticks,
-    write_report,
-)
+from bertsmith.pages import page
+from bertsmith.pages.charts import COLORS, Band, Chart, Series, round_step, thin, ticks
+from bertsmith.pages.page import render, write_page
 
 finite = st.floats(0, 1e6, allow_nan=False)
 points = st.lists(st.tuples(finite, finite), min_size=1, max_size=30)
@@ -29,7 +21,7 @@ points = st.lists(st.tuples(finite, finite), min_size=1, max_size=30)
 @given(points)
 def test_everything_is_drawn_inside_the_frame(values):
     chart = Chart("title", "x", "y", [Series("s", values, "dots")])
-    for x, y in chart.curves[0].dots:
+    for x, y, _ in chart.curves[0].dots:
         assert chart.left <= x <= chart.right + 1e-6
         assert chart.top - 1e-6 <= y <= chart.bottom
     assert all(chart.top - 1e-6 <= tick.place <= chart.bottom + 1e-6 for tick in chart.y_ticks)
@@ -54,11 +46,11 @@ def test_thinned_curve_keeps_its_mean(values, limit):
 
 def test_text_is_escaped_and_a_missing_value_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "page.html").write_text("<p>{{ text }} {{ share|percent }}</p>", encoding="utf-8")
-    monkeypatch.setattr(report, "TEMPLATES_DIR", tmp_path)
+    monkeypatch.setattr(page, "TEMPLATES_DIR", tmp_path)
     shown = render("page.html", text="<script>alert(1)</script>", share=0.5)
     assert shown == "<p>&lt;script&gt;alert(1)&lt;/script&gt; 50.0%</p>"
     with pytest.raises(UndefinedError, match="'text' is undefined"):
-        write_report(tmp_path / "out.html", "page.html", share=0.5)
+        write_page(tmp_path / "out.html", "page.html", share=0.5)
     assert not (tmp_path / "out.html").exists()
 
 
@@ -70,15 +62,15 @@ def test_a_band_is_drawn_around_its_curve_and_inside_the_frame():
     chart = Chart("title", "x", "y", [mean, level])
     assert chart.y_max >= 3.5
     curve, reference = chart.curves
-    assert reference.path == f"M{chart.left} {chart.bottom:.1f}H426"
+    assert reference.path == f"M{chart.left} {chart.bottom:.1f}H{chart.right}"
     assert chart.summary == "title. m: from 2.00 to 2.00."
     places = [tuple(map(float, pair.split())) for pair in curve.area[1:-1].split("L")]
     assert len(places) == 4
     assert places[0][0] == places[-1][0]  # there and back
     assert places[0][1] > places[-1][1]  # the lower bound lies lower
     assert all(chart.top <= y <= chart.bottom for _, y in places)
-    template = '{% from "reports/charts.html" import chart %}{{ chart(it) }}'
-    environment = Environment(loader=FileSystemLoader(report.TEMPLATES_DIR), autoescape=True)
+    template = '{% from "pages/charts.html" import drawing %}{{ drawing(it) }}'
+    environment = Environment(loader=FileSystemLoader(page.TEMPLATES_DIR), autoescape=True)
     drawn = environment.from_string(template).render(it=chart)
     assert f'<path class="area c3" d="{curve.area}"/>' in drawn
     assert '<path class="curve mean c3"' in drawn
@@ -110,15 +102,15 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_curves_can_be_told_apart_by_all(scheme):
-    style = (report.TEMPLATES_DIR / "reports" / "report.html").read_text(encoding="utf-8")
+    style = (page.TEMPLATES_DIR / "pages" / "charts.css").read_text(encoding="utf-8")
     part = style.split("@media (prefers-color-scheme: dark)")[scheme == "dark"]
     colors = dict(re.findall(r"--(c\d|card): (#\w{6})", part))
     card = float(XYZ[1] @ linear(colors["card"]))
-    for number in report.COLORS:
+    for number in COLORS:
         luminance = float(XYZ[1] @ linear(colors[f"c{number}"]))
         low, high = sorted([card, luminance])
         assert (high + 0.05) / (low + 0.05) >= 3  # WCAG 2.2, 1.4.11
     for seen in map(np.array, EYES.values()):
-        places = [lab(seen @ linear(colors[f"c{number}"])) for number in report.COLORS]
+        places = [lab(seen @ linear(colors[f"c{number}"])) for number in COLORS]
         for one, other in combinations(places, 2):
             assert np.linalg.norm(one - other) > 15

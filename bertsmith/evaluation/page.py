@@ -1,4 +1,4 @@
-"""An HTML page of an evaluation: confusion matrix, calibration, and scores by text length.
+"""The HTML page of an evaluation: confusion matrix, calibration, and scores by text length.
 
 Sums are updated as predictions arrive, so files may have any size.
 """
@@ -14,7 +14,8 @@ from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
-from bertsmith.reports.page import Chart, Series, write_report
+from bertsmith.pages.charts import Chart, Scale, Series
+from bertsmith.pages.page import write_page
 from bertsmith.tasks.scoring import Evaluation, Outcome
 
 FIRST_LENGTH = 32
@@ -86,7 +87,7 @@ class Survey:
         ]
 
 
-def write_page(
+def write_evaluation_page(
     path: Path,
     task: str,
     survey: Survey,
@@ -96,9 +97,10 @@ def write_page(
     data: Path,
 ) -> None:
     """Write the page of an evaluation whose outcomes `survey` received."""
-    write_report(
+    longest = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
+    write_page(
         path,
-        "reports/evaluation.html",
+        "evaluation/page.html",
         task=task,
         model=str(model),
         data=str(data),
@@ -109,7 +111,7 @@ def write_page(
         reliability=reliability(survey.calibration),
         lengths=survey.lengths(),
         is_distance=survey.is_distance,
-        longest=max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0,
+        scale=Scale(0, longest if survey.is_distance else 1.0),
         confusion=_confusion_of(evaluation),
     )
 

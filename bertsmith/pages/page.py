@@ -1,0 +1,39 @@
+"""HTML pages in one file without scripts, fonts or network.
+
+Templates are Jinja files beside the code that fills them; they extend `base.html`, which holds the
+style for wide and narrow screens, light and dark. All values are escaped, so that a text from a
+data set never becomes markup.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from bertsmith.system.files import atomic_write
+
+TEMPLATES_DIR = Path(__file__).parents[1]
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template, named by its path within the package.
+
+    An example is `demo/page.html`.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES_DIR),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = "{:.1%}".format
+    environment.filters["count"] = "{:,.0f}".format
+    return environment.get_template(template).render(**values)
+
+
+def write_page(path: Path, template: str, **values: Any) -> None:
+    """Render a template into a file, whole or not at all."""
+    page = render(template, **values)
+    with atomic_write(path, "w") as file:
+        file.write(page)
