@@ -16,6 +16,7 @@ from bertsmith._version import __version__
 from bertsmith.errors import BertsmithError, advice_on
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
+from bertsmith.system.progress import showing_progress
 from bertsmith.system.streams import (
     allow_any_character,
     discard,
@@ -84,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if debug:
         args.remove("--debug")
     try:
-        with shown_warnings(PROG):
+        with shown_warnings(PROG), showing_progress():
             run = _find(args)
             run()
         sys.stdout.flush()  # here, where it is answered that nobody takes it

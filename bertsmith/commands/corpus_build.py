@@ -2,25 +2,20 @@
 
 import json
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
-from bertsmith.commands.flags import parse, tell
-from bertsmith.data.corpus import CorpusSettings, OnProgress, build_corpus
+from bertsmith.commands.flags import parse
+from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.manifest import Manifest
-from bertsmith.data.reading import SourceReport
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
-
-SECONDS_BETWEEN_LINES = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,16 +55,14 @@ def main(args: Sequence[str], prog: str) -> None:
     settings = parse(Settings, args, prog)
     started_at = time.perf_counter()
     tokenizer = load_tokenizer(settings.tokenizer)
-    with _progress() as on_progress:
-        manifest = build_corpus(
-            settings.files,
-            tokenizer,
-            settings.out,
-            settings.corpus,
-            executor=LocalProcesses(settings.processes),
-            overwrite=settings.overwrite,
-            on_progress=on_progress,
-        )
+    manifest = build_corpus(
+        settings.files,
+        tokenizer,
+        settings.out,
+        settings.corpus,
+        executor=LocalProcesses(settings.processes),
+        overwrite=settings.overwrite,
+    )
     elapsed_seconds = time.perf_counter() - started_at
     if manifest.unknown_rate > LOUD_RATE:  # any is among the figures below
         tell_unknown(manifest.unknown_rate, settings.out)
@@ -78,42 +71,6 @@ def main(args: Sequence[str], prog: str) -> None:
         print(json.dumps(head | manifest.summary(), ensure_ascii=False))
     else:
         print("\n".join(_describe(settings.out, manifest, elapsed_seconds)))
-
-
-@contextmanager
-def _progress() -> Iterator[OnProgress]:
-    """Show progress on standard error: a bar on a terminal, else a line at times."""
-    if not sys.stderr.isatty():
-        yield _Lines().show
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=None)
-
-        def show(report: SourceReport) -> None:
-            description = f"{report.documents:,} documents"
-            progress.update(
-                task,
-                description=description,
-                total=report.bytes_on_disk,
-                completed=report.bytes_read,
-            )
-
-        yield show
-
-
-class _Lines:
-    def __init__(self) -> None:
-        self._next_at = time.monotonic() + SECONDS_BETWEEN_LINES
-
-    def show(self, report: SourceReport) -> None:
-        if time.monotonic() < self._next_at:
-            return
-        self._next_at = time.monotonic() + SECONDS_BETWEEN_LINES
-        percent = min(100, 100 * report.bytes_read // max(1, report.bytes_on_disk))
-        tell(f"{percent} % read, {report.documents:,} documents")
 
 
 def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator[str]:

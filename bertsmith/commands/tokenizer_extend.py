@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from bertsmith.commands.flags import parse
 from bertsmith.commands.tokenizer_train import check_out
 from bertsmith.config import to_jsonable
@@ -43,10 +41,7 @@ def main(args: Sequence[str], prog: str) -> None:
     out, overwrite = settings.out, settings.overwrite
     check_out(out, overwrite)
     with hold_folder(out, lambda: check_out(out, overwrite)):
-        with Console(stderr=True).status("...") as status:
-            tokenizer, report = extend_tokenizer(
-                settings.extension, on_step=lambda name: status.update(f"{name} ...")
-            )
+        tokenizer, report = extend_tokenizer(settings.extension)
         with atomic_dir(out) as folder:
             tokenizer.save(folder)
     if settings.json:

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from bertsmith.commands.flags import parse
 from bertsmith.data.reading import SourceReport
 from bertsmith.errors import ConfigError
@@ -47,10 +45,7 @@ def main(args: Sequence[str], prog: str) -> None:
     out, overwrite = settings.out, settings.overwrite
     check_out(out, overwrite)
     with hold_folder(out, lambda: check_out(out, overwrite)):
-        with Console(stderr=True).status("...") as status:
-            tokenizer, learned, report = train_tokenizer(
-                settings.tokenizer, on_step=lambda name: status.update(f"{name} ...")
-            )
+        tokenizer, learned, report = train_tokenizer(settings.tokenizer)
         with atomic_dir(out) as folder:
             tokenizer.save(folder)
     if settings.json:

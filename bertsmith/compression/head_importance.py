@@ -23,6 +23,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.last_layer import computing_every_token
+from bertsmith.system.progress import tracked
 from bertsmith.training.objective import Objective
 
 Importance = NDArray[np.float64]
@@ -38,7 +39,7 @@ def head_importance(
     """
     model = copy.deepcopy(model).eval()
     totals = [torch.zeros(len(model.config.heads_of(i))) for i in range(len(model.layers))]
-    for step in range(1, num_steps + 1):
+    for step in tracked(range(1, num_steps + 1), "weighing heads"):
         batches = objective.micro_batches(step)
         counts: Counter[str] = Counter()
         for batch in batches:

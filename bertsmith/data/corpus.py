@@ -6,7 +6,7 @@ on the executor.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,12 +39,12 @@ from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.processes import LocalProcesses
+from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BLOCK_CHARS = 1 << 19
 """Characters of the documents of a split that are written at once; a shard ends with them."""
 
-OnProgress = Callable[[SourceReport], None]
 
 KNOWN_NAMES = re.compile(rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{SHARD_NAME.pattern}")
 """Names in a corpus folder; a pattern, since its manifest may be damaged."""
@@ -85,14 +85,12 @@ def build_corpus(
     *,
     executor: Executor | None = None,
     overwrite: bool = False,
-    on_progress: OnProgress | None = None,
 ) -> Manifest:
     """Build the corpus folder `out` from files, folders and globs.
 
     Args:
         executor: who reads and encodes; None means a process for each core.
         overwrite: whether an earlier corpus in `out` is replaced, once the new one is complete.
-        on_progress: called now and then with what was read so far.
 
     Raises:
         InputError, CorpusError, ConfigError: and then `out` is as it was before.
@@ -110,7 +108,7 @@ def build_corpus(
         parts = iter_parts(sources, reader, report)
         with closing(executor.map_in_order(encoder.encode_part, parts)) as encoded:
             blocks = _make_blocks(_place(encoded, settings, report), tokenizer.unk_id, report)
-            splits = _write_splits(folder, blocks, tokenizer, settings, report, on_progress)
+            splits = _write_splits(folder, blocks, tokenizer, settings, report)
         if not any(split.documents for split in splits.values()):
             raise _no_documents(report)
         if all(split.tokens == split.unknown_tokens for split in splits.values()):
@@ -217,7 +215,6 @@ def _write_splits(
     tokenizer: Tokenizer,
     settings: CorpusSettings,
     report: SourceReport,
-    on_progress: OnProgress | None,
 ) -> dict[Split, SplitManifest]:
     with ExitStack() as stack:
         writers = {
@@ -226,10 +223,11 @@ def _write_splits(
             )
             for split in SPLITS
         }
-        for split, block in blocks:
-            writers[split].add(block)
-            if on_progress:
-                on_progress(report)
+        with progress_bar("reading texts", None) as bar:
+            for split, block in blocks:
+                writers[split].add(block)
+                shown = f"reading texts, {report.documents:,} documents"
+                bar.move(report.bytes_read, report.bytes_on_disk, shown)
         return {split: writer.finish() for split, writer in writers.items()}
 
 

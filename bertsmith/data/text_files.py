@@ -15,6 +15,7 @@ from typing import Any
 from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.sources import compression_of, open_path
 from bertsmith.errors import InputError
+from bertsmith.system.progress import progress_bar
 
 ExampleSource = Path | Iterable[Mapping[str, Any]]
 """File of examples, or rows in memory: a list of dicts, or whatever yields mappings."""
@@ -106,7 +107,11 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
             yield stream
         return
-    with open_path(path, compression_of(path), on_read=lambda count: None) as stream:
+    size = path.stat().st_size if path.is_file() else None
+    with (
+        progress_bar(path.name, size) as bar,
+        open_path(path, compression_of(path), on_read=bar) as stream,
+    ):
         yield stream
 
 

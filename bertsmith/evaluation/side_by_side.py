@@ -23,6 +23,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.auto import predictor_of, rows_of
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
@@ -240,11 +241,13 @@ def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[lis
         run()  # the first call prepares what later ones find ready
     times: list[list[float]] = [[] for _ in runs]
     started = time.perf_counter()
-    while len(times[0]) < MIN_ROUNDS or time.perf_counter() < started + seconds:
-        for run, spent in zip(runs, times, strict=True):
-            before = time.perf_counter()
-            run()
-            spent.append(time.perf_counter() - before)
+    with progress_bar("timing both models", seconds) as bar:
+        while len(times[0]) < MIN_ROUNDS or time.perf_counter() < started + seconds:
+            for run, spent in zip(runs, times, strict=True):
+                before = time.perf_counter()
+                run()
+                spent.append(time.perf_counter() - before)
+            bar.move(time.perf_counter() - started)
     return [statistics.median(spent) for spent in times], len(times[0])
 
 

@@ -18,6 +18,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.system.matrix_products import Precision
+from bertsmith.system.progress import progress_bar
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import Optimizer, OptimSettings
@@ -102,18 +103,21 @@ class StepTimer:
         update: list[float] = []
         tokens: list[int] = []
         deadline = float("inf")
-        while len(compute) < warm_up + MIN_STEPS or time.perf_counter() < deadline:
-            if len(compute) == warm_up:
-                deadline = time.perf_counter() + seconds
-            step, began = first + len(compute), time.perf_counter()
-            sizes = self.workers.prepare(step)
-            self.workers.compute(step, total_counts(sizes))
-            computed = time.perf_counter()
-            self.workers.reduce_gradients()
-            self.workers.update(step, RATE, 1.0)
-            compute.append((computed - began) / longest_share(sizes, self.workers.plan.num_members))
-            update.append(time.perf_counter() - computed)
-            tokens.append(sum(size.num_tokens for size in sizes))
+        with progress_bar("timing steps", seconds) as bar:
+            while len(compute) < warm_up + MIN_STEPS or time.perf_counter() < deadline:
+                if len(compute) == warm_up:
+                    deadline = time.perf_counter() + seconds
+                step, began = first + len(compute), time.perf_counter()
+                bar.move(max(0.0, seconds - (deadline - began)))
+                sizes = self.workers.prepare(step)
+                self.workers.compute(step, total_counts(sizes))
+                computed = time.perf_counter()
+                self.workers.reduce_gradients()
+                self.workers.update(step, RATE, 1.0)
+                share = longest_share(sizes, self.workers.plan.num_members)
+                compute.append((computed - began) / share)
+                update.append(time.perf_counter() - computed)
+                tokens.append(sum(size.num_tokens for size in sizes))
         timed = slice(warm_up, None)
         return StepTime(
             median(compute[timed]), median(update[timed]), mean(tokens[timed]), len(compute[timed])

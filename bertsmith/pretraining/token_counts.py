@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.shards import Corpus
+from bertsmith.system.progress import tracked
 
 COUNTED_TOKENS = 20_000_000
 """Number of tokens up to which all documents are counted; of more, evenly spread ones."""
@@ -20,7 +21,8 @@ def counted_documents(corpus: Corpus) -> Iterator[list[NDArray[Any]]]:
     bounds = corpus.sentence_starts[corpus.document_starts]
     every = max(1, corpus.num_tokens // COUNTED_TOKENS)
     documents = range(0, corpus.num_documents, every)
-    for first in range(0, len(documents), DOCUMENTS_AT_ONCE):
+    starts = range(0, len(documents), DOCUMENTS_AT_ONCE)
+    for first in tracked(starts, "counting tokens"):
         chosen = documents[first : first + DOCUMENTS_AT_ONCE]
         yield [corpus.token_ids(int(bounds[i]), int(bounds[i + 1])) for i in chosen]
 

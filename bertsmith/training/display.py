@@ -14,20 +14,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bertsmith.system.progress import PLAIN_SECONDS, clock, times
+from bertsmith.system.progress import console as stderr_console
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import Means
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
 from bertsmith.training.recorder import Status
 
 LIVE_SECONDS = 0.5
-PLAIN_SECONDS = 5.0
 
 
 class Display:
     """Shows entries as they come; use it as a context, which gives the terminal back."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
+        self._console: Console = console or stderr_console()
         self._is_live = self._console.is_terminal
         self._means = Means()
         self._shown: dict[str, float] = {}
@@ -150,14 +151,6 @@ def _rate(values: Mapping[str, float]) -> str:
 
 def _times(status: Status) -> str:
     """Time spent and time to go, the latter from the share that is done."""
-    spent = f"{_clock(status.elapsed_seconds)} spent"
     if status.progress <= 0:
-        return spent
-    left = status.elapsed_seconds * (1 - status.progress) / status.progress
-    return f"{status.progress:.0%} · {spent}, {_clock(left)} to go"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        return f"{clock(status.elapsed_seconds)} spent"
+    return f"{status.progress:.0%} · {times(status.elapsed_seconds, status.progress)}"

@@ -9,7 +9,7 @@ no text would be cut into it.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -132,12 +132,9 @@ class ExtensionReport:
 
 
 def extend_tokenizer(
-    settings: ExtensionSettings, on_step: Callable[[str], object] = lambda name: None
+    settings: ExtensionSettings,
 ) -> tuple[Tokenizer, ExtensionReport]:
     """Learn new tokens, whatever the order of texts, and append them.
-
-    Args:
-        on_step: called with the name of each step as it begins.
 
     Raises:
         CheckpointError: no tokenizer there, or one that cannot be extended.
@@ -147,11 +144,8 @@ def extend_tokenizer(
     old = load_tokenizer(tokenizer_place(settings.from_))
     check_extensible(old, settings.from_)
     report = ExtensionReport(num_old=old.vocab_size)
-    on_step("counting words")
     counts, held_out = count_texts(settings, settings.texts, old.words, report.reading)
-    on_step("learning pieces")
     tokenizer = with_new_pieces(old, counts, settings)
-    on_step("measuring")
     report.added = tuple(tokenizer.vocab[old.vocab_size :])
     for name, words in (("learned from", counts), ("held out", held_out)):
         if words:

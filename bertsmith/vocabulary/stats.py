@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bertsmith.system.progress import tracked
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -41,7 +42,7 @@ def tokenizer_stats(tokenizer: Tokenizer, counts: Mapping[str, int]) -> Tokenize
     """Compute fertility, unknown rate and vocabulary use over counts of `tokenizer.words`."""
     num_pieces = num_unknown = 0
     used: set[int] = set()
-    for word, count in counts.items():
+    for word, count in tracked(counts.items(), "measuring the vocabulary"):
         ids = tokenizer.word_ids(word)
         num_pieces += count * len(ids)
         num_unknown += count * (tokenizer.unk_id in ids)

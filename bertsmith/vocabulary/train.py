@@ -23,6 +23,7 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.executor import Executor
 from bertsmith.system.processes import LocalProcesses
+from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.auto import Kind
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
 from bertsmith.tokenization.grouping import group_by_size
@@ -299,15 +300,12 @@ class TokenizerReport:
 
 
 def train_tokenizer(
-    settings: TokenizerSettings, on_step: Callable[[str], object] = lambda name: None
+    settings: TokenizerSettings,
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
     """Train a tokenizer on text files.
 
     The order of the files does not change the result, except for unigram models: the library that
     trains them sums in any order.
-
-    Args:
-        on_step: called with the name of each step as it begins.
 
     Raises:
         InputError: a file that cannot be read, or no words in any of them.
@@ -318,7 +316,6 @@ def train_tokenizer(
 
     @contextmanager
     def step(name: str) -> Iterator[None]:
-        on_step(name)
         started = time.perf_counter()
         yield
         report.seconds[name] = round(time.perf_counter() - started, 2)
@@ -389,11 +386,14 @@ def count_texts(
 
     def learned_from() -> Iterator[str]:
         limit = 0 if settings.held_out else settings.held_out_share * 2.0**64
-        for document in read(files, held_out=settings.held_out, report=report.learning):
-            if limit and text_hash(document.text) < limit:
-                hold_out(document.text)
-            else:
-                yield document.text
+        found = report.learning
+        with progress_bar("counting words", None) as bar:
+            for document in read(files, held_out=settings.held_out, report=found):
+                bar.move(found.bytes_read, found.bytes_on_disk)
+                if limit and text_hash(document.text) < limit:
+                    hold_out(document.text)
+                else:
+                    yield document.text
 
     for document in read(settings.held_out, report=report.measuring):
         hold_out(document.text)

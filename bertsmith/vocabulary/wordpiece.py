@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertsmith.errors import ConfigError
+from bertsmith.system.progress import progress_bar
 from bertsmith.vocabulary.pruning import drop_least_used, use_in_words
 from bertsmith.vocabulary.segmentation import (
     CONTINUATION,
@@ -228,8 +229,10 @@ class PieceLearner:
 
     def grow(self, num_pieces: int) -> None:
         """Merge until there are `num_pieces` tokens, or no pair scores above zero."""
-        while len(self.texts) < num_pieces and (best := self.best_pair()) is not None:
-            self.merge(*best)
+        with progress_bar("learning tokens", num_pieces - len(self.texts)) as advance:
+            while len(self.texts) < num_pieces and (best := self.best_pair()) is not None:
+                self.merge(*best)
+                advance()
 
     def best_pair(self) -> tuple[int, int] | None:
         """Return the pair of the highest score above zero, ties by `_precedence`."""

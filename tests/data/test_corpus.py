@@ -148,14 +148,15 @@ from pathlib import Path
 from bertsmith.data.corpus import build_corpus
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
+class Telling(LocalProcesses):
+    def map_in_order(self, work, items):
+        for number, result in enumerate(super().map_in_order(work, items)):
+            if number == 0:
+                print("started", flush=True)
+            yield result
 if __name__ == "__main__":
     source, vocab, out = map(Path, sys.argv[1:])
-    said = []
-    def say(report):
-        if not said:
-            said.append(print("started", flush=True))
-    tokenizer = load_tokenizer(vocab)
-    build_corpus([source], tokenizer, out, executor=LocalProcesses(2), on_progress=say)
+    build_corpus([source], load_tokenizer(vocab), out, executor=Telling(2))
 """
 
 

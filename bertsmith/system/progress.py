@@ -1,0 +1,156 @@
+"""Progress of long work on standard error: a bar on a terminal, elsewhere a line now and then.
+
+Work tells its progress everywhere; it is shown in commands, and to callers who ask for it.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+BAR_AFTER = 0.7
+"""Seconds of work before a bar is shown: shorter work would only flicker."""
+PLAIN_SECONDS = 5.0
+"""Seconds between two lines where there is no terminal."""
+
+_is_shown = ContextVar("is_shown", default=False)
+
+
+@contextmanager
+def showing_progress() -> Iterator[None]:
+    """Show the progress of all work in the block, as the command line does."""
+    token = _is_shown.set(True)
+    try:
+        yield
+    finally:
+        _is_shown.reset(token)
+
+
+class Bar:
+    """Progress of one piece of work; without `total` its end is not known."""
+
+    def __init__(self, what: str, total: float | None, is_shown: bool) -> None:
+        self._what, self._total, self._is_shown = what, total, is_shown
+        self._done = 0.0
+        self._began = time.monotonic()
+        self._task: Any = None
+
+    def __call__(self, amount: float = 1) -> None:
+        """Note that so much more of the work is done."""
+        self.move(self._done + amount)
+
+    def move(self, done: float, total: float | None = None, what: str | None = None) -> None:
+        """Note how much of the work is done; its total and its name may change."""
+        self._done, self._total, self._what = done, total or self._total, what or self._what
+        if self._is_shown:
+            _SCREEN.show(self)
+
+    def line(self) -> str:
+        """Format what is done, and the time that it took and will take."""
+        seconds = time.monotonic() - self._began
+        if not self._total or self._done <= 0:
+            return f"{self._what} · {self._done:,.0f} done, {clock(seconds)} spent"
+        share = min(1.0, self._done / self._total)
+        return f"{self._what} · {share:.0%} · {times(seconds, share)}"
+
+
+class _Screen:
+    """Shows all bars in one place; a terminal has one live display."""
+
+    def __init__(self) -> None:
+        self._told_at = float("-inf")
+        self._progress: Any = None
+
+    def show(self, bar: Bar) -> None:
+        now = time.monotonic()
+        if bar._task is not None:
+            self._progress.update(
+                bar._task, completed=bar._done, total=bar._total, description=bar._what
+            )
+        elif not sys.stderr.isatty():
+            if now - max(self._told_at, bar._began) >= PLAIN_SECONDS:
+                self._told_at = now
+                print(bar.line(), file=sys.stderr, flush=True)
+        elif now - bar._began >= BAR_AFTER:
+            if self._progress is None:
+                self._progress = _open_display()
+            bar._task = self._progress.add_task(bar._what, total=bar._total, completed=bar._done)
+
+    def remove(self, bar: Bar) -> None:
+        if bar._task is None:
+            return
+        self._progress.remove_task(bar._task)
+        if not self._progress.tasks:
+            self._progress.stop()
+            self._progress = None
+
+
+_SCREEN = _Screen()
+
+
+@contextmanager
+def progress_bar(what: str, total: float | None, *, shown: bool = False) -> Iterator[Bar]:
+    """Show a bar in a command, or if `shown`; it is called with the amount of work done."""
+    bar = Bar(what, total, shown or _is_shown.get())
+    try:
+        yield bar
+    finally:
+        _SCREEN.remove(bar)
+
+
+def tracked(
+    items: Iterable[T], what: str, total: float | None = None, *, shown: bool = False
+) -> Iterator[T]:
+    """Yield the items, each of which is one unit of work."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with progress_bar(what, total, shown=shown) as advance:
+        for item in items:
+            yield item
+            advance()
+
+
+@cache
+def console() -> Any:
+    """Return the console on standard error, which all live displays must share."""
+    from rich.console import Console  # a tenth of a second, for those who look on
+
+    return Console(stderr=True)
+
+
+def _open_display() -> Any:
+    from rich import progress  # as above
+
+    columns = (
+        "{task.description}",
+        progress.BarColumn(),
+        progress.TaskProgressColumn(show_speed=True),
+        progress.TimeElapsedColumn(),
+        "spent,",
+        progress.TimeRemainingColumn(),
+        "to go",
+    )
+    shown = progress.Progress(*columns, console=console(), transient=True, refresh_per_second=4)
+    shown.start()
+    return shown
+
+
+def times(seconds: float, share: float) -> str:
+    """Format the time that a share of the work took and the time to go."""
+    left = seconds * (1 - share) / share
+    return f"{clock(seconds)} spent, {clock(left)} to go"
+
+
+def clock(seconds: float) -> str:
+    """
+    >>> clock(75), clock(4000)
+    ('1:15', '1:06:40')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,53 @@
+"""Progress of long work: shown where asked for, as a bar or as lines."""
+
+import io
+
+import pytest
+
+from bertsmith.system import progress
+from bertsmith.system.progress import progress_bar, showing_progress, tracked
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that each look moves by a second."""
+    monkeypatch.setattr(progress._SCREEN, "_told_at", float("-inf"))
+    now = iter(range(10_000))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
+
+
+def test_lines_come_now_and_then_where_there_is_no_terminal(capsys, clock):
+    with showing_progress():
+        assert sum(tracked(range(40), "adding")) == 780
+    lines = capsys.readouterr().err.splitlines()
+    assert 3 <= len(lines) <= 9
+    assert all(line.startswith("adding · ") and line.endswith(" to go") for line in lines)
+    with showing_progress(), progress_bar("reading", None) as bar:
+        for _ in range(10):
+            bar()
+    assert capsys.readouterr().err.splitlines()[0].startswith("reading · 5 done, 0:0")
+
+
+def test_nothing_is_shown_that_nobody_asked_for(capsys, clock):
+    assert list(tracked(range(40), "adding")) == list(range(40))
+    assert capsys.readouterr().err == ""
+    assert list(tracked(range(40), "adding", shown=True)) == list(range(40))
+    assert "adding" in capsys.readouterr().err
+
+
+def test_bars_of_work_within_work_share_the_terminal(monkeypatch, clock):
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with showing_progress(), progress_bar("outer", 3) as outer:
+        for _ in range(3):
+            for _ in tracked(range(9), "inner"):
+                outer(0)
+            outer()
+    shown = terminal.getvalue()
+    assert "outer" in shown and "inner" in shown and "to go" in shown
+    assert progress._SCREEN._progress is None
