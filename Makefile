@@ -7,7 +7,7 @@ INSTRUCTION_TESTS := tests/model/test_int8.py tests/system/test_hardware.py \
   tests/evaluation/test_precision_agreement.py tests/commands/test_embed_command.py \
   tests/commands/test_pair_commands.py tests/commands/test_task_commands.py
 
-.PHONY: demo test test-avx2 test-slow bench bench-quick bench-quality check format lock clean
+.PHONY: demo test test-avx2 test-slow bench bench-quick bench-quality docs check format lock clean
 
 demo: .venv/demo.stamp  ## the whole road, on the documentation on this computer
 	$(BIN)/bertsmith demo --out runs/demo
@@ -36,6 +36,13 @@ bench-quick: .venv/bench.stamp  ## the same with less, five minutes; writes runs
 
 bench-quality: .venv/bench.stamp  ## what ten minutes of pre-training are worth on either side
 	$(BIN)/python -m benchmarks.speed time_to_quality --minutes 10
+
+# The pages lie under build/pages as in the repository, so that their links lead to the same places.
+docs: .venv/test.stamp  ## the documentation as a site without a network, build/site/index.html
+	mkdir -p build/pages/bertsmith
+	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs benchmarks) build/pages/
+	ln -sfn ../../../bertsmith/recipes build/pages/bertsmith/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 check: .venv/test.stamp  ## format, lint, types, import directions, sizes
 	$(BIN)/ruff format --check .
