@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from bertsmith.tasks.auto import load
     from bertsmith.tokenization.auto import load_tokenizer
     from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.training.recorder import Callback
 
 
 __all__ = [
     "BertConfig",
     "BertModel",
     "BertsmithError",
+    "Callback",
     "Tokenizer",
     "__version__",
     "load",
@@ -35,6 +37,7 @@ _HOMES = {
     "BertConfig": "bertsmith.model.config",
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
+    "Callback": "bertsmith.training.recorder",
     "Tokenizer": "bertsmith.tokenization.tokenizer",
     "load": "bertsmith.tasks.auto",
     "load_model": "bertsmith.model.loading",

@@ -19,12 +19,12 @@ from bertsmith.system.progress import console as stderr_console
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import Means
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
-from bertsmith.training.recorder import Status
+from bertsmith.training.recorder import Callback, Status
 
 LIVE_SECONDS = 0.5
 
 
-class Display:
+class Display(Callback):
     """Shows entries as they come; use it as a context, which gives the terminal back."""
 
     def __init__(self, console: Console | None = None) -> None:

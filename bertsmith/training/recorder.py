@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from bertsmith.training.journal import Journal
+from bertsmith.training.journal import Journal, is_held_out
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.tensorboard import EventWriter
 
@@ -20,16 +20,29 @@ class Status:
     data_wait_fraction: float
 
 
-class Callback(Protocol):
-    """Receiver of entries as they come, such as a display."""
+class Callback:
+    """Base class of receivers of a run's entries; override `on_step` or `on_eval`, or both.
+
+    An entry is a line of `journal.jsonl`: "step", "loss", "learning_rate", "tokens_per_second" and
+    the like of a step, and figures whose names begin with "held_out_" of an eval. A method that
+    returns True ends the run after this step; it is evaluated and saved as at its planned end.
+    Receivers run in the training process, between two steps, so what they do takes time from it.
+    """
 
     def begin(self, computing: str) -> None:
-        """Receive how the run computes, before its first entry."""
-        ...
+        """Receive how a run computes, before its first entry. A series begins once for each run."""
 
-    def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        """Receive one entry."""
-        ...
+    def on_step(self, entry: Mapping[str, Any], status: Status) -> bool | None:
+        """Receive the entry of a step. Return True to end the run."""
+        return None
+
+    def on_eval(self, entry: Mapping[str, Any], status: Status) -> bool | None:
+        """Receive the entry of an eval. Return True to end the run."""
+        return None
+
+    def write(self, entry: Mapping[str, Any], status: Status) -> bool | None:
+        """Receive any entry; by default hand it to `on_step` or `on_eval`."""
+        return (self.on_eval if is_held_out(entry) else self.on_step)(entry, status)
 
 
 class Recorder:
@@ -39,13 +52,14 @@ class Recorder:
         self._stack = ExitStack()
         self._journal = self._stack.enter_context(Journal(folder.journal_path))
         self._events = self._stack.enter_context(EventWriter(folder.path, first_step))
-        self._watchers = callbacks
+        self._callbacks = callbacks
 
-    def write(self, entry: Mapping[str, Any], status: Status) -> None:
+    def write(self, entry: Mapping[str, Any], status: Status) -> bool:
+        """Write an entry; return whether a callback asks to end the run."""
         self._journal.write(entry)
         self._events.write(entry)
-        for callback in self._watchers:
-            callback.write(entry, status)
+        answers = [callback.write(entry, status) for callback in self._callbacks]
+        return any(answer is True for answer in answers)
 
     def sync(self) -> None:
         self._journal.sync()

@@ -84,7 +84,7 @@ class Trainer:
         folder: where everything is written.
         config: length, optimizer, evaluations and checkpoints.
         save: writes the model folder of checkpoints and of the end, with what is not trained.
-        callbacks: see every journal entry.
+        callbacks: see every journal entry, and may end the run.
         resume_command: what the user types to continue an interrupted run.
         clock: gives the seconds by which a run in minutes is measured.
         workers: compute the steps of `model`; processes of this machine where not given.
@@ -128,6 +128,7 @@ class Trainer:
         self._held_out: dict[str, Any] = {}
         self.is_stop_requested = False
         """Whether the user asked to stop when it was too late to."""
+        self._is_ended = False
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Clear the folder for a new run and write `run.json` with `facts`."""
@@ -223,7 +224,7 @@ class Trainer:
             before, progress = progress, self.budget.progress(self.state.step, self._elapsed())
             if self._is_evaluation_due(before, progress):
                 self._evaluate()
-            if self.best is not None and self.best.is_exhausted:
+            if self._is_ended or (self.best is not None and self.best.is_exhausted):
                 return
             if self._is_checkpoint_due():
                 self._checkpoint()
@@ -282,7 +283,9 @@ class Trainer:
         waited = counters.get("data_wait_seconds", 0.0) / max(
             1e-9, counters.get("step_seconds", 0.0)
         )
-        self._recorder.write(entry, Status(progress, entry["elapsed_seconds"], waited))
+        status = Status(progress, entry["elapsed_seconds"], waited)
+        if self._recorder.write(entry, status):
+            self._is_ended = True
         self._remember(entry)
 
     def _remember(self, entry: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal
 from bertsmith.training.optim import OptimSettings
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import TrainingSettings
@@ -76,6 +77,40 @@ def journal_without_times(out):
         json.dumps({name: value for name, value in entry.items() if name not in TIMES})
         for entry in read_journal(out / "journal.jsonl")
     ]
+
+
+class Watch(Callback):
+    """Notes steps and evals, and ends the run at a step or an eval."""
+
+    def __init__(self, last_step=None, last_eval=None):
+        self.last_step, self.last_eval, self.steps, self.evals = last_step, last_eval, [], []
+
+    def on_step(self, entry, status):
+        self.steps.append(entry["step"])
+        return entry["step"] == self.last_step
+
+    def on_eval(self, entry, status):
+        assert entry["held_out_mlm_loss"] > 0
+        self.evals.append(entry["step"])
+        return entry["step"] == self.last_eval
+
+
+@pytest.mark.parametrize(
+    ("watch", "steps", "evals"),
+    [
+        (Watch(last_step=7), 7, [0, 5, 7]),
+        (Watch(last_eval=5), 5, [0, 5]),
+        (Watch(), 12, [0, 5, 10, 12]),
+    ],
+)
+def test_a_callback_sees_steps_and_evals_and_ends_the_run(
+    corpus_dir, tmp_path, watch, steps, evals
+):
+    _, summary = trained(corpus_dir, tmp_path, callbacks=[watch])
+    assert (watch.steps, watch.evals) == (list(range(1, steps + 1)), evals)
+    assert (summary.steps, summary.held_out["step"]) == (steps, steps)
+    load_model(tmp_path)  # refuses a run that has not reached its end
+    assert list_checkpoints(tmp_path / "checkpoints")[-1].name == f"step-{steps:08d}"
 
 
 class Killed(Exception):
