@@ -7,7 +7,7 @@ how a row is put together and cut to a length.
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property, partial
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.added_tokens import AddedToken, Piece, TokenFinder
+from bertsmith.tokenization.calling import CallableTokenizer
 from bertsmith.tokenization.normalize import code_ranges
 from bertsmith.tokenization.tokenizer_files import SPECIAL_NAMES
 
@@ -107,7 +108,7 @@ class StringCache(dict[str, Value]):
         return value
 
 
-class Tokenizer(ABC):
+class Tokenizer(CallableTokenizer):
     """The vocabulary and the rules of one model.
 
     `load_tokenizer` opens one of any kind.
@@ -405,7 +406,8 @@ class Tokenizer(ABC):
             )
 
     def _kept_tokens(self, ids: Sequence[int], skip_special_tokens: bool) -> Iterator[str]:
-        """The tokens that are to be decoded."""
+        """The tokens that are to be decoded; numbers of numpy and torch are ids, too."""
+        ids = list(map(int, ids))
         self._check_ids(ids)
         skipped = self._skipped_ids if skip_special_tokens else ()
         return (self._decoded[id_] for id_ in ids if id_ not in skipped)

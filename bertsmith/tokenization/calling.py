@@ -1,0 +1,293 @@
+"""Calls as transformers' tokenizers take them: texts in, padded ids for any model out.
+
+torch is imported only where its tensors are asked for.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from bertsmith.errors import ConfigError, InputError, check_choice
+
+Padding = bool | Literal["longest", "max_length", "do_not_pad"]
+Truncation = bool | Literal["longest_first", "do_not_truncate"] | None
+TensorType = Literal["pt", "np"] | None
+Texts = str | Sequence[str] | Sequence[tuple[str, str]]
+
+FILL = {
+    "attention_mask": 0,
+    "token_type_ids": 0,
+    "special_tokens_mask": 1,
+    "offset_mapping": (0, 0),
+}
+"""What stands at padding, beside the padding token of `input_ids`."""
+
+Self = TypeVar("Self", bound="BatchEncoding")
+
+
+class BatchEncoding(dict[str, Any]):
+    """Inputs of a model by name, also as attributes: `model(**encoding)`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"found {', '.join(self)}, and no {name}") from None
+
+    def to(self: Self, device: Any) -> Self:
+        """Return the tensors on a device; what is no tensor stays."""
+        moved = {k: v.to(device) if hasattr(v, "to") else v for k, v in self.items()}
+        return type(self)(moved)
+
+
+class EncodedText(Protocol):
+    """The parts of an `Encoding` that are read here."""
+
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def type_ids(self) -> list[int]: ...
+    @property
+    def special_tokens_mask(self) -> list[int]: ...
+    @property
+    def offsets(self) -> list[tuple[int, int]]: ...
+
+
+class CallableTokenizer(ABC):
+    """The part of a tokenizer that programs written for transformers use."""
+
+    padding_side: ClassVar[str] = "right"
+    is_fast: ClassVar[bool] = True
+    """Whether offsets can be had, as collators ask."""
+    pair_type_id: ClassVar[int]
+    vocab_size: int
+    model_max_length: int
+    special_ids: frozenset[int]
+    pad_id: int
+    mask_id: int
+
+    @abstractmethod
+    def encode(
+        self, text: str, pair: str | None = None, max_length: int | None = None
+    ) -> EncodedText:
+        """Encode a text or a pair with special tokens around it, cut to `max_length`."""
+
+    @abstractmethod
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a vocabulary entry, None where there is none."""
+
+    @abstractmethod
+    def save(self, directory: str) -> None:
+        """Write the files of the tokenizer."""
+
+    def __call__(
+        self,
+        text: Texts,
+        text_pair: str | Sequence[str] | None = None,
+        *,
+        padding: Padding = False,
+        truncation: Truncation = None,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        return_tensors: TensorType = None,
+        return_token_type_ids: bool | None = None,
+        return_attention_mask: bool = True,
+        return_offsets_mapping: bool = False,
+        return_special_tokens_mask: bool = False,
+    ) -> BatchEncoding:
+        """Encode a text, a pair, or a list of either, as transformers' fast tokenizers do.
+
+        One text gives flat lists, unless tensors are asked for. Pairs are two lists of texts, or
+        one list of tuples.
+
+        Args:
+            padding: True or "longest" pads to the longest, "max_length" to `max_length`.
+            truncation: True or "longest_first" cuts to `max_length`; where it is not given,
+                `max_length` alone cuts, unless `padding` is given.
+            max_length: tokens with special ones; `model_max_length` where it is needed.
+            return_tensors: "pt" for torch, "np" for numpy.
+            return_token_type_ids: by default unless all are 0 in this kind (RoBERTa).
+
+        Raises:
+            InputError: what is no text, or texts and pairs of unequal number.
+            ConfigError: an unknown choice, or `max_length` has no room for special tokens.
+        """
+        if max_length is not None and padding is False and truncation is None:
+            truncation = True
+        limit = max_length or self.model_max_length if _is_cut(truncation) else None
+        is_one = isinstance(text, str)
+        encodings = [self.encode(*row, limit) for row in _pairs(text, text_pair)]
+        found: dict[str, list[Any]] = {"input_ids": [each.ids for each in encodings]}
+        has_types = (
+            self.pair_type_id > 0 if return_token_type_ids is None else return_token_type_ids
+        )
+        if has_types:
+            found["token_type_ids"] = [each.type_ids for each in encodings]
+        if return_attention_mask:
+            found["attention_mask"] = [[1] * len(each.ids) for each in encodings]
+        if return_special_tokens_mask:
+            found["special_tokens_mask"] = [each.special_tokens_mask for each in encodings]
+        if return_offsets_mapping:
+            found["offset_mapping"] = [each.offsets for each in encodings]
+        if is_one and return_tensors is None:
+            found = {name: rows[0] for name, rows in found.items()}
+        return self.pad(
+            found,
+            padding,
+            max_length,
+            pad_to_multiple_of,
+            return_attention_mask=return_attention_mask,
+            return_tensors=return_tensors,
+        )
+
+    def pad(
+        self,
+        encoded_inputs: Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        padding: Padding = True,
+        max_length: int | None = None,
+        pad_to_multiple_of: int | None = None,
+        *,
+        return_attention_mask: bool = True,
+        return_tensors: TensorType = None,
+        verbose: bool = True,
+    ) -> BatchEncoding:
+        """Pad encodings, one or several, to one length; transformers' data collators call this.
+
+        Other entries than the tokenizer's own, such as labels, are left as they are. `verbose` is
+        taken for them and changes nothing.
+
+        Raises:
+            InputError: there are no "input_ids", or rows of unequal length for a tensor.
+            ConfigError: an unknown choice.
+        """
+        if not isinstance(encoded_inputs, Mapping):
+            rows = list(encoded_inputs)
+            encoded_inputs = {
+                name: [row[name] for row in rows] for name in (rows[0] if rows else ())
+            }
+        if "input_ids" not in encoded_inputs:
+            raise InputError(
+                f"pad: found {', '.join(encoded_inputs) or 'nothing'}; needed is input_ids. Give "
+                "what the tokenizer returned."
+            )
+        found = {name: _to_lists(values) for name, values in encoded_inputs.items()}
+        is_one = not (found["input_ids"] and isinstance(found["input_ids"][0], list))
+        if is_one:
+            found = {name: [values] for name, values in found.items()}
+        lengths = [len(row) for row in found["input_ids"]]
+        if return_attention_mask:
+            found.setdefault("attention_mask", [[1] * length for length in lengths])
+        width = self._padded_length(padding, lengths, max_length, pad_to_multiple_of)
+        for name, fill in ({"input_ids": self.pad_id} | FILL).items():
+            if name in found:
+                found[name] = [row + [fill] * (width - len(row)) for row in found[name]]
+        if is_one:
+            found = {name: values[0] for name, values in found.items()}
+        return BatchEncoding(_as_tensors(found, return_tensors))
+
+    def _padded_length(
+        self, padding: Padding, lengths: Sequence[int], max_length: int | None, multiple: int | None
+    ) -> int:
+        """Return the length that rows are padded to; 0 for none."""
+        choice = "longest" if padding is True else padding or "do_not_pad"
+        check_choice("padding", choice, ("longest", "max_length", "do_not_pad"))
+        if choice == "do_not_pad":
+            return 0
+        width = max(lengths, default=0)
+        if choice == "max_length":
+            width = max_length or self.model_max_length
+        return width if multiple is None else -(-width // multiple) * multiple
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    @property
+    def pad_token_id(self) -> int:
+        """The id of the padding token."""
+        return self.pad_id
+
+    @property
+    def mask_token_id(self) -> int:
+        """The id of the mask token."""
+        return self.mask_id
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
+        """Return the id of a token, or a list of ids; None where the vocabulary has none."""
+        if isinstance(tokens, str):
+            return self.token_to_id(tokens)
+        return [self.token_to_id(token) for token in tokens]
+
+    def get_special_tokens_mask(
+        self, token_ids: Sequence[int], already_has_special_tokens: bool = True
+    ) -> list[int]:
+        """Return 1 for each id of a special token, and 0 for others."""
+        if not already_has_special_tokens:
+            raise ConfigError(
+                "already_has_special_tokens: found False; allowed is True. Encode the text with "
+                "return_special_tokens_mask=True."
+            )
+        return [int(id_ in self.special_ids) for id_ in token_ids]
+
+    def save_pretrained(self, save_directory: str, **_: Any) -> None:
+        """Save as `save` does; transformers' Trainer calls this."""
+        self.save(save_directory)
+
+
+def _is_cut(truncation: Truncation) -> bool:
+    choice = "longest_first" if truncation is True else truncation or "do_not_truncate"
+    check_choice("truncation", choice, ("longest_first", "do_not_truncate"))
+    return choice == "longest_first"
+
+
+def _pairs(text: Any, text_pair: Any) -> list[tuple[Any, Any]]:
+    """Return text and pair of each row; None where there is no pair.
+
+    Raises:
+        InputError: neither a text nor a list, or texts and pairs of unequal number.
+    """
+    if isinstance(text, str):
+        return [(text, text_pair)]
+    if not isinstance(text, list | tuple):
+        raise InputError(
+            f"text: found {type(text).__name__}. Give a string, a list of strings, or a list of "
+            "(text, pair)."
+        )
+    if text_pair is None:
+        rows = [row if isinstance(row, list | tuple) else (row, None) for row in text]
+        for number, row in enumerate(rows):
+            if len(row) != 2:
+                raise InputError(f"text, row {number}: found {len(row)} texts. Give (text, pair).")
+        return [(first, second) for first, second in rows]
+    if isinstance(text_pair, str) or len(text_pair) != len(text):
+        found = "one string" if isinstance(text_pair, str) else f"{len(text_pair)} texts"
+        raise InputError(f"text_pair: found {found} for {len(text)} texts. Give one for each.")
+    return list(zip(text, text_pair, strict=True))
+
+
+def _to_lists(values: Any) -> Any:
+    """Return arrays and tensors, also in a list, as lists."""
+    if hasattr(values, "tolist"):
+        return values.tolist()
+    if isinstance(values, list | tuple) and values and hasattr(values[0], "tolist"):
+        return [value.tolist() for value in values]
+    return values
+
+
+def _as_tensors(found: Mapping[str, Any], kind: TensorType) -> Mapping[str, Any]:
+    if kind is None:
+        return found
+    check_choice("return_tensors", kind, ("pt", "np"))
+    try:
+        arrays = {name: np.asarray(values) for name, values in found.items()}
+    except ValueError:
+        raise InputError(
+            "return_tensors: found rows of unequal length. Pass padding=True, and truncation=True "
+            "for long texts."
+        ) from None
+    if kind == "np":
+        return arrays
+    import torch  # the room works without it
+
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

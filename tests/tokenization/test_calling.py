@@ -1,0 +1,138 @@
+"""Calls equal those of transformers' fast tokenizer of the same folder; collators take them."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from library_tokenizers import texts_to_try
+from tiny_tokenizers import TINY, tiny_wordpiece
+from transformers import (
+    AutoTokenizer,
+    BertTokenizerFast,
+    DataCollatorForLanguageModeling,
+    DataCollatorForTokenClassification,
+    DataCollatorWithPadding,
+)
+
+from bertsmith.errors import ConfigError, InputError
+
+MORE = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
+LENGTH = 23
+
+
+@pytest.fixture(scope="module", params=TINY)
+def both(request, tmp_path_factory):
+    """A tokenizer of ours, and transformers' own of its folder."""
+    ours = TINY[request.param](model_max_length=31)
+    folder = tmp_path_factory.mktemp(request.param)
+    ours.save(folder)
+    return ours, AutoTokenizer.from_pretrained(folder)
+
+
+def plain(encoding):
+    return {k: v.tolist() if hasattr(v, "tolist") else v for k, v in encoding.items()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"max_length": LENGTH},
+        {"padding": True, "truncation": True, **MORE},
+        {"padding": "max_length", "truncation": True, "max_length": LENGTH, **MORE},
+        {"padding": "longest", "truncation": "longest_first", "max_length": 24,
+         "pad_to_multiple_of": 8},
+        {"padding": True, "truncation": True, "return_tensors": "pt", **MORE},
+        {"padding": True, "truncation": True, "return_tensors": "np",
+         "return_attention_mask": False},
+    ],
+)  # fmt: skip
+def test_odd_texts_and_pairs_are_encoded_as_by_transformers(both, options):
+    ours, theirs = both
+    if ours.pair_type_id:  # transformers 5 leaves type ids out for ALBERT, which has them
+        options = {**options, "return_token_type_ids": True}
+    texts = [text for text in texts_to_try(80) if len(text) < 200]
+    pairs = random.Random(3).sample(texts, len(texts))
+    for given in ((texts,), (texts, pairs), (list(zip(texts, pairs, strict=True)),)):
+        found, expected = ours(*given, **options), theirs(*given, **options)
+        assert list(found) == list(expected)
+        kinds = {k: (type(v), getattr(v, "dtype", None)) for k, v in found.items()}
+        assert kinds == {k: (type(v), getattr(v, "dtype", None)) for k, v in expected.items()}
+        assert plain(found) == plain(expected)
+    for given in ((texts[40],), (texts[40], pairs[40])):
+        assert plain(ours(*given, **options)) == plain(theirs(*given, **options))
+
+
+def test_the_real_vocabulary_agrees_with_the_class_of_bert(data_dir, tmp_path):
+    from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+
+    lines = (data_dir / "vocabs/bert-base-uncased/vocab.txt").read_text("utf-8").splitlines()
+    ours = WordPieceTokenizer(lines)
+    ours.save(tmp_path)
+    theirs = BertTokenizerFast.from_pretrained(tmp_path)
+    texts = texts_to_try(200)
+    options = {
+        "padding": True,
+        "truncation": True,
+        "max_length": 40,
+        "return_tensors": "np",
+        **MORE,
+    }
+    found, expected = ours(texts, texts[::-1], **options), theirs(texts, texts[::-1], **options)
+    assert plain(found) == plain(expected)
+    assert ours.decode(found.input_ids[5]) == theirs.decode(
+        expected.input_ids[5], skip_special_tokens=True
+    )
+
+
+def test_collators_of_transformers_make_the_same_batches(both):
+    ours, theirs = both
+    texts = ["the river runs", "the sea is wide and the river", "who"]
+    rows = [{**ours(text), "label": number} for number, text in enumerate(texts)]
+    for kind, more in (
+        (DataCollatorWithPadding, {"pad_to_multiple_of": 8}),
+        (DataCollatorWithPadding, {"return_tensors": "np"}),
+    ):
+        batches = [plain(kind(tokenizer, **more)(rows)) for tokenizer in both]
+        assert batches[0] == batches[1]
+    words = [{**ours(text), "labels": [1] * len(ours(text).input_ids)} for text in texts]
+    batches = [plain(DataCollatorForTokenClassification(each)(words)) for each in both]
+    assert batches[0] == batches[1]
+    masked = [
+        plain(DataCollatorForLanguageModeling(each, seed=5)([ours(text) for text in texts * 20]))
+        for each in both
+    ]
+    assert masked[0] == masked[1]
+    assert ours.convert_tokens_to_ids([ours.mask_token, "?!no"]) == [ours.mask_id, None]
+    assert len(ours) == len(theirs) and ours.pad_token_id == theirs.pad_token_id
+
+
+def test_tensors_and_arrays_are_padded_and_decoded(both):
+    ours, _ = both
+    rows = [ours("the river", return_tensors="pt").input_ids[0], np.array(ours("who").input_ids)]
+    found = ours.pad({"input_ids": rows}, return_tensors="pt").to("cpu")
+    assert found.attention_mask.sum(1).tolist() == [len(row) for row in rows]
+    assert ours.decode(found.input_ids[0]) == ours.decode(rows[0].tolist())
+    assert isinstance(found["input_ids"], torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        (lambda t: t(5), InputError, "text: found int"),
+        (lambda t: t(["a", None]), InputError, "text: found NoneType"),
+        (lambda t: t([["a", "b", "c"]]), InputError, "text, row 0: found 3 texts"),
+        (lambda t: t(["a", "b"], ["c"]), InputError, "text_pair: found 1 texts for 2"),
+        (lambda t: t(["a", "b"], "c"), InputError, "text_pair: found one string"),
+        (lambda t: t(["a", "the sea"], return_tensors="np"), InputError, "padding=True"),
+        (lambda t: t("a", return_tensors="tf"), ConfigError, "return_tensors is 'tf'"),
+        (lambda t: t("a", padding="most"), ConfigError, "padding is 'most'"),
+        (lambda t: t("a", truncation="only_first"), ConfigError, "truncation is 'only_first'"),
+        (lambda t: t("a", max_length=1), ConfigError, "max_length is 1"),
+        (lambda t: t.pad([{"labels": 1}]), InputError, "input_ids"),
+    ],
+)
+def test_what_cannot_be_encoded_is_refused_by_name(call, error, named):
+    with pytest.raises(error, match=named):
+        call(tiny_wordpiece())
