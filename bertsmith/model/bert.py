@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
@@ -18,6 +19,7 @@ from bertsmith.model.attention import SelfAttention
 from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import family_named
+from bertsmith.model.head_losses import answer_loss, head_loss, replaced_token_loss
 from bertsmith.model.heads import TASK_HEADS
 from bertsmith.model.layers import Pooler
 from bertsmith.model.load_report import LoadReport
@@ -36,6 +38,16 @@ Item = TypeVar("Item")
 TOKEN_HEADS = ("masked_lm", "tag", "answer", "replaced_token")
 """Heads that read every token's vector; the others read one vector of a sequence."""
 
+LABELS_OF = {
+    "none": "labels: found them for a model without a head. Load it with one, such as "
+    'load_model(folder, heads=["classify"], num_labels=2).',
+    "answer": "labels: found them, or one of two places, for the head 'answer', which learns from "
+    "start_positions and end_positions. Give both.",
+    "others": "start_positions: found them without labels, which this model's head learns from. "
+    "Give labels.",
+}
+"""What to give in place of labels."""
+
 
 @dataclass(frozen=True)
 class ModelOutput:
@@ -45,8 +57,13 @@ class ModelOutput:
     layer) [batch, length, hidden]; each of `attentions` [batch, heads, length, length];
     `pooler_output` [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM
     head, [batch, labels] from a head that reads the pooler, [batch, length, outputs] from one
-    that reads every token, [batch, length] from "replaced_token"; `next_sentence_logits` and
-    `sentence_order_logits` [batch, 2].
+    that reads every token, [batch, length] from "replaced_token", [batch, choices] from "choose"
+    of inputs [batch, choices, length]; `next_sentence_logits` and `sentence_order_logits`
+    [batch, 2]; `start_logits` and `end_logits` [batch, length], which are those of "answer" again;
+    `loss` a scalar.
+
+    Numbers and slices index it as transformers' outputs: what there is, of a model with heads
+    `loss`, its logits, `hidden_states` and `attentions`.
     """
 
     last_hidden_state: Tensor
@@ -56,6 +73,23 @@ class ModelOutput:
     logits: Tensor | None = None
     next_sentence_logits: Tensor | None = None
     sentence_order_logits: Tensor | None = None
+    start_logits: Tensor | None = None
+    end_logits: Tensor | None = None
+    loss: Tensor | None = None
+
+    def to_tuple(self) -> tuple[Any, ...]:
+        """Return what there is, in the order of transformers' outputs."""
+        logits = (
+            (self.logits,) if self.start_logits is None else (self.start_logits, self.end_logits)
+        )
+        found = (*logits, self.next_sentence_logits, self.sentence_order_logits)
+        if all(each is None for each in found):
+            found = (self.last_hidden_state, self.pooler_output)
+        every = (self.loss, *found, self.hidden_states, self.attentions)
+        return tuple(each for each in every if each is not None)
+
+    def __getitem__(self, place: int | slice | str) -> Any:
+        return getattr(self, place) if isinstance(place, str) else self.to_tuple()[place]
 
 
 @dataclass
@@ -226,20 +260,35 @@ class BertModel(TrainableModel):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         *,
+        labels: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> ModelOutput:
         """The padded border: integer tensors [batch, length] in, `ModelOutput` out.
 
+        A model with the head "choose" takes [batch, choices, length], too.
+
         `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. A token's
         position is its column where `position_ids` do not say otherwise. `inputs_embeds`, [batch,
         length, embedding size], are read in place of the word embeddings of `input_ids`. Every
         output is zero at padding. Gradients by hidden states and attentions are those of
-        transformers.
+        transformers. Given `labels` (`model/head_losses.py`), or of "answer" `start_positions` and
+        `end_positions`, `loss` is that of transformers' models: of a model with "masked_lm" and a
+        head for pairs, the masked-LM loss alone.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.
+            ConfigError: labels that no head of the model learns from.
         """
+        num_choices = None
+        if "choose" in self.heads and isinstance(input_ids, Tensor) and input_ids.ndim == 3:
+            num_choices = input_ids.shape[1]
+            input_ids, attention_mask, token_type_ids, position_ids = (
+                None if x is None else x.flatten(0, 1)
+                for x in (input_ids, attention_mask, token_type_ids, position_ids)
+            )
         border = self.pack(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         batch = border.batch
         trace = OutputRecorder(
@@ -252,6 +301,12 @@ class BertModel(TrainableModel):
         states = trace.hidden_states
         logits = {name: self.predict(name, hidden, border) for name in self.heads}
         pooled = None if self.pooler is None else self.pool(hidden, batch)
+        if num_choices is not None:
+            logits["choose"] = logits["choose"].view(-1, num_choices)
+        starts, ends = logits["answer"].unbind(-1) if "answer" in logits else (None, None)
+        loss, places = None, (start_positions, end_positions)
+        if any(given is not None for given in (labels, *places)):
+            loss = self._loss(logits, labels, places, border)
         return ModelOutput(
             last_hidden_state=states[-1] if states else border.unpack(hidden),
             pooler_output=None if pooled is None else border.reorder(pooled),
@@ -260,7 +315,33 @@ class BertModel(TrainableModel):
             next_sentence_logits=logits.pop("next_sentence", None),
             sentence_order_logits=logits.pop("sentence_order", None),
             logits=next(iter(logits.values()), None),
+            start_logits=starts,
+            end_logits=ends,
+            loss=loss,
         )
+
+    def _loss(
+        self,
+        logits: Mapping[str, Tensor],
+        labels: Tensor | None,
+        places: tuple[Tensor | None, Tensor | None],
+        border: PaddedBatch,
+    ) -> Tensor:
+        """Compute the loss of the first head by labels, or of "answer" by start and end.
+
+        Raises:
+            ConfigError: what is given is not what the model's head learns from.
+        """
+        head = next(iter(logits), "none")
+        start, end = places
+        if head == "answer" and start is not None and end is not None:
+            is_real = border.unpack(torch.ones_like(border.cells, dtype=torch.bool))
+            return answer_loss(logits[head], is_real, start, end)
+        if head in LABELS_OF or labels is None:
+            raise ConfigError(LABELS_OF.get(head, LABELS_OF["others"]))
+        if head == "replaced_token":
+            return replaced_token_loss(border.repack(logits[head]), border.repack(labels))
+        return head_loss(head, logits[head], labels)
 
     def predict(self, name: str, hidden: Tensor, border: PaddedBatch) -> Tensor:
         """A head's logits at every position, or for every sequence, in the padded order."""

@@ -30,7 +30,7 @@ SIZES = (
 """Fields that are whole numbers above 0."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class BertConfig:
     """The shape of a model; every field has Hugging Face's name, except `pooling`.
 
@@ -62,6 +62,12 @@ class BertConfig:
     pruned_heads: Mapping[int, list[int]] = field(default_factory=dict, hash=False)
     """Heads that were taken out, by the number of their layer. `num_attention_heads` counts them
     still, so that every head keeps its number and its size."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field once. transformers' Trainer sets `use_cache`, which is none."""
+        if name in self.__dict__ and name in self.__dataclass_fields__:
+            raise AttributeError(f"{name}: a config is fixed. Use dataclasses.replace for another.")
+        super().__setattr__(name, value)
 
     def __post_init__(self) -> None:
         """Refuse values that no model can have."""

@@ -21,7 +21,7 @@ from bertsmith.model.families.bert import BERT_HEADS, TASK_HEAD_NAMES, encoder_n
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.layers import Embeddings
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class ToyConfig(BertConfig):
     scale: float = 1.0
     model_type: ClassVar[str] = "toy"

@@ -25,7 +25,7 @@ PARTS = {
 """Modules of a layer that are shared together, by the part's name."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class AlbertConfig(BertConfig):
     """The shape of an ALBERT.
 

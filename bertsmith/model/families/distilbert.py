@@ -17,7 +17,7 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 """Heads that read the first token's vector through a dense layer of their own."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class DistilBertConfig(BertConfig):
     """The shape of a DistilBERT, with BERT's field names; see `KEYS`."""
 

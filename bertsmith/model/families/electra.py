@@ -28,7 +28,7 @@ SMALL_EMBEDDING = 128
 """Width of the embeddings of ELECTRA-small (256 wide); base and large use the hidden size."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class ElectraConfig(BertConfig):
     """The shape of a generator or a discriminator."""
 

@@ -28,7 +28,7 @@ TEXT_HEADS = ("classify", "multi_label", "regress")
 """Heads with a dense layer of their own."""
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class RobertaConfig(BertConfig):
     """The shape of a RoBERTa, with the defaults of transformers.
 

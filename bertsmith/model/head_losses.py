@@ -1,0 +1,104 @@
+"""Losses of heads by padded labels, as transformers' models compute them from `labels`.
+
+Training of ours has its own (`tasks/losses.py`, `masked_lm_loss.py`), which sum over packed rows.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.errors import InputError
+
+
+def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
+    """Compute the mean loss of a head over padded logits, an fp32 scalar.
+
+    Shapes of `labels` by head: "masked_lm" and "tag" int64 [batch, length]; "classify", "choose",
+    "next_sentence" and "sentence_order" int64 [batch]; "regress" [batch]; "multi_label" 0 or 1
+    [batch, labels]. Of classes, -100 is ignored.
+
+    Raises:
+        InputError: another shape, or a class that the head has not; names the place.
+    """
+    if not isinstance(labels, Tensor):
+        raise InputError(
+            f"labels is a {type(labels).__name__}. It must be a tensor: convert it with "
+            "torch.tensor()."
+        )
+    logits = logits.float()
+    if head == "regress":
+        logits = logits.squeeze(-1)
+    is_of_classes = head not in ("regress", "multi_label")
+    expected = logits.shape[:-1] if is_of_classes else logits.shape
+    if labels.shape != expected and labels.shape != (*expected, 1):
+        raise InputError(
+            f"labels has the shape {list(labels.shape)}. For the head {head!r} and this input it "
+            f"must be {list(expected)}."
+        )
+    labels = labels.view(expected)
+    if head == "regress":
+        return F.mse_loss(logits, labels.to(logits.dtype))
+    if head == "multi_label":
+        return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+    labels = labels.long()
+    _check_classes(labels, logits.shape[-1])
+    return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE_INDEX)
+
+
+def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Compute the mean loss of replaced-token detection over real tokens, both [tokens]."""
+    return F.binary_cross_entropy_with_logits(logits.float(), labels.float())
+
+
+def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """Compute the mean loss of an answer's start and end from logits [batch, length, 2].
+
+    Only real tokens can be chosen: `is_real` is bool [batch, length]. (transformers' models count
+    what they compute at padding in.) `starts` and `ends` are int64 [batch]; those at or beyond the
+    length are ignored, as of answers that were cut off.
+
+    Raises:
+        InputError: another shape, or a place at padding.
+    """
+    length = is_real.shape[1]
+    losses = []
+    for number, (name, given) in enumerate({"start": starts, "end": ends}.items()):
+        places = _check_places(f"{name}_positions", given, is_real)
+        scores = logits[..., number].float().masked_fill(~is_real, -torch.inf)
+        losses.append(F.cross_entropy(scores, places, ignore_index=length))
+    return torch.stack(losses).mean()
+
+
+def _check_places(name: str, given: Tensor, is_real: Tensor) -> Tensor:
+    """Return int64 [batch] with places beyond the length as the length.
+
+    Raises:
+        InputError: another shape, or a place at padding.
+    """
+    rows, length = is_real.shape
+    if given.numel() != rows:
+        raise InputError(f"{name} has the shape {list(given.shape)}. It must be [{rows}].")
+    places = given.view(-1).long().clamp(0, length)
+    is_wrong = ~F.pad(is_real, (0, 1), value=True).gather(1, places[:, None]).squeeze(1)
+    if is_wrong.any():
+        row = int(is_wrong.nonzero()[0])
+        raise InputError(
+            f"{name}, row {row}: found {int(places[row])}, which is padding. Give a token's place, "
+            f"or {length} where the row has no answer in it."
+        )
+    return places
+
+
+def _check_classes(labels: Tensor, num_classes: int) -> None:
+    """Raise InputError, naming the place, for a class that is not there."""
+    wrong = ((labels < 0) & (labels != IGNORE_INDEX)) | (labels >= num_classes)
+    if not wrong.any():
+        return
+    place = wrong.nonzero()[0].tolist()
+    names = zip(("row", "column"), place, strict=False)
+    raise InputError(
+        f"labels, {', '.join(f'{name} {number}' for name, number in names)}: found "
+        f"{int(labels[tuple(place)])}. This head has classes 0 to {num_classes - 1}, and "
+        f"{IGNORE_INDEX} is ignored."
+    )

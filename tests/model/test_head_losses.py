@@ -1,0 +1,151 @@
+"""Losses by labels equal those of transformers' models, also in its Trainer and in plain loops."""
+
+import pytest
+import torch
+import transformers
+from tiny_models import save_tiny_of
+
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.model.families import FAMILIES
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
+
+GENERATOR = torch.Generator().manual_seed(3)
+
+
+def draw(high, *shape):
+    return torch.randint(0, high, shape, generator=GENERATOR)
+
+
+TOKEN_LABELS = {"masked_lm": 101, "tag": 5}
+TEXT_LABELS = {
+    "classify": draw(5, 7),
+    "next_sentence": draw(2, 7),
+    "regress": torch.randn(7, generator=GENERATOR),
+    "multi_label": draw(2, 7, 5).float(),
+}
+
+
+def labels_for(head, mask):
+    """Labels of a head, at real tokens alone."""
+    if head in TEXT_LABELS:
+        return {"labels": TEXT_LABELS[head]}
+    labels = draw(TOKEN_LABELS[head], *mask.shape)
+    return {"labels": labels.masked_fill((mask == 0) | (labels % 3 == 0), -100)}
+
+
+def both(model, tmp_path):
+    """The model, and transformers' own of its folder."""
+    save_model(model, tmp_path)
+    family = FAMILIES[model.config.model_type]
+    theirs = getattr(transformers, family.architecture(tuple(model.heads)))
+    return model, theirs.from_pretrained(tmp_path).eval()
+
+
+def check_same(model, theirs, inputs):
+    found, expected = model(**inputs), theirs(**inputs)
+    torch.testing.assert_close(found.loss, expected.loss, rtol=0, atol=1e-5)
+    assert len(found[:]) == len(expected[:]) and torch.equal(found[0], found.loss)
+    found.loss.backward()
+    expected.loss.backward()
+    word = theirs.get_input_embeddings().weight.grad
+    torch.testing.assert_close(model.embeddings.word.weight.grad, word, rtol=0, atol=1e-5)
+    return found, expected
+
+
+@pytest.mark.parametrize("head", [*TOKEN_LABELS, *TEXT_LABELS])
+def test_the_loss_of_each_head_is_that_of_transformers(head, small_model, padded_inputs, tmp_path):
+    model, theirs = both(small_model(head, num_labels=5), tmp_path)
+    if head in TEXT_LABELS:  # transformers reads the first column, even where it is padding
+        padded_inputs["attention_mask"][:, 0] = 1
+    inputs = padded_inputs | labels_for(head, padded_inputs["attention_mask"])
+    check_same(model, theirs, inputs)
+
+
+def test_answers_and_choices(small_model, padded_inputs, tmp_path):
+    model, theirs = both(small_model("answer"), tmp_path / "answer")
+    rows = {"input_ids": draw(101, 7, 23)}
+    places = {"start_positions": draw(23, 7), "end_positions": draw(25, 7)}
+    found, expected = check_same(model, theirs, rows | places)
+    torch.testing.assert_close(found[2], expected.end_logits)
+    first = {name: value[5:6, :13] for name, value in padded_inputs.items()}
+    cut, whole = ({k: v[5:6] for k, v in padded_inputs.items()}, first)
+    place = {"start_positions": torch.tensor([3]), "end_positions": torch.tensor([12])}
+    torch.testing.assert_close(model(**cut, **place).loss, model(**whole, **place).loss)
+    with pytest.raises(InputError, match="start_positions, row 0: found 14, which is padding"):
+        model(**cut, **place | {"start_positions": torch.tensor([14])})
+
+    model, theirs = both(small_model("choose"), tmp_path / "choose")
+    padded_inputs["attention_mask"][:, 0] = 1
+    rows = {k: v[:6].view(2, 3, 23) for k, v in padded_inputs.items()}
+    found, expected = check_same(model, theirs, rows | {"labels": torch.tensor([2, 0])})
+    torch.testing.assert_close(found.logits, expected.logits, rtol=0, atol=1e-5)
+
+
+def test_masked_lm_beside_a_head_for_pairs(small_model, padded_inputs, tmp_path):
+    alone, pair = small_model("masked_lm"), small_model("masked_lm", "next_sentence")
+    pair.load_state_dict(alone.state_dict(), strict=False)
+    inputs = padded_inputs | labels_for("masked_lm", padded_inputs["attention_mask"])
+    torch.testing.assert_close(pair(**inputs).loss, alone(**inputs).loss)
+
+
+def test_replaced_tokens(padded_inputs, tmp_path):
+    sizes = {"vocab_size": 101, "type_vocab_size": 3}
+    folder = save_tiny_of(tmp_path / "electra", "electra", ["replaced_token"], **sizes)
+    model, theirs = both(load_model(folder), tmp_path)
+    check_same(model, theirs, padded_inputs | {"labels": draw(2, 7, 23)})
+
+
+@pytest.mark.parametrize(
+    ("heads", "labels", "error", "named"),
+    [
+        (("classify",), torch.zeros(7, 2), InputError, r"labels has the shape \[7, 2\].*\[7\]"),
+        (("classify",), torch.full((7,), 5), InputError, "labels, row 0: found 5.*0 to 4"),
+        (("tag",), torch.full((7, 23), -1), InputError, "labels, row 0, column 0: found -1"),
+        (("classify",), [1] * 7, InputError, "labels is a list"),
+        ((), torch.zeros(7), ConfigError, "without a head"),
+        (("answer",), torch.zeros(7), ConfigError, "start_positions and end_positions"),
+    ],
+)
+def test_other_labels_are_refused(heads, labels, error, named, small_model, padded_inputs):
+    with pytest.raises(error, match=named):
+        small_model(*heads, num_labels=5)(**padded_inputs, labels=labels)
+
+
+def test_three_steps_in_the_trainer_of_transformers(small_model, tmp_path):
+    model = small_model("classify", num_labels=5)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    lengths = draw(20, 24) + 2
+    rows = [{"input_ids": draw(101, int(n)), "label": int(n) % 5} for n in lengths]
+
+    def collate(batch):
+        ids = [row["input_ids"] for row in batch]
+        padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+        real = [torch.ones_like(row) for row in ids]
+        return {
+            "input_ids": padded,
+            "attention_mask": torch.nn.utils.rnn.pad_sequence(real, batch_first=True),
+            "labels": torch.tensor([row["label"] for row in batch]),
+        }
+
+    def accuracy(found):
+        assert found.predictions.shape == (24, 5)
+        return {"accuracy": (found.predictions.argmax(-1) == found.label_ids).mean()}
+
+    arguments = transformers.TrainingArguments(
+        tmp_path, max_steps=3, per_device_train_batch_size=4, report_to="none", use_cpu=True,
+        remove_unused_columns=False, save_steps=3, disable_tqdm=True, learning_rate=1e-3,
+    )  # fmt: skip
+    trainer = transformers.Trainer(
+        model, arguments, train_dataset=rows, eval_dataset=rows, data_collator=collate,
+        compute_metrics=accuracy,
+    )  # fmt: skip
+    assert trainer.train().global_step == 3
+    with pytest.raises(AttributeError, match="hidden_size: a config is fixed"):
+        model.config.hidden_size = 66
+    figures = trainer.evaluate()
+    assert figures["eval_loss"] > 0 and 0 <= figures["eval_accuracy"] <= 1
+    assert all(not torch.equal(before[name], value) for name, value in model.state_dict().items())
+    save_model(model, tmp_path / "saved")
+    again, batch = load_model(tmp_path / "saved"), collate(rows)
+    torch.testing.assert_close(again(**batch).loss.item(), figures["eval_loss"], rtol=0, atol=1e-4)
