@@ -25,6 +25,7 @@ from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.sums import summed
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.model_card import CARD_FILE, is_own_card, write_card
 from bertsmith.training.run_folder import MODEL_FILES
 
 RECORD_FILE = "compression.json"
@@ -108,6 +109,7 @@ def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
     if not out.exists() or not any(out.iterdir()):
         return
     known = {Path(name).parts[0] for name in (*MODEL_FILES, *SENTENCE_FILES, RECORD_FILE)}
+    known |= {CARD_FILE} if is_own_card(out) else set()
     others = sorted({path.name for path in out.iterdir()} - known)
     if others:
         raise ConfigError(
@@ -145,6 +147,8 @@ def save_beside(source: Source, smaller: Smaller, out: Path, trial: Trial) -> Co
         }
         records = [*read_settings(source.folder.files, RECORD_FILE, []), record]
         write_json(folder / RECORD_FILE, records)
+        shape = to_jsonable(smaller.model.config)
+        write_card(folder, {"config": {"model": shape}, "compression": records}, out.resolve().name)
     return Compressed(out, smaller.done, smaller.facts, comparison, notes)
 
 

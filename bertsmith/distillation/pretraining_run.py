@@ -39,6 +39,7 @@ from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
 from bertsmith.training.machine import computing_on
+from bertsmith.training.model_card import write_card
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
@@ -195,6 +196,7 @@ def distill_pretraining(
             callbacks=callbacks,
             resume_command=resume_command,
         )
+        write_card(out, folder.read_run())
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
     trial = Trial(device=said.device, precision=said.precision, measure=pretraining.evaluate)

@@ -42,6 +42,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.layerwise import freeze
 from bertsmith.training.machine import Machine, computing_on
+from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.runner import Trained, TrainingRun, run_training
@@ -203,7 +204,9 @@ def finetune(
                     f"yet scored. Continue with: {resume_command}"
                 )
             result = conclude(plan, _score_saved(task_type, settings, plan, trained))
-            folder.write_run({**folder.read_run(), "result": result.to_json()})
+            facts = {**folder.read_run(), "result": result.to_json()}
+            write_card(folder.path, facts)
+            folder.write_run(facts)
     return result
 
 

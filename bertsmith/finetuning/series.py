@@ -27,6 +27,7 @@ from bertsmith.system.hardware import compute_choices
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.training.machine import Machine, computing_on
+from bertsmith.training.model_card import CARD_FILE, write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, same_fields
 from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, run_names
@@ -352,7 +353,7 @@ def _conclude(
     best = max(runs, key=_best_score)
     source = best.settings.out
     for path in source.iterdir():
-        if path.is_file() and path.name not in (folder.run_path.name, WEIGHTS):
+        if path.is_file() and path.name not in (folder.run_path.name, WEIGHTS, CARD_FILE):
             shutil.copy2(path, folder.path / path.name)
         elif path.is_dir() and path.name != "checkpoints":
             shutil.copytree(path, folder.path / path.name, dirs_exist_ok=True)
@@ -368,6 +369,7 @@ def _conclude(
         results=tuple(results),
     )
     write_json(folder.repeats_path, repeats.to_json())
+    write_card(folder.path, {**RunFolder(source).read_run(), "repeats": repeats.to_json()})
     folder.write_run({**folder.read_run(), "summary": repeats.to_json()})
     folder.finish()
     return repeats

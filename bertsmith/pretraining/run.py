@@ -38,6 +38,7 @@ from bertsmith.training.curves import draw_curves
 from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
+from bertsmith.training.model_card import write_card
 from bertsmith.training.objective import Measure, Measured
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
@@ -116,6 +117,7 @@ def pretrain(
             callbacks=callbacks,
             resume_command=resume_command,
         )
+        write_card(out, folder.read_run())
     source_report = folder.read_run().get("source")
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, facts.get("held_out_unigram_entropy"))

@@ -5,6 +5,7 @@
     ├── journal.jsonl         one object per step and per held-out evaluation
     ├── events.out.tfevents…  the same for TensorBoard
     ├── curves.svg            the same as a picture, at the end
+    ├── README.md             the model card
     ├── checkpoints/          step-00000500/ and so on, the last few
     ├── runs/                 of a series, a folder like this for each run: seed-0/ and so on
     ├── repeats.json          of a series, the mean of each score and its spread
@@ -33,6 +34,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.files import hold_folder, locked, write_error, write_json
 from bertsmith.system.hardware import ComputeChoices
 from bertsmith.system.sums import SUMS_FILE
+from bertsmith.training.model_card import CARD_FILE, is_own_card
 
 PLAIN_FILES = (
     "config.json",
@@ -312,9 +314,10 @@ class RunFolder:
         known += [self.repeats_path, *self.series_runs()]
         model = [self.path / name for name in MODEL_FILES]
         events = self.path.glob("events.out.tfevents.*")
+        card = [self.path / CARD_FILE] if is_own_card(self.path) else []
         checkpoints = self.checkpoints_dir.glob("step-*")
         unfinished = self.checkpoints_dir.glob(".step-*")
-        return [*known, *model, *events, *checkpoints, *unfinished]
+        return [*known, *model, *card, *events, *checkpoints, *unfinished]
 
 
 def run_names(series: Mapping[str, Any], kind: str) -> list[str]:

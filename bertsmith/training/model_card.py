@@ -1,0 +1,249 @@
+"""The model card of a folder: README.md in Hugging Face's format, made of its run.json.
+
+It names files without their folders, since cards are published. A README.md without `MARK` is
+somebody's own and is left as it is.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith._version import __version__
+from bertsmith.system.files import atomic_write
+
+CARD_FILE = "README.md"
+MARK = "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
+
+PIPELINES = {
+    "ForMaskedLM": "fill-mask",
+    "ForPreTraining": "fill-mask",
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForMultipleChoice": "multiple-choice",
+}
+"""Tasks of the hub by the end of a class of transformers."""
+TASKS = {
+    "classify": "to sort texts into classes",
+    "regress": "to give texts a number",
+    "tag": "to label words",
+    "answer": "to find the answers to questions in passages",
+    "choose": "to choose what fits a prompt",
+    "embed": "to make vectors that tell how alike texts are",
+}
+SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "precision",
+            "pretraining.objective", "pretraining.pairs", "pretraining.masking",
+            "pretraining.masking_rate", "pretraining.max_length", "optim.optimizer",
+            "optim.learning_rate", "optim.weight_decay", "optim.warmup_fraction",
+            "optim.schedule")  # fmt: skip
+"""What a card shows of a run's `config`."""
+LICENSE = """\
+bertsmith does not know the license. Before you publish the model, name one in the first lines of
+this file; the texts that it learned from, and the model that it began with, may limit it."""
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def is_own_card(directory: Path) -> bool:
+    """Return whether bertsmith wrote the card of a folder, so that it may replace it."""
+    try:
+        with (directory / CARD_FILE).open(encoding="utf-8", errors="replace") as file:
+            return MARK in (line.rstrip("\n") for line in file)
+    except OSError:
+        return False
+
+
+def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
+    """Write the card of a model folder, unless somebody's own stands there.
+
+    `run` is what run.json holds, or will. `name` is that of the folder, where it will get another.
+    """
+    path = directory / CARD_FILE
+    if path.exists() and not is_own_card(directory):
+        return
+    with atomic_write(path, "w") as file:
+        file.write(model_card(directory, run, name or directory.resolve().name))
+
+
+def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
+    """Return the card of a model folder as text."""
+    pipeline = _pipeline(directory)
+    sections = {
+        "Use": _use(pipeline, name),
+        "Scores": "\n".join(_scores(run)),
+        "Data": "\n".join(_data(run)),
+        "Settings": _table(("setting", "value"), _settings(run)),
+        "Limits": LICENSE,
+    }
+    parts = [_front_matter(pipeline, run, name), f"# {name}", _summary(run)]
+    parts += [f"## {title}\n\n{text}" for title, text in sections.items() if text]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
+    """Return the YAML that the hub reads."""
+    scores = _evaluation(run) if "result" in run else {}
+    is_encoder = pipeline == "sentence-similarity"
+    lines = [MARK, "license: unknown"]
+    lines.append(f"library_name: {'sentence-transformers' if is_encoder else 'transformers'}")
+    lines.append(f"pipeline_tag: {pipeline}")
+    if (base := _base(run)) and HUB_NAME.fullmatch(base) and not Path(base).exists():
+        lines.append(f"base_model: {base}")
+    lines += ["tags:", "- bertsmith"]
+    if scores:
+        data = json.dumps(_name_of(run.get("settings", {}).get("eval")) or "held-out examples")
+        lines += ["metrics:", *(f"- {score}" for score in scores), "model-index:"]
+        lines += [f"- name: {json.dumps(name)}", "  results:", "  - task:"]
+        lines += [f"      type: {pipeline}", "    dataset:", f"      name: {data}"]
+        lines += [f"      type: {data}", "    metrics:"]
+        lines += [f"    - type: {each}\n      value: {value:.6g}" for each, value in scores.items()]
+    return "\n".join(["---", *lines, "---"])
+
+
+def _pipeline(directory: Path) -> str:
+    """Return the hub's task of a folder."""
+    if (directory / "modules.json").exists():
+        return "sentence-similarity"
+    settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    name = next(iter(settings.get("architectures") or ()), "").replace("ElectraForPreTraining", "")
+    found = (tag for end, tag in PIPELINES.items() if name.endswith(end))
+    return next(found, "feature-extraction")
+
+
+def _base(run: Mapping[str, Any]) -> str:
+    """Return the model that a run began with, as the user named it; empty for none."""
+    settings, records = run.get("settings", {}), run.get("compression") or [{}]
+    named = records[-1].get("source") or settings.get("from") or settings.get("model")
+    return named if isinstance(named, str) and not settings.get("from_scratch") else ""
+
+
+def _name_of(place: object) -> str:
+    """Return the last part of a path, or a name of the hub; empty for a path that is not given."""
+    if not isinstance(place, str) or place in ("", "."):
+        return ""
+    is_of_hub = HUB_NAME.fullmatch(place) and not Path(place).exists()
+    return place if is_of_hub else Path(place).resolve().name
+
+
+def _summary(run: Mapping[str, Any]) -> str:
+    """Return a sentence on what the model is."""
+    shape = run["config"]["model"]
+    layers = (
+        "1 layer" if shape["num_hidden_layers"] == 1 else f"{shape['num_hidden_layers']} layers"
+    )
+    made = f"A model of {layers}, {shape['hidden_size']} wide"
+    base = _name_of(_base(run))
+    if "compression" in run:
+        what = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
+    elif "result" in run:
+        result = run["result"]
+        what = f"fine-tuned {TASKS.get(result['task'], '')} ({result['target']})"
+        what += f", from `{base}`" if base else ", from random weights"
+    else:
+        what = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
+    if teacher := run.get("distillation", {}).get("teacher"):
+        what += f", with the teacher `{_name_of(teacher)}`"
+    return f"{made}, {what}, by bertsmith {__version__}."
+
+
+def _use(pipeline: str, name: str) -> str:
+    """Return the code that loads a model."""
+    vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
+    call = {
+        "fill-mask": f'model = bertsmith.load_model("{name}")',
+        "feature-extraction": vectors,
+        "sentence-similarity": vectors,
+    }.get(pipeline, f'predict = bertsmith.load("{name}")')
+    return f"```python\nimport bertsmith\n\n{call}\n```\n\ntransformers opens the folder, too."
+
+
+def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores on held-out data by name."""
+    if "compression" in run:
+        found = run["compression"][-1]["after"]["scores"]
+    elif "result" in run:
+        found = run["result"]["evaluation"]
+    else:
+        held_out = run.get("summary", {}).get("held_out", {})
+        found = {k.removeprefix("held_out_"): v for k, v in held_out.items() if "held_out_" in k}
+    return {name: value for name, value in found.items() if isinstance(value, float)}
+
+
+def _scores(run: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a table of scores, and what must be known to read them."""
+    scores, settings = _evaluation(run), run.get("settings", {})
+    if "compression" in run:
+        record = run["compression"][-1]
+        before, after = record["before"], record["after"]
+        rows = [("parameters", *(f"{each['parameters']['total']:,}" for each in (before, after)))]
+        rows += [(n, f"{before['scores'][n]:.4f}", f"{v:.4f}") for n, v in scores.items()]
+        yield _table(("", "before", "after"), rows)
+        return
+    if not scores:
+        return
+    if "result" in run:
+        evaluation = run["result"]["evaluation"]
+        count = next(
+            (v for k, v in evaluation.items() if k.startswith("num_") or k == "total"), None
+        )
+        examples = "examples" if count is None else f"{count:,} examples"
+        source = (
+            f"of `{name}`" if (name := _name_of(settings.get("eval"))) else "that were held out"
+        )
+        yield f"On {examples} {source}. They also chose the best weights, so that the"
+        yield "scores are slightly optimistic.\n"
+    else:
+        yield "On text of the corpus that was held out, at the last evaluation.\n"
+    yield _table(
+        ("score", "value"), [(name.replace("_", " "), f"{v:.4f}") for name, v in scores.items()]
+    )
+    if "repeats" in run:
+        repeats = run["repeats"]
+        figure = repeats["figures"].get(repeats["metric"])
+        spread = (
+            f": {figure['mean']:.4f} ± {figure['deviation']:.4f} {repeats['metric']}"
+            if figure
+            else ""
+        )
+        yield f"\nThe best of {len(repeats['names'])} {repeats['kind']}s{spread}."
+    elif (entropy := run.get("data", {}).get("held_out_unigram_entropy")) is not None:
+        yield f"\nA model that knows token frequencies alone has a masked-LM loss of {entropy:.4f}."
+
+
+def _data(run: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the model learned from."""
+    settings, result, data = run.get("settings", {}), run.get("result", {}), run.get("data", {})
+    if result:
+        train = f" of `{name}`" if (name := _name_of(settings.get("train"))) else ""
+        yield f"- Training: {result['num_train']:,} examples{train}"
+        if labels := result.get("labels"):
+            shown = ", ".join(f"`{label}`" for label in labels[:20])
+            yield f"- Labels: {shown}{' …' if labels[20:] else ''}"
+        if overlap := result.get("num_overlap"):
+            yield f"- {overlap:,} eval examples are among them: the scores are too high"
+    if corpus := _name_of(settings.get("corpus")):
+        yield (
+            f"- Training: the corpus `{corpus}` of {data['train_documents']:,} documents and "
+            f"{data['train_tokens']:,} tokens"
+        )
+        yield f"- The run read {run['summary']['real_tokens']:,} tokens"
+
+
+def _settings(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the settings of a run that decide its result."""
+    found = []
+    for name in SETTINGS:
+        value: Any = run["config"]
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None:
+            shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+            found.append((name.rpartition(".")[2].replace("_", " "), shown))
+    return found
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a Markdown table; empty without rows."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else ""

@@ -1,0 +1,79 @@
+"""Cards of folders: what run.json says, in the hub's format; somebody's own card stays."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from huggingface_hub import ModelCard
+from stop_at import StopAt
+from tiny_models import save_tiny, write_reviews
+from tiny_runs import small_job
+
+from bertsmith.compression.folder import check_out
+from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.series import finetune_repeatedly
+from bertsmith.pretraining.run import pretrain
+from bertsmith.system.sums import SUMS_FILE
+from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.training.model_card import model_card
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return ClassifySettings(
+        model=save_tiny(tmp_path / "start", "masked_lm"),
+        train=write_reviews(tmp_path / "secret place" / "train.csv", 40),
+        eval=write_reviews(tmp_path / "secret place" / "eval.csv", 20, seed=1),
+        out=tmp_path / "tuned", steps=3, threads=1, precision="fp32", device="cpu",
+    )  # fmt: skip
+
+
+def test_a_finetuned_folder_and_one_made_smaller(settings, tmp_path, bertsmith):
+    finetune(Classify, settings)
+    card = ModelCard.load(settings.out / "README.md")
+    evaluation = json.loads((settings.out / "run.json").read_text())["result"]["evaluation"]
+    assert (card.data.pipeline_tag, card.data.license) == ("text-classification", "unknown")
+    [found] = [each for each in card.data.eval_results if each.metric_type == "accuracy"]
+    assert (found.metric_value, found.dataset_name) == (evaluation["accuracy"], "eval.csv")
+    for part in ("40 examples of `train.csv`", "20 examples of `eval.csv`", "`neg`", "`start`",
+                 f"| accuracy | {evaluation['accuracy']:.4f} |", "| steps | 3 |"):  # fmt: skip
+        assert part in card.text
+    assert "secret" not in str(card) and card.data.base_model is None
+    assert "README" not in (settings.out / SUMS_FILE).read_text()
+    finetune(Classify, replace(settings, overwrite=True, steps=2))
+    assert "| steps | 2 |" in (settings.out / "README.md").read_text()
+
+    words = ("--num-layers", "1", "--data", settings.eval, "--device", "cpu")
+    smaller = tmp_path / "small"
+    bertsmith("compress", settings.out, "--out", smaller, *words)
+    card = ModelCard.load(smaller / "README.md")
+    assert card.data.pipeline_tag == "text-classification"
+    assert "# small" in card.text and "1 layer, 24 wide, made smaller from `tuned`" in card.text
+    bertsmith("compress", settings.out, "--out", smaller, "--overwrite", *words)
+    (smaller / "README.md").write_text("mine")
+    with pytest.raises(ConfigError, match=r"more than a model \(README\.md\)"):
+        check_out(smaller, settings.out, overwrite=True)
+
+
+def test_ones_own_card_stays_and_a_series_tells_its_spread(settings, tmp_path):
+    with pytest.raises(Interrupted):
+        finetune(Classify, settings, [StopAt(2)])
+    (settings.out / "README.md").write_text("---\nlicense: mit\n---\nmine\n")
+    finetune(Classify, replace(settings, resume=True))
+    assert (settings.out / "README.md").read_text().endswith("mine\n")
+    finetune_repeatedly(Classify, replace(settings, out=tmp_path / "series", seeds=2))
+    assert "The best of 2 seeds: " in (tmp_path / "series" / "README.md").read_text()
+
+
+def test_a_pretrained_folder(corpus_dir, tmp_path):
+    pretrain(small_job(corpus_dir, steps=2), tmp_path / "run")
+    card = ModelCard.load(tmp_path / "run" / "README.md")
+    assert card.data.pipeline_tag == "fill-mask" and card.data.base_model is None
+    held_out = json.loads((tmp_path / "run" / "run.json").read_text())["summary"]["held_out"]
+    assert f"| mlm loss | {held_out['held_out_mlm_loss']:.4f} |" in card.text
+    assert "pre-trained from random weights" in card.text
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    run["settings"]["from"] = "org/name"
+    card = ModelCard(model_card(tmp_path / "run", run, "more"))
+    assert card.data.base_model == "org/name" and "pre-trained, from `org/name`" in card.text
