@@ -9,11 +9,13 @@ import errno
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from bertsmith._version import __version__
-from bertsmith.errors import BertsmithError, advice_on
+from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
+from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
@@ -23,6 +25,7 @@ from bertsmith.system.streams import (
     open_streams,
     restart_in_utf8,
     shown_warnings,
+    silenced,
 )
 
 
@@ -69,26 +72,34 @@ COMMANDS = {
     ),
     "demo": Command("All", "the whole road, on the documentation on this computer"),
     "hardware": Command("All", "show what this computer does best, as measured"),
+    "completion": Command("All", "print the completion of commands and options for bash and zsh"),
 }
 
 PROG = "bertsmith"
+GLOBAL_FLAGS = (("--debug",), ("-q", "--quiet"), ("-v", "--verbose"))
+STOPPED = 130
+"""Exit code after Ctrl-C, as of a shell's own commands: 128 and the number of the signal."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command; the process ends with 0, or with 2 after a problem the user can solve."""
+    """Run one command.
+
+    The process ends with 0, with 2 after a problem the user can solve, with 130 after Ctrl-C.
+    """
     if argv is None:
         restart_in_utf8()
     open_streams()
     allow_any_character()
     args = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in args
-    if debug:
-        args.remove("--debug")
+    debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
     try:
-        with shown_warnings(PROG), showing_progress():
+        notes = silenced() if quiet else nullcontext()
+        with shown_warnings(PROG), notes, showing_progress(details=verbose):
             run = _find(args)
             run()
         sys.stdout.flush()  # here, where it is answered that nobody takes it
+    except HelpAsked as asked:
+        asked.print(f"{PROG} {_name_of(args)}")
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
         discard(sys.stdout)
@@ -97,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if debug:
             raise
         print(f"{PROG}: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(STOPPED if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
             print(f"{PROG}: {_name_of(args)}: {_lack_of_memory(error)}", file=sys.stderr)
@@ -114,7 +125,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(STOPPED) from None
+
+
+def _take(args: list[str], *flags: str) -> bool:
+    """Remove flags that any command has; return whether one was there."""
+    found = [word for word in args if word in flags]
+    for word in found:
+        args.remove(word)
+    return bool(found)
 
 
 def _lack_of_memory(error: BaseException) -> str:
@@ -139,10 +158,27 @@ def _find(args: list[str]) -> Callable[[], None]:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             return partial(print, "\n".join(_table(_siblings(args[0]))))
         raise BertsmithError(_unknown(args))
+    if args[len(name.split()) :] and HELP_FLAGS.issuperset(args[len(name.split()) :]):
+        raise HelpAsked(pages()[name], args)
     configure_process()
+    return partial(_main_of(name), args[len(name.split()) :], f"{PROG} {name}")
+
+
+def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
+    """Import a command and return its function."""
     module = COMMANDS[name].module or name.replace(" ", "_")
-    command = importlib.import_module(f"bertsmith.commands.{module}")
-    return partial(command.main, args[len(name.split()) :], f"{PROG} {name}")
+    main_of: Callable[[Sequence[str], str], None]
+    main_of = importlib.import_module(f"bertsmith.commands.{module}").main
+    return main_of
+
+
+def live_page(name: str) -> Page:
+    """Return a command's help as its settings are now, of which `help.json` has a copy."""
+    try:
+        _main_of(name)(["--help"], f"{PROG} {name}")
+    except HelpAsked as asked:
+        return asked.page
+    raise AssertionError(f"{name} has no help")
 
 
 def _name_of(args: Sequence[str]) -> str | None:
@@ -163,7 +199,11 @@ def _overview() -> str:
     for step in dict.fromkeys(command.step for command in COMMANDS.values()):
         names = [name for name, command in COMMANDS.items() if command.step == step]
         lines += ["", f"{step}:", *_table(names)]
-    lines += ["", "Any command takes --debug, which shows the full traceback of an error."]
+    lines += [
+        "",
+        "Any command takes -q (print the result alone), -v (more details) and --debug (the full",
+        "traceback of an error). 'bertsmith completion' prints the completion for your shell.",
+    ]
     return "\n".join(lines)
 
 

@@ -107,3 +107,24 @@ def test_a_result_that_finds_no_room_is_an_error_in_one_line():
     assert done.stderr == (
         "bertsmith: output: No space left on device. Free some space or choose another folder.\n"
     )
+
+
+def test_quiet_prints_the_result_alone(capsys, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a cat sat\n\non the mat\n\n" * 20)
+    command = ["tokenizer", "train", str(texts), "--vocab-size", "40", "--no-compare", "--json"]
+    code, out, err = run(capsys, *command, "-q", "--out", str(tmp_path / "tokenizer"))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["vocab_size"] <= 40
+    code, _, err = run(capsys, *command, "-q", "--out", str(tmp_path / "tokenizer"))
+    assert code == 2 and "--overwrite" in err  # errors are told all the same
+
+
+def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bertsmith.commands.completion.main", stop)
+    code, out, err = run(capsys, "completion")
+    assert (code, out) == (130, "")
+    assert "Ctrl-C" in err

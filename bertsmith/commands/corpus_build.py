@@ -88,4 +88,4 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
         yield f"divided   {count:,} {reason.replace('_', ' ')}"
     yield f"written   {out} in {elapsed_seconds:,.1f} s"
     where = f"--corpus {shlex.quote(str(out))} --out runs/mine"
-    yield f"next      bertsmith pretrain quarter-hour {where}"
+    yield f"next      bertsmith pretrain --recipe quarter-hour {where}"

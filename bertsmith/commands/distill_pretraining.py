@@ -55,7 +55,7 @@ class Settings:
 
 def parse(args: Sequence[str], prog: str) -> Settings:
     """Parse recipe and flags; a given length unsets the recipe's other kind."""
-    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
+    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION, "distill")
 
 
 def main(args: Sequence[str], prog: str) -> None:

@@ -25,7 +25,7 @@ from bertsmith.evaluation.minimal_pairs import (
 )
 from bertsmith.evaluation.page import Survey, write_evaluation_page
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
-from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, load_predictor
 from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
@@ -61,10 +61,10 @@ class Settings(InferenceCompute):
     comparisons."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""
-    long_texts: LongTexts | None = None
+    long_texts: Advanced[LongTexts | None] = None
     """Long texts, above the maximum length: read in windows that overlap (window), or cut. Default:
     as in training."""
-    stride: int | None = None
+    stride: Advanced[int | None] = None
     """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
     errors: Path | None = None
     """Errors file, .jsonl or .csv, for every wrong answer: text, right answer, the model's, and how

@@ -26,10 +26,6 @@ TEACHER = """
 With --teacher, the model also learns from the outputs of a larger model that was fine-tuned for the
 same task (distillation), also on texts without labels (--unlabelled). Without --model it starts as
 every second layer of its teacher. At the end the command compares both in size, speed and score."""
-RECIPE = """
-
-A recipe sets any of the options below. It is the first argument, a .toml file; options on the
-command line replace its values."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
 Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --folds)")]
@@ -63,8 +59,8 @@ class FinetuneRequest:
 def parse(args: Sequence[str], prog: str) -> FinetuneRequest:
     """Read recipe and flags of the task that `prog` ends with."""
     task = task_named(prog.split()[-1])
-    description = task.description + TEACHER + RECIPE
-    settings: Any = parse_with_recipe(command_line(task), args, prog, description)
+    description = task.description + TEACHER
+    settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
     settings, student = with_student(settings, settings.distillation)
     return FinetuneRequest(settings, resume_command(args, prog), task, student, settings.json)
 

@@ -5,12 +5,10 @@ import inspect
 import json
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import tyro
-from docstring_parser import parse_from_object
 from tyro.constructors import (
     ConstructorRegistry,
     StructConstructorSpec,
@@ -18,7 +16,10 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
-from bertsmith.config import from_mapping, read_recipe
+from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Option, Page
+from bertsmith.commands.options import MAIN_PANEL, default_of, help_texts, options_of
+from bertsmith.config import from_mapping, read_recipe, shipped_recipes
+from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
 HELP = ConstructorRegistry()
@@ -30,9 +31,20 @@ def parse(
     prog: str,
     description: str | None = None,
     default: Any = tyro.MISSING_NONPROP,
+    more_options: Sequence[Option] = (),
 ) -> T:
-    """Parse a command line as `cls`, whose docstring is its help."""
+    """Parse a command line as `cls`, whose docstring is its help.
+
+    Args:
+        more_options: what help shows besides the fields.
+
+    Raises:
+        HelpAsked: help is among the arguments.
+    """
     description = description or inspect.getdoc(cls)
+    if HELP_FLAGS & set(args):
+        page = Page(description or "", (*more_options, *options_of(cls, default)))
+        raise HelpAsked(page, args)
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
                             config=config, registry=HELP))  # fmt: skip
@@ -43,10 +55,10 @@ def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     """Show a field's help as one paragraph, which tells what None stands for."""
     if not dataclasses.is_dataclass(info.type):
         return None
-    hints, helps = get_type_hints(info.type, include_extras=True), _help_texts(info.type)
+    hints, helps = get_type_hints(info.type, include_extras=True), help_texts(info.type)
     fields = []
     for field in dataclasses.fields(info.type):
-        default = _default_of(field, info.default)
+        default = default_of(field, info.default)
         hint: Any = hints[field.name]
         if default is None:
             hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
@@ -54,41 +66,60 @@ def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
     return StructConstructorSpec(info.type, tuple(fields))
 
 
-def _default_of(field: "dataclasses.Field[Any]", settings: Any) -> Any:
-    """Return a field's value in default settings, else its declared default."""
-    if dataclasses.is_dataclass(settings):
-        return getattr(settings, field.name)
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return tyro.MISSING_NONPROP if field.default is dataclasses.MISSING else field.default
-
-
-@cache
-def _help_texts(cls: type[Any]) -> dict[str, str]:
-    """Collect the docstrings of a dataclass's fields."""
-    documented = [doc for base in cls.__mro__[-2::-1] for doc in parse_from_object(base).params]
-    return {doc.arg_name: " ".join((doc.description or "").split()) for doc in documented}
-
-
 def parse_with_recipe(
-    cls: type[T], args: Sequence[str], prog: str, description: str | None = None
+    cls: type[T],
+    args: Sequence[str],
+    prog: str,
+    description: str | None = None,
+    kind: str = "*",
 ) -> T:
-    """Parse a command line whose first argument may be a recipe.
+    """Parse a command line that may name a recipe: `--recipe NAME`, or its first argument.
 
     The recipe is a path or a name. It replaces the defaults of `cls`, and flags replace the recipe.
     Fields without a default stay required unless the recipe gives them.
+
+    Args:
+        kind: folder of the package's recipes that help names.
     """
     default: Any = tyro.MISSING_NONPROP
-    if args and args[0] and not args[0].startswith("-"):
+    name, args = take_recipe(args)
+    if name is not None:
         required = {
             field.name: tyro.MISSING
             for field in dataclasses.fields(cls)  # type: ignore[arg-type]
             if field.default is field.default_factory is dataclasses.MISSING
         }
-        recipe = Path(args[0])
+        recipe = Path(name)
         default = from_mapping(cls, read_recipe(recipe), str(recipe), cls(**required))
-        args = args[1:]
-    return parse(cls, args, prog, description, default)
+    names = ", ".join(shipped_recipes(kind))
+    text = f"Recipe that sets options: a .toml file, or one of {names}. "
+    text += "Options on the line replace its values."
+    option = Option("--recipe NAME", text, MAIN_PANEL)
+    return parse(cls, args, prog, description, default, [option])
+
+
+def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the recipe that a command line names, and the other arguments.
+
+    Raises:
+        ConfigError: it names two, or none behind --recipe.
+    """
+    found, rest = [], list(args)
+    if rest and rest[0] and not rest[0].startswith("-"):
+        found.append(rest.pop(0))
+    for place in reversed(range(len(rest))):
+        flag, equals, name = rest[place].partition("=")
+        if flag != "--recipe":
+            continue
+        if not equals:
+            name = rest.pop(place + 1) if place + 1 < len(rest) else ""
+        rest.pop(place)
+        found.append(name)
+    if len(found) > 1 or "" in found:
+        raise ConfigError(
+            f"--recipe: found {' and '.join(map(repr, found))}; allowed is the name of one recipe."
+        )
+    return (found[0] if found else None), rest
 
 
 def print_report(report: Any, as_json: bool) -> None:

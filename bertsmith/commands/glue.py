@@ -18,8 +18,6 @@ class Settings(GlueSettings):
     average. Stopped by Ctrl-C, a crash or a full disk, the same command goes on: what is complete
     is not repeated. Where a folder has a test file (test.tsv), the predictions of the best seed are
     written as the benchmark's site takes them.
-
-    A recipe (a .toml file, first) sets any of the options below; options on the line replace it.
     """
 
     json: bool = False
@@ -28,7 +26,7 @@ class Settings(GlueSettings):
 
 def main(args: Sequence[str], prog: str) -> None:
     """Run what is not complete yet, then print the table."""
-    settings = parse_with_recipe(Settings, args, prog)
+    settings = parse_with_recipe(Settings, args, prog, kind="finetune")
     with hold_folder(settings.out), Display() as display:
         report = run_glue(settings, [display], shlex.join([*prog.split(), *args]), tell)
     print_report(report, settings.json)

@@ -18,6 +18,7 @@ from bertsmith.pretraining.estimate import Estimate, Hardware, accelerators, for
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Advanced
 
 FORMULA = (
     "forward and backward, for real tokens: 6 × (numbers in the matrices that a token meets) a "
@@ -41,13 +42,13 @@ class Settings(pretrain.Settings):
     vocab_size: int | None = None
     """Vocabulary size of the random text, in tokens. Default: 30,522, as in the released English
     models."""
-    measure_seconds: float = 5.0
+    measure_seconds: Advanced[float] = 5.0
     """Seconds for which real steps are timed; 0 leaves that out."""
     hardware: tuple[Hardware, ...] = ()
     """Other hardware to forecast the time on, by its published speed in bf16."""
-    flops: float | None = None
+    flops: Advanced[float | None] = None
     """Speed of other hardware to forecast the time on, in operations a second, such as 989e12."""
-    efficiency: float = 0.4
+    efficiency: Advanced[float] = 0.4
     """Model FLOPs utilization: the share of its published speed that training is assumed to reach
     on other hardware. Small models reach far less, since their products are too small for it."""
 
@@ -66,7 +67,7 @@ class Settings(pretrain.Settings):
 
 def main(args: Sequence[str], prog: str) -> None:
     """Measure a few steps, and print the forecast."""
-    settings = parse_with_recipe(Settings, one_length(args), prog)
+    settings = parse_with_recipe(Settings, one_length(args), prog, kind="pretrain")
     settings.training.budget()
     with _with_corpus(settings) as job:
         found = forecast(

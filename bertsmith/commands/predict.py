@@ -17,7 +17,7 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
-from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, iter_predictions, load_predictor
 from bertsmith.tasks.task import Task
@@ -46,10 +46,10 @@ class Settings(InferenceCompute):
     .json. Files of any size will do."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""
-    long_texts: LongTexts | None = None
+    long_texts: Advanced[LongTexts | None] = None
     """Long texts, above the maximum length: read in windows that overlap (window), or cut. Default:
     as in training."""
-    stride: int | None = None
+    stride: Advanced[int | None] = None
     """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
     json: bool = False
     """Print one JSON object, which holds all predictions, instead of lines."""

@@ -17,7 +17,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shrinking import LayerChoice, choose_layers, truncate_layers
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import hold_folder
 from bertsmith.system.hardware import select_device
 
@@ -31,7 +31,7 @@ class LayerSettings:
     """Layers to keep, counted from 0, such as 0,2,5."""
     num_layers: int | None = None
     """Number of layers to keep, instead of --layers."""
-    layer_choice: LayerChoice = "spread"
+    layer_choice: Advanced[LayerChoice] = "spread"
     """Choice of layers, with --num-layers: at equal distances from the first to the last (spread;
     of twelve, the six that DistilBERT took), the first, or the last."""
 

@@ -17,6 +17,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.model.shrinking import prune_heads, zero_heads
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.auto import predictor_of, rows_of
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 from bertsmith.training.objective import Objective
@@ -41,9 +42,9 @@ class HeadSettings:
     examples: Path | None = None
     """Labelled examples that rank the heads of a fine-tuned model: such as those it was trained
     with, and better not those of --data. Those of a pre-trained model are ranked by --corpus."""
-    num_examples: int = 1000
+    num_examples: Advanced[int] = 1000
     """Number of examples, or rows of the corpus, that rank the heads."""
-    keep_shape: bool = False
+    keep_shape: Advanced[bool] = False
     """Keep the shape: set heads to zero instead of removing them. The model stays as large, and
     transformers 5 opens it, which no longer supports pruned heads."""
 

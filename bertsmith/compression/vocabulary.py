@@ -15,6 +15,7 @@ from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.model.shrinking import trim_vocabulary
+from bertsmith.system.compute import Advanced
 from bertsmith.vocabulary.used_tokens import Counts, count_pieces, kept_tokens
 
 
@@ -27,15 +28,15 @@ class VocabularySettings:
     vocabulary: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="TEXTS")] = None
     """Texts whose tokens to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or .zst;
     folders and patterns are searched. Without texts, the tokens of --corpus are kept."""
-    min_count: int = 1
+    min_count: Advanced[int] = 1
     """Minimum count of a token that is kept."""
-    keep_characters: bool = True
+    keep_characters: Advanced[bool] = True
     """Single characters: kept even if they do not occur, so that new words of the same alphabet can
     still be read. --no-keep-characters drops those that do not occur, which saves much in
     Chinese."""
-    texts_column: str = "text"
+    texts_column: Advanced[str] = "text"
     """Text column of .jsonl, .csv, .tsv and .parquet files of --vocabulary."""
-    errors: Errors = "strict"
+    errors: Advanced[Errors] = "strict"
     """Lines or rows of --vocabulary that cannot be read: stop at the first (strict), or skip and
     count them (skip)."""
 

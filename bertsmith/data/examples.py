@@ -16,6 +16,7 @@ from bertsmith.data.records import ColumnSpec, IncompleteRowError, Record, Recor
 from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
+from bertsmith.system.compute import Advanced
 
 # The usual names, first match wins; a pair is only taken where both of its columns are there.
 TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
@@ -103,13 +104,13 @@ class Columns:
     """Label column. Where a text can have several labels, also several columns: names or numbers
     with commas, or a range of numbers such as 3-8. Each holds 1 or 0 for the label that it is
     called after. Default: the first of the usual names (label, class, target, ...)."""
-    header: Literal["auto", "yes", "no"] = "auto"
+    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
     """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
     you give all columns by their numbers."""
-    skip_incomplete: bool = False
+    skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those whose text or label is empty
     or missing, or that have not as many columns as the first."""
-    format: TableFormat = "auto"
+    format: Advanced[TableFormat] = "auto"
     """File format, whatever the name says: csv, tsv, jsonl or txt (one text per line). auto: by
     the name."""
 

@@ -11,6 +11,7 @@ from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat, whole_number
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
+from bertsmith.system.compute import Advanced
 
 TEXTS = (
     "prompt", "sent1", "startphrase", "context", "ctx", "article", "passage", "premise", "stem",
@@ -66,13 +67,13 @@ class ChoiceColumns:
     """Label column, with the right choice: its number, or its letter (A is the first)."""
     first_label: Literal[0, 1] = 0
     """Number of the first choice in the label column."""
-    header: Literal["auto", "yes", "no"] = "auto"
+    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
     """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
     you give all columns by their numbers."""
-    skip_incomplete: bool = False
+    skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those that lack the prompt, a
     choice or the label, or have only one choice."""
-    format: TableFormat = "auto"
+    format: Advanced[TableFormat] = "auto"
     """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
 
 

@@ -14,6 +14,7 @@ from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
+from bertsmith.system.compute import Advanced
 
 ANCHORS = (
     "anchor", "query", "question", "sentence1", "text_a", "text1", "premise", "question1", "text",
@@ -76,13 +77,13 @@ class RelatedColumns:
     label_column: str | None = None
     """Label column, with a number that says how alike the two texts are. Default: the first of the
     usual names (score, similarity, ...)."""
-    header: Literal["auto", "yes", "no"] = "auto"
+    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
     """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
     you give all columns by their numbers."""
-    skip_incomplete: bool = False
+    skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those that lack a text or a score.
     """
-    format: TableFormat = "auto"
+    format: Advanced[TableFormat] = "auto"
     """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
 
 

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from bertsmith.data.label_schemes import Scheme
+from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.words import Place, WordRule, join_words
 
 Remark = Literal[
@@ -101,17 +102,17 @@ class TagColumns:
     label_column: str | None = None
     """Label column: its number, name or key, as for the word. Default: the last column; upos in
     conllu."""
-    split: WordRule | None = None
+    split: Advanced[WordRule | None] = None
     """Word splitting of running text: words (punctuation and Chinese characters alone), spaces (it
     is cut already, at white space), characters. Default: as in training; words there."""
     scheme: Scheme | None = None
     """Label scheme. plain: each label stands for one word, as parts of speech do. Default: found by
     looking at the labels."""
-    repair: bool = False
+    repair: Advanced[bool] = False
     """Repair label sequences that break their scheme, in files and in predictions: whatever does
     not continue an entity begins one. They are counted in any case."""
-    strict: bool = False
+    strict: Advanced[bool] = False
     """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
     does. Default: whatever does not continue an entity begins one, as in conlleval."""
-    skip_incomplete: bool = False
+    skip_incomplete: Advanced[bool] = False
     """Skip sentences with a row that cannot be read and count them, instead of stopping."""

@@ -34,6 +34,7 @@ from bertsmith.finetuning.run import (
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, unnoted_examples
 from bertsmith.tasks.inference import DTYPES, LoadedModel
@@ -50,10 +51,10 @@ Say = Callable[[str], object]
 class DistillSettings(StudentSettings):
     """Settings of distillation: teacher, student, losses and unlabelled texts."""
 
-    unlabelled: Path | None = None
+    unlabelled: Advanced[Path | None] = None
     """Texts without labels, read as --train is, on which only the teacher's outputs are targets.
     Each update has them in proportion to their share of all texts."""
-    cache: Path | None = None
+    cache: Advanced[Path | None] = None
     """Cache folder for the teacher's outputs, which are computed once for all epochs and for later
     runs on the same texts (other seeds, students or loss weights). Takes a few numbers per text, or
     word; with --hidden-weight also two bytes per number of each token's vector."""

@@ -13,6 +13,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.shrinking import choose_layers, truncate_layers
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -26,19 +27,19 @@ class StudentSettings:
     student: Path | None = None
     """Folder of a smaller model to start from, with the teacher's vocabulary. By default the
     student is made of the teacher's own layers."""
-    num_layers: int | None = None
+    num_layers: Advanced[int | None] = None
     """Number of teacher layers that the student is made of, spread from the first to the last; by
     default half of them."""
-    soft_weight: float = 0.5
+    soft_weight: Advanced[float] = 0.5
     """Weight of the distillation loss on the teacher's outputs, from 0 to 1; the loss on labels has
     the rest."""
-    soft_temperature: float = 2.0
+    soft_temperature: Advanced[float] = 2.0
     """Temperature of distillation over classes: both models' logits are divided by it, so that less
     likely classes count more; 1 leaves them unchanged."""
-    hidden_weight: float = 0.0
+    hidden_weight: Advanced[float] = 0.0
     """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
     Requires equal hidden sizes."""
-    cache: Path | None = None
+    cache: Advanced[Path | None] = None
     """Cache folder for the teacher's outputs."""
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Advanced
 
 
 @dataclass(frozen=True)
@@ -23,29 +24,29 @@ class ModelSettings:
     """Model family: bert; roberta, without segments; distilbert, without segments and with half of
     a size's layers; albert, whose layers share weights; or electra, whose embeddings have a width
     of their own. By default bert, or that of --from."""
-    max_position_embeddings: int | None = None
+    max_position_embeddings: Advanced[int | None] = None
     """Number of position embeddings: the longest input in tokens that the model can ever read. By
     default 512, or that of --from; other numbers repeat or cut the positions of --from."""
-    shared: Literal["all", "attention", "feed_forward", "none"] | None = None
+    shared: Advanced[Literal["all", "attention", "feed_forward", "none"] | None] = None
     """Weights that the layers of albert share; by default all."""
-    hidden_dropout_prob: float | None = None
+    hidden_dropout_prob: Advanced[float | None] = None
     """Dropout of hidden states: the fraction of each layer's outputs that is zeroed at random in
     training. By default 0.1, or that of --from."""
-    attention_probs_dropout_prob: float | None = None
+    attention_probs_dropout_prob: Advanced[float | None] = None
     """Dropout of attention weights. By default 0.1, or that of --from."""
-    initializer_range: float | None = None
+    initializer_range: Advanced[float | None] = None
     """Standard deviation of the initial weights. With 0.05 a tiny model learns much sooner to use
     the context, instead of token frequencies alone. By default 0.02."""
-    position_initializer: Literal["normal", "sinusoidal"] | None = None
+    position_initializer: Advanced[Literal["normal", "sinusoidal"] | None] = None
     """Initialization of position embeddings: normal, random as all weights; or sinusoidal, sines
     and cosines, with which small models depend less on the seed. They are trained in both cases.
     By default normal."""
-    word_initializer: Literal["normal", "counted"] | None = None
+    word_initializer: Advanced[Literal["normal", "counted"] | None] = None
     """Initialization of word embeddings: normal, random as all weights; or counted, vectors in
     which tokens that stand near each other in the corpus are alike, with the logarithms of token
     frequencies as biases of the masked-LM head. They are trained in both cases. By default normal.
     """
-    pooling: Literal["first_token", "mean"] | None = None
+    pooling: Advanced[Literal["first_token", "mean"] | None] = None
     """Pooling of a text's vector: first_token, the vector of [CLS], or mean, over all tokens. By
     default first_token."""
 

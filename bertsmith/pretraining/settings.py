@@ -12,7 +12,7 @@ from bertsmith.pretraining.masking import MaskingRule
 from bertsmith.pretraining.segmenters import Segmenter, load_segmenter, read_word_list
 from bertsmith.pretraining.word_choice import Masking
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import FREE
+from bertsmith.system.compute import FREE, Advanced
 
 PairTask = Literal["next_sentence", "sentence_order", "contrastive", "none"]
 Rows = Literal["document", "across"]
@@ -31,44 +31,44 @@ class PretrainingSettings:
 
     max_length: int = 128
     """Maximum row length in tokens, special ones included. Shorter rows train faster."""
-    start_steps: int = 0
+    start_steps: Advanced[int] = 0
     """Number of first steps with short rows, of --start-length tokens; a step then has more rows.
     With them a model sooner learns more than token frequencies; some hundred steps are enough."""
-    start_length: int = 16
+    start_length: Advanced[int] = 16
     """Row length in tokens during --start-steps."""
     masking: Masking = "piece"
     """Unit of masking: piece masks single tokens (BERT), word all tokens of a word (whole-word
     masking), span 1 to 10 words, 3.8 on average (SpanBERT), ngram 1 to 3 words (ALBERT)."""
-    word_list: Path | None = field(default=None, metadata=FREE)
+    word_list: Advanced[Path | None] = field(default=None, metadata=FREE)
     """Word list for masking Chinese by words: a file with a word on each line; the longest match is
     taken."""
-    segmenter: str | None = field(default=None, metadata=NAMES_CODE)
+    segmenter: Advanced[str | None] = field(default=None, metadata=NAMES_CODE)
     """Segmenter for masking Chinese by words, instead of a list: module:function of an installed
     package, such as jieba:lcut. It is code that runs, so a recipe cannot name it."""
     masking_rate: float = 0.15
     """Masking rate: the share of each row's tokens that the model must predict. Eval rows always
     have 15 % of their tokens chosen and the default shares, so that runs can be compared."""
-    mask_share: float | None = None
+    mask_share: Advanced[float | None] = None
     """Share of the chosen tokens that become [MASK]. By default 0.8, with replaced_token 0.85, as
     in ELECTRA's released code."""
-    random_share: float | None = None
+    random_share: Advanced[float | None] = None
     """Share of the chosen tokens that become a random token. By default 0.1, with replaced_token 0.
     """
-    keep_share: float | None = None
+    keep_share: Advanced[float | None] = None
     """Share of the chosen tokens that are kept; the three shares add up to 1. By default 0.1, with
     replaced_token 0.15."""
-    masking_schedule_steps: int = 0
+    masking_schedule_steps: Advanced[int] = 0
     """Masking schedule: number of steps over which rate and shares change linearly to the final
     ones below; 0 keeps them constant."""
-    final_masking_rate: float | None = None
+    final_masking_rate: Advanced[float | None] = None
     """Masking rate at the end of the schedule. By default that of the beginning."""
-    final_mask_share: float | None = None
+    final_mask_share: Advanced[float | None] = None
     """Share of [MASK] at the end of the schedule. By default that of the beginning."""
-    final_random_share: float | None = None
+    final_random_share: Advanced[float | None] = None
     """Share of random tokens at the end of the schedule. By default that of the beginning."""
-    final_keep_share: float | None = None
+    final_keep_share: Advanced[float | None] = None
     """Share of kept tokens at the end of the schedule. By default that of the beginning."""
-    duplicates: int = 0
+    duplicates: Advanced[int] = 0
     """Number of static masks per row: with N, the masks of the first N epochs are repeated (BERT's
     released code has 10). 0 draws new masks each time (dynamic masking)."""
     pairs: PairTask | None = None
@@ -77,20 +77,20 @@ class PretrainingSettings:
     have vectors nearer to each other than to those of other rows; or none, where a row is one text.
     By default that of the model's family: next_sentence (bert), sentence_order (albert), else none;
     none with --rows across."""
-    rows: Rows = "document"
+    rows: Advanced[Rows] = "document"
     """Rows without pairs: document, a window of one document; or across document ends, filled with
     whole sentences, with a separator between documents (RoBERTa)."""
-    short_seq_prob: float = SHORT_SEQ_PROB
+    short_seq_prob: Advanced[float] = SHORT_SEQ_PROB
     """Share of short rows: rows of two segments that are cut to a random length, so that the model
     sees short texts. Rows without pairs are short where documents end."""
-    objective: ObjectiveName | None = None
+    objective: Advanced[ObjectiveName | None] = None
     """Objective on tokens: masked_lm predicts masked tokens; replaced_token (ELECTRA) detects, for
     every token, whether a small generator, itself trained by masked LM, replaced it. By default
     that of the model's family: replaced_token (electra), else masked_lm."""
-    generator_size: float | None = None
+    generator_size: Advanced[float | None] = None
     """Width of the generator as a fraction of the model's, with replaced_token. By default a
     quarter, or that of --from."""
-    discriminator_weight: float = DISCRIMINATOR_WEIGHT
+    discriminator_weight: Advanced[float] = DISCRIMINATOR_WEIGHT
     """Weight of the loss on replaced tokens, with replaced_token; that of the generator has weight
     1."""
 

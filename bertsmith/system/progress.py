@@ -21,14 +21,23 @@ PLAIN_SECONDS = 5.0
 _is_shown = ContextVar("is_shown", default=False)
 
 
+_has_details = ContextVar("has_details", default=False)
+
+
 @contextmanager
-def showing_progress() -> Iterator[None]:
-    """Show the progress of all work in the block, as the command line does."""
-    token = _is_shown.set(True)
+def showing_progress(*, details: bool = False) -> Iterator[None]:
+    """Show the progress of all work in the block, as the command line does, or details too."""
+    shown, detailed = _is_shown.set(True), _has_details.set(details)
     try:
         yield
     finally:
-        _is_shown.reset(token)
+        _is_shown.reset(shown)
+        _has_details.reset(detailed)
+
+
+def has_details() -> bool:
+    """Return whether the user asked for details."""
+    return _has_details.get()
 
 
 class Bar:

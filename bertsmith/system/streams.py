@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any, TextIO
 
 from bertsmith.errors import BertsmithWarning, given_warnings
@@ -54,6 +55,13 @@ def open_streams() -> None:
         text = sys.stderr or sys.stdout
         buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """Discard what is written to standard error in the block: notes, progress, warnings."""
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
 
 
 @contextlib.contextmanager

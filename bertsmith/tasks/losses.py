@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.errors import ConfigError
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings import FinetuneSettings
 
 BALANCED = "balanced"
@@ -25,13 +26,13 @@ BALANCED = "balanced"
 class LossSettings(FinetuneSettings):
     """Settings of a task that chooses among labels."""
 
-    class_weights: tuple[str, ...] = ()
+    class_weights: Advanced[tuple[str, ...]] = ()
     """Class weights in the loss: balanced, so that all labels together count the same however rare
     they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
-    label_smoothing: float = 0.0
+    label_smoothing: Advanced[float] = 0.0
     """Label smoothing: the share of the target probability that is spread over all labels, so that
     the model is less sure where labels may be wrong."""
-    focal_gamma: float = 0.0
+    focal_gamma: Advanced[float] = 0.0
     """Gamma of the focal loss: above 0, examples that the model is sure of count less; 2 is usual,
     0 is off."""
 

@@ -26,6 +26,7 @@ from bertsmith.data.windows import Windowing, Windows, join_windows, make_window
 from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
@@ -44,11 +45,11 @@ HARDLY = 0.01
 class ChooseSettings(WindowSettings):
     """Settings of `finetune choose`."""
 
-    metric: Literal["accuracy"] = "accuracy"
+    metric: Advanced[Literal["accuracy"]] = "accuracy"
     """Score by which the best weights are chosen: accuracy, the share of prompts with the right
     choice."""
     columns: ChoiceColumns = field(default_factory=ChoiceColumns)
-    sample: int | None = None
+    sample: Advanced[int | None] = None
     """Number of rows of --train to use, drawn at random; all by default."""
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.agreement import Agreement, compare_numbers
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
@@ -47,7 +48,7 @@ class RegressSettings(WindowSettings):
     """Score by which the best weights are chosen: pearson, the correlation with the true numbers,
     or spearman, that with their order."""
     columns: Columns = field(default_factory=Columns)
-    sample: int | None = None
+    sample: Advanced[int | None] = None
     """Number of rows of --train to use, drawn at random; all by default."""
 
     def __post_init__(self) -> None:

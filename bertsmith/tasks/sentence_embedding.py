@@ -35,6 +35,7 @@ from bertsmith.metrics.regression import SimilarityReport, pearson, spearman
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import read_folder
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
@@ -101,24 +102,24 @@ class EmbedSettings(FinetuneSettings):
     """Loss. contrastive: a text's own partner is nearer than those of other rows (pairs and
     triples; scores are ignored). cosine: the cosine of two texts is their score. auto, the default:
     cosine if --train has scores, else contrastive."""
-    temperature: float = 0.05
+    temperature: Advanced[float] = 0.05
     """Temperature of the contrastive loss: the lower, the more the nearest wrong texts count."""
     batch_size: int = 64
     """Batch size: rows per update."""
-    group_size: int = 32
+    group_size: Advanced[int] = 32
     """Rows that the contrastive loss compares with one another: the other texts of these are each
     row's negatives. An update takes as many groups as --batch-size has room for, computed at the
     same time."""
     pooling: Literal["mean", "first_token"] | None = None
     """Pooling of token vectors to a text's vector: mean over the tokens, or first_token, the vector
     of [CLS]. By default that of the model's folder, else mean."""
-    metric: Literal[
-        "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
+    metric: Advanced[
+        Literal["score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"]
     ] = "score"
     """Metric by which the best weights are chosen. score, the default: Spearman correlation if
     --eval has scores, else the mean reciprocal rank (MRR) of the right text."""
     columns: RelatedColumns = field(default_factory=RelatedColumns)
-    sample: int | None = None
+    sample: Advanced[int | None] = None
     """Number of rows of --train to use, drawn at random; all by default."""
 
     @property

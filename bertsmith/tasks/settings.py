@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError, check_choice, check_seed
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import FREE, Compute
+from bertsmith.system.compute import FREE, Advanced, Compute
 
 ClsAttention = Literal["auto", "keep", "reset"]
 
@@ -40,7 +40,7 @@ class FinetuneSettings(Compute):
     reported."""
     limit: int | None = None
     """Number of examples of --train to use, from the first; all by default."""
-    eval_limit: int | None = None
+    eval_limit: Advanced[int | None] = None
     """Number of examples of --eval to use, from the first; all by default."""
     max_length: int | None = None
     """Maximum sequence length in tokens; less saves time and memory. By default the model's
@@ -54,33 +54,33 @@ class FinetuneSettings(Compute):
     learning_rate: float | None = None
     """Peak learning rate: how far an update moves the weights. By default 5e-5 for a base model
     (768 wide), and in proportion more for narrower ones."""
-    weight_decay: float = 0.01
+    weight_decay: Advanced[float] = 0.01
     """Weight decay: how strongly weights are pulled towards zero; biases and LayerNorm never are.
     """
-    warmup_fraction: float = 0.1
+    warmup_fraction: Advanced[float] = 0.1
     """Warmup: the fraction of the updates in which the learning rate rises from zero."""
-    dropout: float = 0.1
+    dropout: Advanced[float] = 0.1
     """Dropout: the fraction of activations that is zeroed at random in training, so that the model
     does not memorize the examples. Replaces the value of pre-training."""
-    layer_decay: float = 1.0
+    layer_decay: Advanced[float] = 1.0
     """Layer-wise learning rate decay: the ratio of each layer's rate to that of the layer above it.
     1 treats all layers alike; 0.8 to 0.95 are usual with few examples."""
-    freeze_layers: int = 0
+    freeze_layers: Advanced[int] = 0
     """Number of layers, from the bottom, that are excluded from training, together with the
     embeddings; saves time."""
-    freeze_embeddings: bool = False
+    freeze_embeddings: Advanced[bool] = False
     """Exclude the embeddings from training."""
     metric: str = ""
     """Score by which the best weights are chosen."""
-    patience: int | None = None
+    patience: Advanced[int | None] = None
     """Early stopping: number of evaluations in a row without a better score, or an equal one with a
     lower loss, after which training ends. By default it does not end early."""
-    cls_attention: ClsAttention = "auto"
+    cls_attention: Advanced[ClsAttention] = "auto"
     """Attention of [CLS] in the last layer at the start, for heads that read [CLS]. `keep`: as
     pre-trained. `reset`: uniform over all tokens, by setting the layer's queries to zero. `auto`:
     reset if `bertsmith pretrain` trained the model from random weights and it learned next to
     nothing about pairs of segments, as in a run of minutes or with --pairs none."""
-    from_scratch: bool = False
+    from_scratch: Advanced[bool] = False
     """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0
     """Random seed of the new head, the order of the examples and dropout."""
@@ -157,10 +157,10 @@ class FinetuneSettings(Compute):
 class WindowSettings(FinetuneSettings):
     """Settings of a task that reads long texts in windows."""
 
-    long_texts: LongTexts = "window"
+    long_texts: Advanced[LongTexts] = "window"
     """Treatment of texts longer than --max-length: window reads all of them in overlapping windows,
     cut drops the end. Either way they are counted."""
-    stride: int | None = None
+    stride: Advanced[int | None] = None
     """Overlap of neighbouring windows in tokens; by default a quarter of --max-length."""
 
     @property

@@ -28,6 +28,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.model.bert import BertModel
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
@@ -54,15 +55,15 @@ class ClassifySettings(LossSettings, WindowSettings):
     matthews_correlation, the correlation with the right labels, in which guessing gets 0. By
     default accuracy, with --multi-label micro_f1."""
     columns: Columns = field(default_factory=Columns)
-    sample: int | None = None
+    sample: Advanced[int | None] = None
     """Number of rows of --train to use, drawn at random so that each label keeps its share; all by
     default."""
     multi_label: bool = False
     """Multi-label classification: a text may have several labels, or none; each label is a decision
     of its own."""
-    label_separator: str = ","
+    label_separator: Advanced[str] = ","
     """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
-    threshold: float = 0.5
+    threshold: Advanced[float] = 0.5
     """Least probability of a predicted label, with --multi-label."""
 
     def __post_init__(self) -> None:

@@ -36,6 +36,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import RowWords, Windowing, encode_words, label_pieces
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
+from bertsmith.system.compute import Advanced
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax64, token_logits
 from bertsmith.tasks.losses import ClassLoss, LossSettings
@@ -70,7 +71,7 @@ class TagSettings(WindowSettings, LossSettings):
     """Score by which the best weights are chosen: f1 of entities (of plain labels, equal to
     accuracy), macro_f1, the mean F1 of their types, or accuracy, the share of words with the right
     label."""
-    learn: Scheme | None = None
+    learn: Advanced[Scheme | None] = None
     """Label scheme of the model; by default that of --train, but IOB2 for IOB1, in which the
     beginning of an entity is hard to predict."""
     columns: TagColumns = field(default_factory=TagColumns)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import ConfigError
+from bertsmith.system.compute import Advanced
 from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
 from bertsmith.training.update_rules.adamw import AdamW
 from bertsmith.training.update_rules.muon import Muon
@@ -33,23 +34,23 @@ class OptimSettings:
     learning_rate: float | None = None
     """Peak learning rate: about the largest change of a weight in a step. By default it follows the
     model's size and the optimizer."""
-    weight_decay: float = 0.01
+    weight_decay: Advanced[float] = 0.01
     """Weight decay: how strongly matrices are pulled towards zero; biases and LayerNorm never are.
     """
-    adam_beta1: float = 0.9
+    adam_beta1: Advanced[float] = 0.9
     """Adam's beta 1: how much of the mean of earlier gradients is kept at each step."""
-    adam_beta2: float = 0.999
+    adam_beta2: Advanced[float] = 0.999
     """Adam's beta 2: how much of the mean of earlier squared gradients is kept at each step."""
-    adam_epsilon: float = 1e-6
+    adam_epsilon: Advanced[float] = 1e-6
     """Adam's epsilon: added to the divisor, so that near-zero gradients do not make large steps."""
-    warmup_fraction: float = 0.1
+    warmup_fraction: Advanced[float] = 0.1
     """Warm-up: the share of the run in which the learning rate rises from zero to its peak."""
-    schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
+    schedule: Advanced[Literal["linear", "cosine", "constant", "wsd"]] = "linear"
     """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
     (warm-up, stable, decay): constant, then a fast decay to zero at the end."""
-    decay_fraction: float = 0.2
+    decay_fraction: Advanced[float] = 0.2
     """Decay of schedule wsd: the share of the run, at its end, in which the learning rate falls."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Advanced[float] = 1.0
     """Gradient clipping: longer gradients are scaled to this norm; 0 turns it off."""
 
     def __post_init__(self) -> None:

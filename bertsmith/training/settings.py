@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bertsmith.errors import ConfigError, check_seed
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import Compute
+from bertsmith.system.compute import Advanced, Compute
 from bertsmith.training.budget import Budget
 
 
@@ -18,20 +18,20 @@ class TrainingSettings(Compute):
     """Length of the run in minutes, evaluations included."""
     batch_size: int = 64
     """Batch size: rows of text per step."""
-    micro_batch_size: int | None = None
+    micro_batch_size: Advanced[int | None] = None
     """Micro-batch size: rows computed at once. Fewer rows need less memory; the gradient is the
     same, apart from dropout. By default, on a CPU as many as have 4,096 tokens for each core and
     keep at most half a GB for the backward pass; elsewhere the whole batch."""
     seed: int = 0
     """Random seed of the initial weights, the order of the text, the masks and dropout."""
-    eval_every: int | None = None
+    eval_every: Advanced[int | None] = None
     """Interval of evaluations on held-out text, in steps. By default ten evaluations in a run."""
-    eval_rows: int | None = None
+    eval_rows: Advanced[int | None] = None
     """Number of held-out rows in each evaluation. By default 512; in a short run fewer rows and
     fewer evaluations, which take at most a twentieth of its time."""
-    checkpoint_every: int | None = None
+    checkpoint_every: Advanced[int | None] = None
     """Interval of checkpoints, in steps. By default one every ten minutes."""
-    keep: int = 2
+    keep: Advanced[int] = 2
     """Number of most recent checkpoints to keep; 0 saves none."""
 
     def __post_init__(self) -> None:

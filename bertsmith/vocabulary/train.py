@@ -21,6 +21,7 @@ from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Advanced
 from bertsmith.system.executor import Executor
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
@@ -55,11 +56,7 @@ def is_installed() -> bool:
 
 
 def learn_with_library(
-    counts: Mapping[str, int],
-    vocab_size: int,
-    *,
-    alphabet_size: int,
-    min_frequency: int,
+    counts: Mapping[str, int], vocab_size: int, *, alphabet_size: int, min_frequency: Advanced[int,]
 ) -> list[str]:
     """Train WordPiece with the library, which merges the most frequent pair.
 
@@ -189,20 +186,20 @@ class LearningSettings:
 
     min_frequency: int = 2
     """Minimum frequency of a pair that is merged; rarer pairs do not become a token."""
-    character_coverage: float = 0.9999
+    character_coverage: Advanced[float] = 0.9999
     """Character coverage: the share of all characters that must have a token. A word with one of
     the rarest characters beyond that share becomes [UNK], the unknown token."""
     held_out: tuple[str, ...] = ()
     """Held-out texts, on which the tokenizer is evaluated; not learned from, even if named among
     the texts too. Without them a share of the documents is held out."""
-    held_out_share: float = 0.02
+    held_out_share: Advanced[float] = 0.02
     """Share of the documents to hold out, chosen by a hash of their text."""
     text_column: str = "text"
     """Column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
-    errors: Errors = "strict"
+    errors: Advanced[Errors] = "strict"
     """Lines or rows that cannot be read: stop at the first (strict), or skip and count them
     (skip)."""
-    processes: int | None = None
+    processes: Advanced[int | None] = None
     """Number of processes that count words; by default one for each core."""
 
     def __post_init__(self) -> None:
@@ -242,13 +239,13 @@ class TokenizerSettings(LearningSettings):
     ] = True
     """Lowercasing: whether 'Paris' and 'paris' are the same word. --no-lowercase keeps them apart:
     use it for tasks that look for names."""
-    strip_accents: bool | None = None
+    strip_accents: Advanced[bool | None] = None
     """Accent stripping: whether 'café' and 'cafe' are the same word. By default they are, unless
     --no-lowercase is given."""
-    surplus: float = 0.2
+    surplus: Advanced[float] = 0.2
     """Surplus of tokens to learn, as a share of --vocab-size. As many are dropped again: those that
     encoding uses least, such as tokens that were only a step towards longer ones."""
-    model_max_length: int = 512
+    model_max_length: Advanced[int] = 512
     """Maximum input length, in tokens, of the models that will use this tokenizer."""
     compare: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: it is, if installed)")] = (
         True

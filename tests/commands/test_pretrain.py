@@ -321,7 +321,7 @@ def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, whole_run, tmp
     process.send_signal(number)
     _, error = process.communicate(timeout=300)
     if number != signal.SIGKILL:
-        assert process.returncode == 2
+        assert process.returncode == 130
         assert "Continue with: bertsmith pretrain --max-length 16" in error
         assert error.rstrip().endswith("--resume")
     typed(*command(corpus_dir, out, *LENGTH), "--resume")

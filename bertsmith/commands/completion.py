@@ -1,0 +1,47 @@
+"""`bertsmith completion`: the script that completes commands and options in a shell."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bertsmith.commands.flags import parse
+from bertsmith.commands.help import pages
+
+SCRIPT = """\
+[ -n "$ZSH_VERSION" ] && autoload -U +X compinit bashcompinit && compinit && bashcompinit
+_bertsmith() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} words
+    case "${{COMP_WORDS[*]:1:COMP_CWORD-1}} " in
+{cases}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -F _bertsmith bertsmith"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Print the completion of commands and options for bash and zsh.
+
+    Put this line into ~/.bashrc or ~/.zshrc: source <(bertsmith completion)
+    """
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Print the script."""
+    parse(Settings, args, prog)
+    print(SCRIPT.format(cases="\n".join(cases())))
+
+
+def cases() -> Iterator[str]:
+    """Yield what may follow each beginning of a line, the longest beginnings first."""
+    follow: dict[str, list[str]] = {"": []}
+    for name, page in pages().items():
+        first, _, second = name.partition(" ")
+        follow[""] += [] if first in follow[""] else [first]
+        if second:
+            follow.setdefault(f"{first} ", []).append(second)
+        flags = [option.flag.split()[0] for option in page.options if not option.is_positional]
+        follow[f"{name} "] = [*flags, "--help"]
+    for start in sorted(follow, key=len, reverse=True):
+        pattern = f'"{start}"*' if start else "*"
+        yield f"        {pattern}) words='{' '.join(follow[start])}' ;;"

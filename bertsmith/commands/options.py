@@ -1,0 +1,114 @@
+"""Options of a command as help shows them, from the fields of its settings."""
+
+import dataclasses
+import types
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import tyro
+from docstring_parser import parse_from_object
+
+from bertsmith.commands.help import Option
+from bertsmith.config import spelling
+from bertsmith.system.compute import ADVANCED
+
+POSITIONAL = tyro.conf.Positional[int].__metadata__[0]  # type: ignore[attr-defined]
+SUPPRESSED = tyro.conf.Suppress[int].__metadata__[0]  # type: ignore[attr-defined]
+PLACEHOLDERS = {int: "INT", float: "NUMBER", str: "TEXT", Path: "PATH"}
+UNIONS = (Union, types.UnionType)
+MAIN_PANEL = "options"
+
+
+def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Option]:
+    """Yield the options of a settings class, those of nested ones in panels of their own.
+
+    Args:
+        default: settings with the defaults, or a sentinel where the class has them.
+    """
+    hints, helps = get_type_hints(cls, include_extras=True), help_texts(cls)
+    for field in dataclasses.fields(cls):
+        kind, marks = _unwrapped(hints[field.name])
+        value = default_of(field, default)
+        if SUPPRESSED in marks:
+            continue
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            yield from options_of(kind, value, field.name)
+            continue
+        said = {
+            name: found
+            for mark in marks
+            for name in ("name", "metavar", "help", "help_behavior_hint")
+            if isinstance(found := getattr(mark, name, None), str) and found
+        }
+        name = said.get("name", spelling(field.name)).replace("_", "-")
+        is_missing = value in (tyro.MISSING, tyro.MISSING_NONPROP)
+        text = said.get("help") or helps.get(field.name, "")
+        shown = "" if is_missing or isinstance(value, bool) else _shown(value)
+        hint = said.get("help_behavior_hint", "")
+        if hint:
+            text, shown = f"{text} {hint}", ""
+        yield Option(
+            _flag(name, kind, value, said.get("metavar"), is_positional=POSITIONAL in marks),
+            text,
+            panel,
+            shown,
+            is_required=is_missing or hint.startswith("(required"),
+            is_advanced=ADVANCED in marks,
+        )
+
+
+def default_of(field: "dataclasses.Field[Any]", settings: Any) -> Any:
+    """Return a field's value in default settings, else its declared default."""
+    if dataclasses.is_dataclass(settings):
+        return getattr(settings, field.name)
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return tyro.MISSING_NONPROP if field.default is dataclasses.MISSING else field.default
+
+
+@cache
+def help_texts(cls: type[Any]) -> dict[str, str]:
+    """Collect the docstrings of a dataclass's fields."""
+    documented = [doc for base in cls.__mro__[-2::-1] for doc in parse_from_object(base).params]
+    return {doc.arg_name: " ".join((doc.description or "").split()) for doc in documented}
+
+
+def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a hint without marks and None, and its marks."""
+    marks: tuple[Any, ...] = ()
+    if get_origin(hint) is Annotated:
+        hint, *found = get_args(hint)
+        marks = tuple(found)
+    if get_origin(hint) in UNIONS:
+        kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+        return (kinds[0] if len(kinds) == 1 else hint), marks
+    return hint, marks
+
+
+def _flag(name: str, kind: Any, value: Any, metavar: str | None, *, is_positional: bool) -> str:
+    """Write an option as it is typed."""
+    if is_positional:
+        words = metavar or name.upper()
+        return f"{words} ..." if get_origin(kind) is tuple else words
+    if kind is bool:
+        return f"--no-{name}" if value is True else f"--{name}"
+    return f"--{name} {metavar or _placeholder(kind)}"
+
+
+def _placeholder(kind: Any) -> str:
+    if get_origin(kind) is tuple:
+        return f"{_placeholder(get_args(kind)[0])} ..."
+    if get_origin(kind) in UNIONS:
+        return "|".join(map(_placeholder, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    return PLACEHOLDERS.get(kind, "TEXT")
+
+
+def _shown(value: Any) -> str:
+    """Format a default; empty where there is none."""
+    if value is None or value in ((), "", Path()):
+        return ""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

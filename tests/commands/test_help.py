@@ -1,0 +1,80 @@
+"""Help of commands: without torch, short, complete, and as the settings are."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from test_cli import run
+
+from bertsmith.cli import COMMANDS, live_page
+from bertsmith.commands import flags
+from bertsmith.commands.help import pages
+
+MOST_LINES = 60
+
+
+def test_the_table_has_the_help_of_the_settings():
+    assert pages() == {name: live_page(name) for name in COMMANDS}, (
+        "run: python tools/write_help.py"
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_short_and_points_to_the_rest(capsys, name):
+    code, short, _ = run(capsys, *name.split(), "--help")
+    assert code == 0
+    assert len(short.splitlines()) <= MOST_LINES
+    assert max(map(len, short.splitlines())) <= 80
+    code, whole, _ = run(capsys, *name.split(), "--help-all")
+    assert code == 0
+    for option in pages()[name].options:
+        assert option.flag in whole
+        assert option.help, f"{option.flag} explains nothing"
+        assert option.is_advanced or option.flag in short
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_the_flags_that_are_parsed(monkeypatch, capsys, name):
+    """The parser's own help, which nobody sees, names the same flags."""
+    monkeypatch.setattr(flags, "HELP_FLAGS", set())
+    with pytest.raises(SystemExit):
+        live_page(name)
+    parsed = set(re.findall(r"^[│ ] ?(--[a-z][a-z0-9-]+)", capsys.readouterr().out, re.M))
+    shown = {each.flag.split()[0] for each in pages()[name].options if not each.is_positional}
+    assert shown - {"--recipe"} == parsed
+
+
+def test_help_of_a_recipe_has_its_defaults(capsys):
+    code, out, _ = run(capsys, "pretrain", "--recipe", "quarter-hour", "--help")
+    assert code == 0
+    assert "(default: muon)" in out and "(default: adamw)" not in out
+
+
+def test_help_loads_no_torch():
+    program = (
+        "import sys, time; from bertsmith.cli import main; main(sys.argv[1:]); "
+        "assert 'torch' not in sys.modules and time.process_time() < 0.5"
+    )
+    for words in (["pretrain", "--help"], ["finetune", "classify", "--help-all"]):
+        subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True)
+
+
+def test_the_completion_knows_commands_and_options(capsys):
+    code, script, _ = run(capsys, "completion")
+    assert code == 0
+    typed = (
+        "COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _bertsmith; "
+        "echo ${{COMPREPLY[@]}}"
+    )
+    for words, expected in (
+        ("bertsmith pret", "pretrain"),
+        ("bertsmith finetune cl", "classify"),
+        ("bertsmith pretrain --corpus x --min", "--minutes"),
+        ("bertsmith finetune tag --word-c", "--word-column"),
+    ):
+        done = subprocess.run(
+            ["bash", "-c", f"{script}\n{typed.format(words=words)}"],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.split() == [expected]
