@@ -72,8 +72,8 @@ class Settings(InferenceCompute):
     100 rows that are farthest off, the farthest first."""
     scores: Path | None = None
     """File of minimal pairs (.jsonl), each with the scores of both sentences."""
-    report: Path | None = None
-    """HTML page to write: confusion matrix, calibration, score by length."""
+    page: Path | None = None
+    """HTML page to write: scores, confusion matrix, wrong answers, calibration, score by length."""
     json: bool = False
     """Print one JSON object instead of text."""
 
@@ -90,7 +90,7 @@ def main(args: Sequence[str], prog: str) -> None:
     check_flags(settings)
     outputs = {
         "--errors": settings.errors,
-        "--report": settings.report,
+        "--page": settings.page,
         "--scores": settings.scores,
     }
     with hold_outputs(outputs, settings.data or settings.minimal_pairs):
@@ -109,7 +109,7 @@ def check_flags(settings: Settings) -> None:
         )
     flag, names = "--data", ["scores"]
     if settings.minimal_pairs is not None:
-        flag, names = "--minimal-pairs", ["long_texts", "stride", "errors", "report"]
+        flag, names = "--minimal-pairs", ["long_texts", "stride", "errors", "page"]
     unfit = [name for name in names if getattr(settings, name) is not None]
     if settings.minimal_pairs is not None and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")
@@ -189,9 +189,9 @@ def measure(settings: Settings, data: Path) -> None:
     if survey.calibration.num_predictions:
         more["expected_calibration_error"] = survey.calibration.error
     print_result(settings, predictor, result, data, sample, more)
-    if settings.report is not None:
+    if settings.page is not None:
         write_evaluation_page(
-            settings.report, task.name, survey, result,
+            settings.page, task.name, survey, result,
             model=settings.model, data=data,
         )  # fmt: skip
 

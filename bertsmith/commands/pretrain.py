@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,10 +19,13 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.objective import PAIR_TERMS
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.system.files import hold_outputs
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
 from bertsmith.training.optim import OptimSettings
+from bertsmith.training.page import RunPage
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import TrainingSettings
 
@@ -61,6 +65,9 @@ class Settings:
     """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
+    page: Path | None = None
+    """HTML page to write while the run lasts: its curves and settings. A browser loads it again
+    every ten seconds by itself."""
     json: bool = False
     """Print one JSON object at the end instead of text."""
 
@@ -90,13 +97,17 @@ def main(args: Sequence[str], prog: str) -> None:
         # Before it is told, since what is refused does not go on.
         RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite, has_curves=True)
         tell_where_it_resumes(settings.out)
-    with Display() as display:
+    with ExitStack() as stack:
+        callbacks: list[Callback] = [stack.enter_context(Display())]
+        if settings.page is not None:
+            stack.enter_context(hold_outputs({"--page": settings.page}, None))
+            callbacks.append(stack.enter_context(RunPage(settings.page, RunFolder(settings.out))))
         result = pretrain(
             job,
             settings.out,
             resume=settings.resume,
             overwrite=settings.overwrite,
-            callbacks=[display],
+            callbacks=callbacks,
             resume_command=resume_command(args, prog),
         )
     print(json.dumps(result) if settings.json else describe(result))

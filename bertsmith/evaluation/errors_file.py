@@ -49,7 +49,7 @@ class Misses:
                 line = self._encode(_record(example, outcome))
                 with writing(self._path):
                     self._spool.write(line)
-                self._urgency.append(_urgency(outcome))
+                self._urgency.append(outcome.urgency)
                 self._starts.append(self._starts[-1] + len(line))
 
     def in_order(self) -> Iterator[bytes]:
@@ -102,11 +102,6 @@ def _folder(path: Path) -> Path | None:
     The spool may be as large as the file, and temporary folders may be small.
     """
     return path.parent if path.parent.is_dir() else None
-
-
-def _urgency(outcome: Outcome) -> float:
-    """Return the confidence; without one, the negative score."""
-    return -outcome.score if outcome.confidence is None else outcome.confidence
 
 
 def _record(example: Any, outcome: Outcome) -> dict[str, Any]:

@@ -1,20 +1,23 @@
-"""The HTML page of an evaluation: confusion matrix, calibration, and scores by text length.
+"""The HTML page of an evaluation: scores, confusion, wrong answers, calibration, lengths.
 
 Sums are updated as predictions arrive, so files may have any size.
 """
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bertsmith.metrics.answer_report import AnswerReport
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
-from bertsmith.pages.charts import Chart, Scale, Series
+from bertsmith.pages.charts import Chart, Color, Scale, Series
 from bertsmith.pages.page import write_page
 from bertsmith.tasks.scoring import Evaluation, Outcome
 
@@ -22,6 +25,54 @@ FIRST_LENGTH = 32
 """Upper limit, in characters, of the first length group; each further limit is twice the last."""
 MAX_CLASSES = 40
 """Most classes of a confusion matrix that fits on the page."""
+NUM_MISSES = 20
+"""Wrong answers on the page."""
+MISS_CHARS = 400
+MIN_ANSWERS = 10
+"""Fewest answers of similar confidence of which the share that is right is drawn."""
+NUM_THRESHOLDS = 200
+
+TITLES = {
+    "accuracy": ("Accuracy", "share of the {} that are right"),
+    "subset_accuracy": ("Subset accuracy", "share of the texts with exactly the right labels"),
+    "exact_match": ("Exact match", "share of the answers that are right word for word"),
+    "f1": ("F1", "harmonic mean of precision and recall"),
+    "macro_f1": ("Macro-F1", "mean F1 of the labels, each counting the same"),
+    "micro_f1": ("Micro-F1", "F1 over all decisions"),
+    "precision": ("Precision", "share of what was found that is right"),
+    "recall": ("Recall", "share of what is there that was found"),
+    "matthews_correlation": ("MCC", "correlation with the right labels; guessing gets 0"),
+    "pearson": ("Pearson", "correlation with the right numbers"),
+    "spearman": ("Spearman", "correlation with the order of the right numbers"),
+    "rmse": ("RMSE", "root mean squared error, in the unit of the numbers"),
+    "chance": ("Chance", "accuracy of guessing"),
+    "mrr": ("MRR", "mean of 1 over the rank of the first partner"),
+    "HasAns_exact": ("Exact match", "of the questions that have an answer"),
+    "HasAns_f1": ("F1", "of the questions that have an answer"),
+    "NoAns_exact": ("No answer", "given to the questions that have none"),
+    "best_exact": ("Best exact match", "with the best threshold for giving no answer"),
+    "best_f1": ("Best F1", "with the best threshold for giving no answer"),
+}
+"""Title and meaning of the scores on the page; {} is what is counted."""
+PLAIN = {"matthews_correlation", "pearson", "spearman", "rmse", "mrr"}
+"""Scores that are no share."""
+
+
+class Score(NamedTuple):
+    """A score as the page shows it."""
+
+    title: str
+    value: str
+    meaning: str
+
+
+class Miss(NamedTuple):
+    """A wrong answer; the most urgent are kept."""
+
+    urgency: float
+    order: int
+    row: int
+    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -51,6 +102,9 @@ class Survey:
     num_misses: int = 0
     is_distance: bool = False
     """Whether the answers are numbers."""
+    confidences: dict[tuple[str, str], NDArray[np.int64]] = field(default_factory=dict)
+    """Counts of confidences, in `NUM_THRESHOLDS` steps, by gold and predicted label of two."""
+    _misses: list[Miss] = field(default_factory=list)
     _counts: dict[int, int] = field(default_factory=dict)
     _scores: dict[int, float] = field(default_factory=dict)
 
@@ -61,13 +115,29 @@ class Survey:
             np.array([outcome.confidence for outcome in sure], dtype=np.float64),
             np.array([outcome.is_right for outcome in sure], dtype=np.float64),
         )
-        self.num_examples += len(outcomes)
-        self.num_misses += sum(not outcome.is_right for outcome in outcomes)
         self.is_distance = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
+            self.num_examples += 1
+            if not outcome.is_right:
+                self.num_misses += 1
+                miss = Miss(outcome.urgency, -self.num_examples, example.row, outcome)
+                keep = heapq.heappush if len(self._misses) < NUM_MISSES else heapq.heappushpop
+                keep(self._misses, miss)
             group = max(0, (example.num_chars - 1).bit_length() - FIRST_LENGTH.bit_length() + 1)
             self._counts[group] = self._counts.get(group, 0) + 1
             self._scores[group] = self._scores.get(group, 0.0) + outcome.score
+        for outcome in sure:
+            pair = (outcome.gold, outcome.predicted)
+            if pair not in self.confidences and len(self.confidences) < 5:  # two labels have four
+                self.confidences[pair] = np.zeros(NUM_THRESHOLDS, dtype=np.int64)
+            if pair in self.confidences:
+                step = int((outcome.confidence or 0.0) * NUM_THRESHOLDS)
+                self.confidences[pair][min(step, NUM_THRESHOLDS - 1)] += 1
+
+    @property
+    def misses(self) -> list[Miss]:
+        """The most urgent wrong answers, the first one first."""
+        return sorted(self._misses, reverse=True)
 
     @property
     def distance(self) -> float:
@@ -98,31 +168,57 @@ def write_evaluation_page(
 ) -> None:
     """Write the page of an evaluation whose outcomes `survey` received."""
     longest = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
+    notes: Callable[[], list[str]] = getattr(evaluation, "notes", list)
     write_page(
         path,
         "evaluation/page.html",
         task=task,
         model=str(model),
         data=str(data),
-        summary=str(evaluation),
         scores=scores_of(evaluation),
+        notes=notes(),
+        classes=classes_of(evaluation),
         survey=survey,
+        misses=survey.misses,
+        miss_chars=MISS_CHARS,
         calibration=survey.calibration,
-        reliability=reliability(survey.calibration),
+        reliability=draw_reliability(survey.calibration),
+        thresholds=draw_thresholds(survey, evaluation),
         lengths=survey.lengths(),
         is_distance=survey.is_distance,
+        share=Scale(0, 1),
         scale=Scale(0, longest if survey.is_distance else 1.0),
         confusion=_confusion_of(evaluation),
     )
 
 
-def scores_of(evaluation: Evaluation) -> list[tuple[str, float]]:
-    """List the evaluation's numbers by name, without unbounded thresholds."""
-    return [
-        (name.replace("_", " "), value)
-        for name, value in evaluation.to_json().items()
-        if isinstance(value, float) and abs(value) < ENDLESS
-    ]
+def scores_of(evaluation: Evaluation) -> list[Score]:
+    """List each score once, shares as percentages."""
+    hidden, counted, most, titles = set[str](), "texts", 1.0, dict(TITLES)
+    match evaluation:
+        case ClassReport():
+            hidden = {"micro_f1"}  # equals accuracy
+        case TagReport():
+            counted = "words"
+            if evaluation.scheme == "plain":
+                hidden = {"precision", "recall", "f1"}
+        case AnswerReport():
+            hidden, most = {"NoAns_f1"}, 100.0  # equals NoAns_exact
+            titles["f1"] = ("F1", "overlap of the answers' words with the right ones")
+    found = []
+    for name, value in evaluation.to_json().items():
+        if not isinstance(value, float) or name in hidden or name.endswith(("thresh", "threshold")):
+            continue
+        title, meaning = titles.get(name, (name.replace("_", " "), ""))
+        is_plain = name in PLAIN or abs(value) >= ENDLESS
+        shown = f"{value:.3f}" if is_plain else f"{value / most:.1%}"
+        found.append(Score(title, shown, meaning.format(counted)))
+    return found
+
+
+def classes_of(evaluation: Evaluation) -> Sequence[Any]:
+    """Return the scores of each class, or of each type of entity."""
+    return getattr(evaluation, "classes", getattr(evaluation, "types", ()))
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:
@@ -138,14 +234,15 @@ def _confusion_of(evaluation: Evaluation) -> Confusion | None:
     return found if len(found.names) <= MAX_CLASSES else None
 
 
-def reliability(calibration: Calibration) -> Chart | None:
-    """Draw accuracy over confidence; None without confidences.
+def draw_reliability(calibration: Calibration) -> Chart | None:
+    """Draw accuracy over confidence; None where no bin has `MIN_ANSWERS`.
 
     On the diagonal, probabilities are calibrated.
     """
-    if not calibration.num_predictions:
+    bins = [each for each in calibration.bins() if each.count >= MIN_ANSWERS]
+    if not bins:
         return None
-    points = [(each.confidence, each.accuracy) for each in calibration.bins()]
+    points = [(each.confidence, each.accuracy) for each in bins]
     return Chart(
         "How often it is right when it is so sure",
         "confidence",
@@ -156,3 +253,49 @@ def reliability(calibration: Calibration) -> Chart | None:
         ],
         is_share=True,
     )
+
+
+class Thresholds(NamedTuple):
+    """Scores of the second of two labels over the least probability at which it is given."""
+
+    label: str
+    chart: Chart
+    best: float
+    best_f1: float
+    usual_f1: float
+    """F1 at 0.5, which the model uses."""
+
+
+def draw_thresholds(survey: Survey, evaluation: Evaluation) -> Thresholds | None:
+    """Draw precision, recall and F1 over the threshold; None unless there are two labels."""
+    if not isinstance(evaluation, ClassReport) or len(evaluation.classes) != 2:
+        return None
+    label = evaluation.classes[1].label
+    counts = {True: np.zeros(NUM_THRESHOLDS), False: np.zeros(NUM_THRESHOLDS)}
+    for (gold, predicted), confidences in survey.confidences.items():
+        # The confidence in the other label is 1 minus the probability of this one.
+        counts[gold == label] += confidences if predicted == label else confidences[::-1]
+    right, wrong = (counts[flag][::-1].cumsum()[::-1] for flag in (True, False))
+    total = right[0]
+    if not total or not wrong[0]:
+        return None
+    given = right + wrong
+    places = np.arange(NUM_THRESHOLDS) / NUM_THRESHOLDS
+    f1 = 2 * right / (given + total)
+    has_any = given > 0
+    colors: tuple[Color, ...] = (3, 1, 0)
+    curves = {"precision": right / np.maximum(given, 1), "recall": right / total, "F1": f1}
+    series = [
+        Series(
+            name,
+            list(zip(places[has_any].tolist(), values[has_any].tolist(), strict=True)),
+            "mean",
+            color,
+        )
+        for (name, values), color in zip(curves.items(), colors, strict=True)
+    ]
+    title = "Scores by the threshold"
+    x_label = f"least probability of {label}"
+    chart = Chart(title, x_label, "", series, is_share=True, high=1.0, x_high=1.0)
+    best = int(f1.argmax())
+    return Thresholds(label, chart, places[best], f1[best], f1[NUM_THRESHOLDS // 2])

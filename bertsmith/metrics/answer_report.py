@@ -115,9 +115,9 @@ class AnswerReport:
             limit = LIMITS.get(self.threshold, f"{self.threshold:.6g}")
             lines.append(f"{self.num_unanswered:,} {what.format(were, limit)}")
         lines.append("compared by " + RULES[self.language].format(protocol=self.protocol))
-        return "\n".join([*lines, *self._notes()])
+        return "\n".join([*lines, *self.notes()])
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
         passages = ("passage was", "passages were")
         read = "longer than the model reads and read in windows"
         return [

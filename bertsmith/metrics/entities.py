@@ -76,7 +76,7 @@ class TagReport:
         return asdict(self)
 
     def __str__(self) -> str:
-        return "\n".join([*self._figures(), *self._notes(), "", *self._table()])
+        return "\n".join([*self._figures(), *self.notes(), "", *self._table()])
 
     def _figures(self) -> list[str]:
         accuracy = (
@@ -94,7 +94,7 @@ class TagReport:
             accuracy,
         ]
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
         notes = []
         if self.scheme != "plain":
             notes.append(

@@ -94,6 +94,8 @@ class Chart:
     low: float = 0.0
     high: float | None = None
     """Upper end of the vertical axis; by default what the points need."""
+    x_high: float | None = None
+    """Right end of the horizontal axis; by default the last point."""
 
     width: int = WIDTH
     left: int = LEFT
@@ -109,7 +111,8 @@ class Chart:
     @property
     def x_max(self) -> float:
         """The right end of the horizontal axis."""
-        return max((x for series in self.series for x, _ in series.points), default=1.0) or 1.0
+        last = max((x for series in self.series for x, _ in series.points), default=1.0)
+        return self.x_high or last or 1.0
 
     @property
     def y_max(self) -> float:

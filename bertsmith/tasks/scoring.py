@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from bertsmith.tasks.marks import Part
+
 
 class Evaluation(Protocol):
     """Scores of a model, for people (`str`) and for programs."""
@@ -71,8 +73,15 @@ class Outcome:
     is_exact: bool | None = None
     is_distance: bool = False
     """Whether answers are numbers, so that `score` is 1 minus the distance from gold."""
+    parts: Sequence[Part] = ()
+    """The text with what is wrong marked, where answers have a place in it."""
 
     @property
     def is_right(self) -> bool:
         """Whether the prediction is correct."""
         return self.score >= 1 if self.is_exact is None else self.is_exact
+
+    @property
+    def urgency(self) -> float:
+        """The order of wrong predictions: the confidence; without one, the negative score."""
+        return -self.score if self.confidence is None else self.confidence

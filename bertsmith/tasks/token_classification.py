@@ -40,6 +40,7 @@ from bertsmith.system.compute import Advanced
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax64, token_logits
 from bertsmith.tasks.losses import ClassLoss, LossSettings
+from bertsmith.tasks.marks import WRONG, Span, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import WindowSettings
@@ -324,12 +325,16 @@ transformers open."""
         wrong = [i for i, label in enumerate(gold) if label != prediction.labels[i]]
         sure = prediction.label_probabilities
         shown = wrong or range(len(gold))
+        arrows = [
+            Span(*example.places[i], f"{gold[i]} → {prediction.labels[i]}", WRONG) for i in wrong
+        ]
         return Outcome(
             text=example.text,
             gold=" ".join(f"{example.words[i]}/{gold[i]}" for i in shown),
             predicted=" ".join(f"{example.words[i]}/{prediction.labels[i]}" for i in shown),
             score=1.0 - len(wrong) / max(1, len(gold)),
             confidence=math.prod(sure) if sure else None,
+            parts=mark_spans(example.text, arrows),
         )
 
     def fold_stratum(self, example: TaggedSentence) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
     for args in (
         ("predict", place / "classifier", "--file", tmp_path / "data.jsonl", "--out"),
         ("evaluate", place / "classifier", "--data", tmp_path / "data.jsonl", "--errors"),
-        ("evaluate", place / "classifier", "--data", tmp_path / "data.jsonl", "--report"),
+        ("evaluate", place / "classifier", "--data", tmp_path / "data.jsonl", "--page"),
         ("embed", place / "classifier", tmp_path / "data.jsonl", "--out"),
     ):
         assert "which is what is read" in refused(*args, tmp_path / "data.jsonl", *FP32)
@@ -149,7 +149,7 @@ def test_predict_tags(bertsmith, place, tmp_path, monkeypatch):
 def test_the_page_and_the_misses_of_a_tagger(bertsmith, place, tmp_path):
     page, misses = tmp_path / "page.html", tmp_path / "misses.jsonl"
     printed = bertsmith(
-        "evaluate", place / "tagger", "--data", place / "names.conll", "--report", page,
+        "evaluate", place / "tagger", "--data", place / "names.conll", "--page", page,
         "--errors", misses, "--json", *FP32,
     )  # fmt: skip
     report = json.loads(printed)
@@ -181,7 +181,7 @@ def test_fill(bertsmith, place):
         ("predict classifier --file bad.txt --out {0}/earlier.jsonl", "byte 5 is 0xff"),
         ("evaluate pretrained --data data.csv", "no classification head"),
         ("evaluate classifier --data none.csv", "none.csv: no such file"),
-        ("evaluate classifier --data data.csv --report data.csv/a.html", "cannot be written"),
+        ("evaluate classifier --data data.csv --page data.csv/a.html", "cannot be written"),
         ("evaluate tagger --data names.conll --label-column 3", "no column '3' for the label"),
         ("evaluate nowhere --data data.csv", "nowhere"),
         ("fill pretrained no-mask", "no [MASK]"),

@@ -173,7 +173,7 @@ REFUSED = {
     "": "exactly one of them",
     "--minimal-pairs @ --data @": "exactly one of them",
     "--minimal-pairs @ --errors e.csv": "--errors: found with --minimal-pairs",
-    "--minimal-pairs @ --stride 3 --report r.html": "--stride, --report: found with --minimal",
+    "--minimal-pairs @ --stride 3 --page r.html": "--stride, --page: found with --minimal",
     "--minimal-pairs @ --label-column UID": "--label-column: found with --minimal-pairs",
     "--minimal-pairs @ --scores s.csv": "allowed are names that end in .jsonl",
     "--minimal-pairs @ --limit 0": "--limit: found 0; allowed is a number above 0",

@@ -87,7 +87,7 @@ def test_many_misses_need_little_memory(tmp_path):
 
 def test_the_page_shows_what_the_figures_say(evaluate, place):
     page = place / "report.html"
-    report = evaluate("--report", page)
+    report = evaluate("--page", page)
     text = page.read_text()
     assert report == evaluate()
     classifier = load(place / "classifier", device="cpu", precision="fp32")

@@ -114,13 +114,13 @@ def test_what_is_read_is_not_written_over(tmp_path):
         (tmp_path / "x").mkdir(exist_ok=True)
         with pytest.raises(ConfigError, match=r"^--out: found '.*', which is what is read\."):
             check_outputs({"--out": path}, tmp_path / "a.jsonl")
-    with pytest.raises(ConfigError, match=r"^--report: found '.*', which is a folder\."):
-        check_outputs({"--report": tmp_path}, None)
+    with pytest.raises(ConfigError, match=r"^--page: found '.*', which is a folder\."):
+        check_outputs({"--page": tmp_path}, None)
     new = tmp_path / "new.csv"
-    with pytest.raises(ConfigError, match=r"^--report: found '.*', which is also --errors"):
-        check_outputs({"--errors": new, "--report": new}, tmp_path / "a.jsonl")
-    check_outputs({"--errors": new, "--report": None}, tmp_path / "a.jsonl")
-    check_outputs({"--errors": Path(os.devnull), "--report": Path(os.devnull)}, Path(os.devnull))
+    with pytest.raises(ConfigError, match=r"^--page: found '.*', which is also --errors"):
+        check_outputs({"--errors": new, "--page": new}, tmp_path / "a.jsonl")
+    check_outputs({"--errors": new, "--page": None}, tmp_path / "a.jsonl")
+    check_outputs({"--errors": Path(os.devnull), "--page": Path(os.devnull)}, Path(os.devnull))
 
 
 BUILD = """

@@ -1,0 +1,105 @@
+"""The HTML page of a run, which a browser loads again and again while the run lasts."""
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bertsmith.errors import InputError, Interrupted
+from bertsmith.pages.charts import Scale
+from bertsmith.pages.page import write_page
+from bertsmith.training.curves import build_charts
+from bertsmith.training.display import clock
+from bertsmith.training.journal import is_held_out, read_journal
+from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
+from bertsmith.training.recorder import Status
+from bertsmith.training.run_folder import RunFolder
+
+REFRESH_SECONDS = 10
+LEAST_SECONDS = 2.0
+"""Shortest time between two writings at evaluations, which a short run has often."""
+
+
+class RunPage:
+    """Callback that writes the page of a run as entries come; a context, which ends the page.
+
+    The page is written every `REFRESH_SECONDS` and after evaluations. Entries of the journal that
+    an earlier part of the run wrote are read once.
+    """
+
+    def __init__(self, path: Path, folder: RunFolder) -> None:
+        self.path = path
+        self.folder = folder
+        self.entries: list[Mapping[str, Any]] = []
+        self.status = Status(0.0, 0.0, 0.0)
+        self.computing = ""
+        self._written_at = 0.0
+
+    def begin(self, computing: str) -> None:
+        """Take in what the journal holds of a run that goes on."""
+        self.computing = computing
+        with suppress(FileNotFoundError):
+            self.entries = [*read_journal(self.folder.journal_path)]
+
+    def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        """Take in one entry, and write the page if it is time."""
+        self.entries.append(entry)
+        self.status = status
+        wait = LEAST_SECONDS if is_held_out(entry) else REFRESH_SECONDS
+        if time.monotonic() - self._written_at >= wait:
+            with suppress(InputError):  # a full disk: the run matters more than its page
+                self.save("running")
+
+    def save(self, state: str) -> None:
+        """Write the page as of now."""
+        run = self.folder.read_run()
+        last = {name: value for entry in self.entries[-200:] for name, value in entry.items()}
+        progress = self.status.progress
+        left = self.status.elapsed_seconds * (1 / progress - 1) if progress else 0.0
+        write_page(
+            self.path,
+            "training/page.html",
+            out=str(self.folder.path),
+            state=state,
+            refresh=REFRESH_SECONDS if state == "running" else None,
+            time=time.strftime("%H:%M:%S"),
+            status=self.status,
+            spent=clock(self.status.elapsed_seconds),
+            left=clock(left) if progress else "",
+            share=Scale(0, 1),
+            last=last,
+            terms=[(term, title) for term, title in TERM_NAMES.items() if f"{term}_loss" in last],
+            without_accuracy=WITHOUT_ACCURACY,
+            charts=build_charts(self.entries, run.get("data", {}).get("held_out_unigram_entropy")),
+            computing=self.computing,
+            settings=flatten(run["config"]),
+        )
+        self._written_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.entries:
+            stopped = "stopped" if isinstance(error, Interrupted) else f"failed: {error}"
+            self.save("complete" if error is None else stopped)
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """List nested settings by their dotted names.
+
+    >>> flatten({"model": {"size": 1}, "seed": 0})
+    {'model.size': 1, 'seed': 0}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = isinstance(value, Mapping)
+        flat |= flatten(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
+    return flat
