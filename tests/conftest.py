@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from browser import find_faults, open_browser
 from measurements import store
 
 from bertsmith.cli import main
@@ -104,3 +105,14 @@ def refused(capsys):
         return line
 
     return run
+
+
+@pytest.fixture
+def check_page():
+    """Look at a page in Chromium, at three widths, light and dark; nothing may be wrong with it."""
+
+    def check(path):
+        assert find_faults(browser, path) == []
+
+    with open_browser() as browser:
+        yield check

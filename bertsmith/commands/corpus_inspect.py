@@ -1,7 +1,7 @@
 """`bertsmith corpus inspect`: a corpus folder → counts, examples, and verified checksums."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,12 @@ import numpy as np
 import tyro
 
 from bertsmith.commands.flags import parse
-from bertsmith.data.manifest import SPLITS, SplitManifest
+from bertsmith.data.manifest import SPLITS, Manifest, Split, SplitManifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
+from bertsmith.pages.charts import Scale
+from bertsmith.pages.page import write_page
+from bertsmith.system.files import hold_outputs
 
 BAR_WIDTH = 40
 EXAMPLE_CHARS = 300
@@ -29,6 +32,8 @@ class Settings:
     """The corpus folder, as written by 'corpus build'."""
     examples: int = 3
     """Number of documents of each split whose beginning is shown."""
+    page: Path | None = None
+    """HTML page to write: the same, with histograms."""
     json: bool = False
     """Print one JSON object instead of text."""
 
@@ -42,6 +47,9 @@ def main(args: Sequence[str], prog: str) -> None:
     splits = {split: Corpus.open(corpus, split) for split in SPLITS}
     shown = {name: list(_examples(split, examples)) for name, split in splits.items()}
     manifest = splits["train"].manifest
+    if settings.page is not None:
+        with hold_outputs({"--page": settings.page}, None):
+            write_corpus_page(settings.page, corpus, manifest, shown)
     if settings.json:
         found = {"corpus": str(corpus), **manifest.summary(), "examples": shown}
         print(json.dumps(found, ensure_ascii=False))
@@ -54,6 +62,42 @@ def main(args: Sequence[str], prog: str) -> None:
         for example in shown[name]:
             console.print(f"  · {example}")
     _print_sources(console, asdict(manifest.sources), asdict(manifest.tokenizer))
+
+
+def write_corpus_page(
+    path: Path, corpus: Path, manifest: Manifest, examples: Mapping[Split, Sequence[str]]
+) -> None:
+    """Write the page of a corpus: counts and lengths of each split, and beginnings of documents."""
+    splits = [
+        (name, split, examples[name], _lengths(split)) for name, split in manifest.splits.items()
+    ]
+    write_page(
+        path,
+        "data/page.html",
+        corpus=str(corpus),
+        manifest=manifest,
+        sources=asdict(manifest.sources),
+        splits=splits,
+    )
+
+
+def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int]]]]:
+    """Return the histograms of a split by title, with the scale of the bars of each."""
+    counts = {"sentence": split.sentence_lengths, "document": split.document_lengths}
+    return {
+        f"Tokens in a {name}": (Scale(0, max(1, *lengths)), histogram(lengths))
+        for name, lengths in counts.items()
+    }
+
+
+def histogram(counts: Sequence[int]) -> list[tuple[str, int]]:
+    """List the counts by their range of lengths, such as "4 to 7", from the shortest on."""
+    shortest = next((digits for digits, count in enumerate(counts) if count), 0)
+    rows = []
+    for digits, count in enumerate(counts[shortest:], shortest):
+        low, high = 1 << digits, (2 << digits) - 1
+        rows.append((f"{low:,}" if low == high else f"{low:,} to {high:,}", count))
+    return rows
 
 
 def _examples(corpus: Corpus, count: int) -> Iterator[str]:
@@ -88,10 +132,7 @@ def _print_bars(console: Any, counts: tuple[int, ...]) -> None:
     table.add_column(justify="right", min_width=16)
     table.add_column(justify="right")
     table.add_column()
-    shortest = next((digits for digits, count in enumerate(counts) if count), 0)
-    for digits, count in enumerate(counts[shortest:], shortest):
-        low, high = 1 << digits, (2 << digits) - 1
-        label = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    for label, count in histogram(counts):
         table.add_row(label, f"{count:,}", Bar(max(counts), 0, count, width=BAR_WIDTH))
     console.print(table)
 

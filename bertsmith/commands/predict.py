@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tyro
 
@@ -17,10 +17,15 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, iter_predictions, load_predictor
+from bertsmith.tasks.marks import Marked, Part
 from bertsmith.tasks.task import Task
+
+MAX_ROWS = 1000
+"""Most predictions on a page."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ class Settings(InferenceCompute):
     CoNLL columns if the name ends in .conll, or CoNLL-U if in .conllu (with all lines of a CoNLL-U
     input); answers to questions as one object from each question's id to its answer if it ends in
     .json. Files of any size will do."""
+    page: Path | None = None
+    """HTML page to write besides, of the first 1,000 texts: entities and answers are marked in
+    them."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""
     long_texts: Advanced[LongTexts | None] = None
@@ -64,7 +72,7 @@ def main(args: Sequence[str], prog: str) -> None:
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
     check_no_file(settings.text)
-    with hold_outputs({"--out": settings.out}, settings.file):
+    with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
         predict(settings)
 
 
@@ -86,8 +94,17 @@ def predict(settings: Settings) -> None:
     source = examples_to_predict(task, settings)
     first: list[Any] = []
     totals = Totals()
+    rows: list[PageRow] = []
     pairs = totals.counting(iter_predictions(predictor, noting(first, source)))
-    report = show(task, settings, pairs, totals)
+    report = show(task, settings, pairs if settings.page is None else shown(pairs, rows), totals)
+    if settings.page is not None:
+        write_page(
+            settings.page,
+            "tasks/page.html",
+            model=str(settings.model),
+            rows=rows,
+            num_texts=totals.num_texts,
+        )
     totals.num_skipped = getattr(source, "num_skipped", 0)
     totals.num_empty = getattr(source, "num_empty", 0)
     unknown_rate = predictor.unknown_tokens.rate
@@ -103,6 +120,24 @@ def predict(settings: Settings) -> None:
     for name, note in NOTES.items():
         if number := getattr(totals, name):
             tell(note.format(number=number))
+
+
+class PageRow(NamedTuple):
+    """A prediction on the page: cells, and the text with the decision marked."""
+
+    cells: Sequence[str]
+    parts: Sequence[Part]
+
+
+def shown(pairs: Iterable[tuple[Any, Any]], rows: list[PageRow]) -> Iterator[tuple[Any, Any]]:
+    """Yield the predictions, and keep the first `MAX_ROWS` for the page."""
+    for example, prediction in pairs:
+        if len(rows) < MAX_ROWS:
+            line = prediction.line(example)
+            parts = prediction.parts() if isinstance(prediction, Marked) else ()
+            # A line of marked words has no tabs; of marked passages the last cell is the passage.
+            rows.append(PageRow(str(line).split("\t")[: -1 if parts else None], parts))
+        yield example, prediction
 
 
 def check_no_file(words: Sequence[str]) -> None:

@@ -30,6 +30,8 @@ from bertsmith.errors import ConfigError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import START_NOTE
 from bertsmith.finetuning.series import WEIGHTS, Series, SeriesRun, check_finetuned
+from bertsmith.pages.charts import Scale
+from bertsmith.pages.page import write_page
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
@@ -200,7 +202,24 @@ def run_glue(
         submissions += _conclude(each, runs[each.task.name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
+    write_glue_page(settings.out / "glue.html", settings.model, report)
     return report
+
+
+def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
+    """Write the page of a benchmark: each task's score with its spread over the seeds."""
+    spreads = {name: spread([run.figure for run in runs]) for name, runs in report.runs.items()}
+    write_page(
+        path,
+        "finetuning/page.html",
+        model=str(model),
+        report=report,
+        rows=[
+            *((name, _shown_scores(report.runs[name]), each) for name, each in spreads.items()),
+            ("average", "", spread(report.averages)),
+        ],
+        scale=Scale(0, 1),
+    )
 
 
 def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:

@@ -10,11 +10,11 @@ from typing import Any, Self
 from bertsmith.errors import InputError, Interrupted
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.system.progress import clock
 from bertsmith.training.curves import build_charts
-from bertsmith.training.display import clock
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
-from bertsmith.training.recorder import Status
+from bertsmith.training.recorder import Callback, Status
 from bertsmith.training.run_folder import RunFolder
 
 REFRESH_SECONDS = 10
@@ -22,8 +22,8 @@ LEAST_SECONDS = 2.0
 """Shortest time between two writings at evaluations, which a short run has often."""
 
 
-class RunPage:
-    """Callback that writes the page of a run as entries come; a context, which ends the page.
+class RunPage(Callback):
+    """Writer of the page of a run, as entries come; a context, which ends the page.
 
     The page is written every `REFRESH_SECONDS` and after evaluations. Entries of the journal that
     an earlier part of the run wrote are read once.
