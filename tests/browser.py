@@ -39,7 +39,8 @@ FAULTS = """() => {
     if (!node.data.trim() || box.width === 0) continue;
     const below = ground(element), color = rgba(element.closest("svg") ? style.fill : style.color);
     const [low, high] = [light(below), light(over(color, below))].sort((a, b) => a - b);
-    const size = parseFloat(style.fontSize), isLarge = size >= 24 || (size >= 18.6 && style.fontWeight >= 700);
+    const size = parseFloat(style.fontSize);
+    const isLarge = size >= 24 || (size >= 18.6 && style.fontWeight >= 700);
     const contrast = (high + 0.05) / (low + 0.05), name = node.data.trim().slice(0, 40);
     if (contrast < (isLarge ? 3 : 4.5)) faults.push(`contrast ${contrast.toFixed(2)}: ${name}`);
     const frame = element.closest("svg, figure, .cards > div, .wide");

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from browser import find_faults, open_browser
+from hypothesis import settings
 from measurements import store
 
 from bertsmith.cli import main

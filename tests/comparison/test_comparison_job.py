@@ -49,6 +49,10 @@ def finished(tmp_path_factory, corpus_dir):
     return folder
 
 
+def test_the_page_in_a_browser(finished, check_page):
+    check_page(finished / "out" / "comparison.html")
+
+
 def figures(folder):
     return json.loads((folder / "out" / "comparison.json").read_text())
 

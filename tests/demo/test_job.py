@@ -53,6 +53,10 @@ def demo(tmp_path_factory):
     return out, results, (out / "report.html").read_text(encoding="utf-8")
 
 
+def test_the_page_in_a_browser(demo, check_page):
+    check_page(demo[0] / "report.html")
+
+
 def test_folder_holds_what_was_measured(demo):
     out, results, _ = demo
     written = json.loads((out / "demo.json").read_text(encoding="utf-8"))

@@ -98,9 +98,9 @@ def test_the_page_shows_what_the_figures_say(evaluate, place):
         np.array([p.label == e.label for p, e in zip(found, reviews(61), strict=True)], float),
     )
     assert report["expected_calibration_error"] == calibration.error
-    assert f"{calibration.error:.4f}" in text
-    assert f"<dt>accuracy</dt><dd>{report['accuracy']:.4f}</dd>" in text
-    cells = re.findall(r'<td class="cell[^"]*">([^<]*)</td>', text)
+    assert f"<dt>Calibration error</dt><dd>{calibration.error:.1%}</dd>" in text
+    assert text.count(f"<dt>Accuracy</dt><dd>{report['accuracy']:.1%}</dd>") == 1
+    cells = re.findall(r'<td class="cell[^>]*>([^<]*)</td>', text)
     assert cells == [str(c) if c else "·" for row in report["confusion"] for c in row]
     assert "Can its confidence be believed?" in text
     assert "of its answers are not exactly right" in text
