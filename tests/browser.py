@@ -1,6 +1,7 @@
 """Pages as a browser shows them: what is cut off, hard to read, or missing."""
 
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from shutil import which
 
@@ -52,22 +53,19 @@ FAULTS = """() => {
 }"""
 
 
-def find_faults(browser, path: Path) -> list[str]:
+def find_faults(page, path: Path) -> list[str]:
     """List what is wrong with a page, by width and color scheme."""
-    found = []
-    for width in WIDTHS:
-        for scheme in SCHEMES:
-            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            said: list[str] = []
-            page.on("pageerror", lambda error, said=said: said.append(f"script: {error}"))
-            page.on("console", lambda line, said=said: said.append(f"console: {line.text}"))
-            page.on("request", lambda request, said=said: said.append(f"loads {request.url}"))
-            page.goto(path.resolve().as_uri())
-            said.remove(f"loads {path.resolve().as_uri()}")
-            for details in page.query_selector_all("details"):
-                details.evaluate("each => { each.open = true }")
-            found += [f"{width} {scheme}: {fault}" for fault in [*said, *page.evaluate(FAULTS)]]
-            page.close()
+    found: list[str] = []
+    page.on("pageerror", lambda error: found.append(f"script: {error}"))
+    page.on("console", lambda line: found.append(f"console: {line.text}"))
+    page.on("request", lambda request: found.append(f"loads {request.url}"))
+    page.goto(path.resolve().as_uri())
+    found.remove(f"loads {path.resolve().as_uri()}")
+    page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true })")
+    for scheme, width in product(SCHEMES, WIDTHS):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        found += [f"{width} {scheme}: {fault}" for fault in page.evaluate(FAULTS)]
     return found
 
 

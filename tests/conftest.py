@@ -107,12 +107,13 @@ def refused(capsys):
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def check_page():
     """Look at a page in Chromium, at three widths, light and dark; nothing may be wrong with it."""
 
     def check(path):
-        assert find_faults(browser, path) == []
+        with browser.new_page() as page:
+            assert find_faults(page, path) == []
 
     with open_browser() as browser:
         yield check
