@@ -65,6 +65,7 @@ COMMANDS = {
     "predict": Command("Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("Task", "turn texts into vectors that tell how alike they are"),
     "compress": Command("Task", "make a model smaller: fewer layers, attention heads or tokens"),
+    "push": Command("Task", "send a model to the Hugging Face hub"),
     "score": Command("Task", "score the predictions of any system, without a model"),
     "glue": Command("All", "fine-tune to every task of the GLUE benchmark, and score it"),
     "compare": Command(

@@ -1,15 +1,26 @@
-"""The folder of a model: one on this machine, or fetched from the Hugging Face hub."""
+"""Model folders on this machine and on the Hugging Face hub: found, fetched, sent."""
 
 import difflib
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.errors import SYSTEM_ADVICE, CheckpointError, read_error
+from bertsmith.errors import SYSTEM_ADVICE, CheckpointError, ConfigError, read_error
+from bertsmith.system.run_state import check_finished
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, check_sums
 
 CHECKPOINT_FILES = (
     "*.json", "*.safetensors", "pytorch_model*.bin", "vocab.txt", "merges.txt", "*.model",
 )  # fmt: skip
+
+WEIGHTS = "model.safetensors"
+SENT_FILES = (WEIGHTS, *sorted(SUMMED_FILES), SUMS_FILE, "README.md")
+"""Files of a model that go to the hub; run.json stays, since it holds paths of this computer."""
+COMPANION = "generator"
+"""Folder of the model that an ELECTRA was trained with."""
+NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -30,7 +41,7 @@ def find_checkpoint(path: str | Path) -> Path:
         raise CheckpointError(
             f"'{str(path)[:60]}…': {error.strerror}. Name the folder of a checkpoint."
         ) from None
-    if wanted.parent.is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
+    if wanted.parent.is_dir() or not NAME.fullmatch(str(path)):
         raise _missing_folder(wanted)
     return _fetch(str(path))
 
@@ -69,3 +80,104 @@ def _fetch(name: str) -> Path:
             f"{name}: there is no such folder, and the Hugging Face hub did not give a model of "
             "that name. Check the spelling and the network, or name a folder."
         ) from error
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """A model on the hub."""
+
+    url: str
+    files: tuple[str, ...]
+    num_bytes: int
+
+
+def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
+    """Send the model of a folder to the Hugging Face hub, as one commit; make its repository.
+
+    The token is that of the variable HF_TOKEN, or of `hf auth login`. Nothing in the folder is
+    changed, and only `SENT_FILES` are sent.
+
+    Raises:
+        ConfigError: a name that is not "org/name", no package huggingface_hub, or a repository that
+            is public where a private one is asked for.
+        CheckpointError: the folder is incomplete, or the hub did not take it.
+    """
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"name: found {name!r}; allowed is org/name, such as anna/reviews-bert, of letters, "
+            "digits and '-', '_', '.'. Give your name on the hub first."
+        )
+    files = _files_to_send(directory)
+    try:
+        from huggingface_hub import HfApi, get_token
+        from huggingface_hub.errors import HfHubHTTPError
+    except ImportError as error:
+        raise ConfigError(
+            f"{name}: the package huggingface_hub is not installed, which sends models. Run: "
+            "pip install 'bertsmith[hub]'"
+        ) from error
+    if get_token() is None:
+        raise ConfigError(
+            f"{name}: found no token of the Hugging Face hub. Make one that may write at "
+            "https://huggingface.co/settings/tokens, then set the variable HF_TOKEN to it."
+        )
+    # The base class of all errors of the HTTP library, which differs between versions.
+    transport: type[Exception] = HfHubHTTPError.__bases__[0]
+    api = HfApi()
+    try:
+        url = api.create_repo(name, private=private or None, exist_ok=True)
+        if private and not api.repo_info(name).private:
+            raise ConfigError(
+                f"{name}: this repository is public, and --private was given. Make it private on "
+                "the hub, choose another name, or leave out --private."
+            )
+        api.upload_folder(
+            repo_id=name,
+            folder_path=directory,
+            allow_patterns=list(files),
+            commit_message="Upload a model of bertsmith",
+        )
+    except (transport, OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{name}: {_refusal(error)}") from error
+    return Pushed(str(url), files, sum((directory / file).stat().st_size for file in files))
+
+
+def _files_to_send(directory: Path) -> tuple[str, ...]:
+    """Return the paths of a model's files, below its folder.
+
+    Raises:
+        CheckpointError: there is no model, or its run has not reached its end.
+    """
+    if not directory.is_dir():
+        raise _missing_folder(directory)
+    folder = SmallFiles(directory)
+    for needed in ("config.json", WEIGHTS):
+        if not folder.has(needed):
+            raise CheckpointError(
+                f"{directory}: there is no {needed}. Name the folder of a model of bertsmith; "
+                "save_model writes one."
+            )
+    check_finished(folder)
+    check_sums(folder)
+    every = (*SENT_FILES, *(f"{COMPANION}/{name}" for name in SENT_FILES))
+    return tuple(name for name in every if folder.has(name))
+
+
+def _refusal(error: Exception) -> str:
+    """Say why the hub did not take a model, and what to do."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in (401, 403):
+        return (
+            f"the hub refused the token ({status}). It needs the right to write there: make one at "
+            "https://huggingface.co/settings/tokens, and set the variable HF_TOKEN to it."
+        )
+    first = str(getattr(error, "server_message", None) or error).strip().partition("\n")[0]
+    cause = f"{type(error).__name__}: {first}"
+    if status is not None:
+        return f"the hub refused the model ({status}, {cause})."
+    if isinstance(error, ValueError):
+        return f"the hub refused the model ({cause}). Mend that, such as the head of README.md."
+    return (
+        f"the hub could not be reached ({cause}). Check the network, HF_ENDPOINT and "
+        "HF_HUB_OFFLINE; nothing here was changed."
+    )
