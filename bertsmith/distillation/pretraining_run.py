@@ -189,6 +189,7 @@ def distill_pretraining(
                     **machine_facts(machine.device),
                     "data": data,
                 },
+                said.report_to,
             ),
             folder,
             resume=resume,

@@ -245,6 +245,7 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
         device=settings.device,
         precision=settings.precision,
         threads=settings.threads,
+        report_to=settings.report_to,
     )
     return asked
 

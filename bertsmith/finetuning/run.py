@@ -190,6 +190,7 @@ def finetune(
                         **plan.facts,
                         **machine_facts(machine.device),
                     },
+                    settings.report_to,
                 ),
                 folder,
                 resume=settings.resume,

@@ -110,6 +110,7 @@ def pretrain(
                     **machine_facts(machine.device),
                     "data": facts,
                 },
+                said.report_to,
             ),
             folder,
             resume=resume,

@@ -1,6 +1,7 @@
-"""Settings of where and how a command computes, which its own settings inherit."""
+"""Settings of where and how a command computes and reports, which its own settings inherit."""
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Annotated, Literal, TypeVar
 
 from bertsmith.errors import ConfigError
@@ -28,14 +29,28 @@ class InferenceCompute:
 
 @dataclass(frozen=True, kw_only=True)
 class Compute(InferenceCompute):
-    """Device, number format and threads of a command that trains."""
+    """Device, number format, threads and tracker of a command that trains."""
 
     precision: Advanced[Literal["auto", "fp32", "bf16"]] = "auto"
     """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
     threads: Advanced[int | None] = field(default=None, metadata=FREE)
     """Number of processor threads; by default one for each core."""
+    report_to: Advanced[Literal["wandb", "mlflow"] | None] = field(default=None, metadata=FREE)
+    """Service that gets the figures of the run besides its journal and TensorBoard: wandb or
+    mlflow, with the package and settings that you bring."""
 
     def __post_init__(self) -> None:
+        if self.report_to is not None and not _is_installed(self.report_to):
+            raise ConfigError(
+                f"--report-to: found {self.report_to}, and this package is not installed. Run: pip "
+                f"install 'bertsmith[{self.report_to}]', or leave it out."
+            )
         check_largest("threads", self.threads, "--threads")
         if self.threads is not None and self.threads < 1:
             raise ConfigError(f"--threads: found {self.threads}; allowed is 1 or more.")
+
+
+def _is_installed(package: str) -> bool:
+    """Return whether a package can be imported; a folder of its name in the way is none."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None

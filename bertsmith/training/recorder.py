@@ -1,4 +1,4 @@
-"""Fan-out of a run's entries to journal, TensorBoard and display."""
+"""Fan-out of a run's entries to journal, TensorBoard, a tracker and callbacks."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
@@ -7,8 +7,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from bertsmith.training.journal import Journal, is_held_out
-from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_config import flatten
+from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.tensorboard import EventWriter
+from bertsmith.training.trackers.tracker import Tracker, open_tracker
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,29 @@ class Callback:
 class Recorder:
     """Fan-out of entries; as a context, it closes journal and events file."""
 
-    def __init__(self, folder: RunFolder, first_step: int, callbacks: Sequence[Callback]) -> None:
-        self._stack = ExitStack()
-        self._journal = self._stack.enter_context(Journal(folder.journal_path))
-        self._events = self._stack.enter_context(EventWriter(folder.path, first_step))
+    def __init__(
+        self,
+        folder: RunFolder,
+        first_step: int,
+        callbacks: Sequence[Callback],
+        report_to: str | None = None,
+    ) -> None:
+        with ExitStack() as stack:
+            self._journal = stack.enter_context(Journal(folder.journal_path))
+            self._trackers: list[Tracker] = [EventWriter(folder.path, first_step)]
+            stack.enter_context(self._trackers[0])
+            if report_to is not None:
+                config = dict(flatten(folder.read_run()[CONFIG]))
+                tracker = open_tracker(report_to, folder.path, config)
+                self._trackers.append(stack.enter_context(tracker))
+            self._stack = stack.pop_all()
         self._callbacks = callbacks
 
     def write(self, entry: Mapping[str, Any], status: Status) -> bool:
         """Write an entry; return whether a callback asks to end the run."""
         self._journal.write(entry)
-        self._events.write(entry)
+        for tracker in self._trackers:
+            tracker.write(entry)
         answers = [callback.write(entry, status) for callback in self._callbacks]
         return any(answer is True for answer in answers)
 
@@ -75,4 +90,4 @@ class Recorder:
     ) -> None:
         # What ended the run matters more than a last line that a full disk does not take.
         with suppress(OSError) if error else nullcontext():
-            self._stack.close()
+            self._stack.__exit__(kind, error, traceback)

@@ -30,6 +30,8 @@ class TrainingRun:
     """Writes the model folder."""
     facts: Mapping[str, Any]
     """Entries of `run.json`."""
+    report_to: str | None = None
+    """Name of a tracker that gets the figures, too."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ def run_training(
         save=run.save,
         callbacks=callbacks,
         resume_command=resume_command,
+        report_to=run.report_to,
     )
     if not resume:
         trainer.begin(run.facts)

@@ -88,6 +88,7 @@ class Trainer:
         resume_command: what the user types to continue an interrupted run.
         clock: gives the seconds by which a run in minutes is measured.
         workers: compute the steps of `model`; processes of this machine where not given.
+        report_to: name of a tracker (`training/trackers/`) that gets the figures, too.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Trainer:
         resume_command: str = "the same command with --resume",
         clock: Callable[[], float] = time.monotonic,
         workers: Workers | None = None,
+        report_to: str | None = None,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -109,6 +111,7 @@ class Trainer:
         self.config = config
         self.callbacks = callbacks
         self.resume_command = resume_command
+        self.report_to = report_to
         self.best = BestWeights(config.best) if config.best else None
         self._clock = clock
         self._save = save
@@ -189,7 +192,7 @@ class Trainer:
             first = self.state.step + 1
             with (
                 StopSignal() as stop,
-                Recorder(self.folder, first, self.callbacks) as self._recorder,
+                Recorder(self.folder, first, self.callbacks, self.report_to) as self._recorder,
                 self.workers,
             ):
                 if self.state.step == 0 and (self.best is None or self.best.settings.from_start):

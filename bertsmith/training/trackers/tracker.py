@@ -1,0 +1,84 @@
+"""The base class of what gets a run's figures besides the journal."""
+
+import importlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bertsmith.errors import ConfigError
+from bertsmith.training.journal import is_held_out
+from bertsmith.training.means import Means
+
+WRITE_SECONDS = 1.0
+
+
+class Tracker(ABC):
+    """Receiver of a run's figures, named as in the journal; use it as a context.
+
+    A small model takes dozens of steps a second: their means are passed on about once a second, and
+    once more at the end; eval metrics each time.
+    """
+
+    def __init__(self) -> None:
+        self._means = Means()
+        self._step = 0
+        self._written_at = time.monotonic()
+
+    @abstractmethod
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Take figures of a step."""
+
+    @abstractmethod
+    def close(self, *, failed: bool) -> None:
+        """End the run there."""
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Take one journal entry; steps are averaged first."""
+        if is_held_out(entry):
+            values = {k: v for k, v in entry.items() if k.startswith("held_out_")}
+            self.log(entry["step"], values)
+            return
+        self._step = entry["step"]
+        self._means.add({key: value for key, value in entry.items() if key != "step"})
+        if time.monotonic() - self._written_at >= WRITE_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Pass on the means of the steps since the last time."""
+        if values := self._means.take():
+            self.log(self._step, values)
+        self._written_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.flush()
+        self.close(failed=error is not None)
+
+
+def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
+    """Begin the run of a folder in the tracker of that name, a module of this package.
+
+    `config` holds the run's settings, to be shown beside it.
+
+    Raises:
+        ConfigError: its package is not installed, or it cannot begin.
+    """
+    module = importlib.import_module(f"bertsmith.training.trackers.{name}_tracker")
+    try:
+        return module.begin(directory, config)  # type: ignore[no-any-return]
+    except ImportError as error:
+        raise ConfigError(
+            f"--report-to: found {name}, whose package cannot be imported ({error}). Run: pip "
+            f"install 'bertsmith[{name}]'"
+        ) from error
