@@ -1,6 +1,7 @@
 """`bertsmith finetune TASK`: labelled examples → a model that does the task."""
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,13 +10,14 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.commands.flags import parse_with_recipe, print_report, tell
+from bertsmith.commands.flags import parse_with_recipe, print_report, tell, typed_flags
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.system.compute import FREE
+from bertsmith.system.progress import has_details
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
@@ -124,6 +126,10 @@ def main(args: Sequence[str], prog: str) -> None:
             )
         else:
             result = request.train(request.task, settings, [display], command)
-    if not settings.is_series and request.student is None:
+    if has_details() and not settings.is_series and request.student is None:
         tell(result.load_report)
     print_report(result, request.json)
+    if not request.json:
+        data = settings.train if settings.folds else settings.eval
+        words = [str(settings.out), "--data", str(data), *typed_flags(settings.columns)]
+        print(f"next      bertsmith evaluate {shlex.join(words)}  (the scores of each label)")

@@ -18,7 +18,7 @@ from tyro.constructors import (
 
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Option, Page
 from bertsmith.commands.options import MAIN_PANEL, default_of, help_texts, options_of
-from bertsmith.config import from_mapping, read_recipe, shipped_recipes
+from bertsmith.config import from_mapping, read_recipe, shipped_recipes, spelling
 from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
@@ -120,6 +120,20 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
             f"--recipe: found {' and '.join(map(repr, found))}; allowed is the name of one recipe."
         )
     return (found[0] if found else None), rest
+
+
+def typed_flags(settings: Any) -> list[str]:
+    """Return the flags by which settings other than the defaults are typed."""
+    words: list[str] = []
+    for field in dataclasses.fields(settings):
+        value, flag = getattr(settings, field.name), spelling(field.name).replace("_", "-")
+        if value == default_of(field, None):
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}", *(map(str, value) if isinstance(value, tuple) else [str(value)])]
+    return words
 
 
 def print_report(report: Any, as_json: bool) -> None:

@@ -120,6 +120,8 @@ def predict(settings: Settings) -> None:
     for name, note in NOTES.items():
         if number := getattr(totals, name):
             tell(note.format(number=number))
+    if totals.num_texts and totals.num_without_entity == totals.num_texts:
+        tell("The model found no entity in these texts.")
 
 
 class PageRow(NamedTuple):
@@ -173,6 +175,7 @@ class Totals:
     num_truncated: int = 0
     num_skipped: int = 0
     num_empty: int = 0
+    num_without_entity: int = 0
 
     def counting(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
         """Count examples and predictions, and yield them."""
@@ -180,6 +183,8 @@ class Totals:
             self.num_texts += 1
             self.num_windowed += prediction.num_windows > 1
             self.num_truncated += prediction.is_truncated
+            if getattr(prediction, "scheme", "plain") != "plain":
+                self.num_without_entity += not prediction.entities
             yield example, prediction
 
 

@@ -157,14 +157,14 @@ def next_steps(places: Places) -> list[dict[str, Any]]:
             f"{run} corpus inspect {corpus}",
         ],
         "Pre-train longer, on the same corpus": [
-            f"{run} pretrain quarter-hour --corpus {corpus} --out {longer}",
+            f"{run} pretrain --recipe quarter-hour --corpus {corpus} --out {longer}",
             f"{run} finetune classify --model {longer} --train {train} --eval {dev} "
             f"--out {another}",
         ],
         "The same with your own texts and labels": [
             f"{run} tokenizer train texts/*.txt --vocab-size 8000 --out mine/tokenizer",
             f"{run} corpus build texts/*.txt --tokenizer mine/tokenizer --out mine/corpus",
-            f"{run} pretrain quarter-hour --corpus mine/corpus --out mine/pretrained",
+            f"{run} pretrain --recipe quarter-hour --corpus mine/corpus --out mine/pretrained",
             f"{run} finetune classify --model mine/pretrained --train train.csv --eval dev.csv "
             "--out mine/classifier",
             f'{run} predict mine/classifier "a text of yours"',

@@ -27,6 +27,7 @@ from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
+from bertsmith.system.progress import has_details
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
     FineTuning,
@@ -40,6 +41,8 @@ from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
+from bertsmith.training.curves import draw_curves
+from bertsmith.training.journal import read_journal
 from bertsmith.training.layerwise import freeze
 from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
@@ -84,13 +87,15 @@ class FineTuned:
         lines = [
             f"trained on {self.num_train:,} texts ({self.target}): {self.training.steps:,} steps "
             f"in {self.training.elapsed_seconds:.1f} s; best after step {self.best_step:,}",
-            f"model in {self.out}",
+            f"model in {self.out} (curves.svg and journal.jsonl beside it)",
         ]
         if self.best_step == 0:
             lines.append("no step made it better, so these are the weights that it began with; a "
                          "lower --learning-rate may help")  # fmt: skip
         lines += notes_on(vars(self))
-        return "\n".join([*lines, "", str(self.evaluation)])
+        scores = str(self.evaluation)
+        # What stands behind the empty line, such as scores of each label, may be long.
+        return "\n".join([*lines, "", scores if has_details() else scores.partition("\n\n")[0]])
 
 
 NOTES = {
@@ -199,6 +204,7 @@ def finetune(
                 resume_command=resume_command,
             )
             shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
+            draw_curves(read_journal(folder.journal_path), folder.curves_path)
             if trained.is_stop_requested:
                 raise Interrupted(
                     f"{folder.path}: stopped after its last step; the model is there and is not "

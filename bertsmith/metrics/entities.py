@@ -96,6 +96,11 @@ class TagReport:
 
     def notes(self) -> list[str]:
         notes = []
+        if self.scheme != "plain" and not self.total.num_predicted:
+            notes.append(
+                f"the model found no entity in {self.num_sentences:,} sentences: it needs more "
+                "steps or examples"
+            )
         if self.scheme != "plain":
             notes.append(
                 f"sentences with labels that break {self.scheme}: {self.num_illegal:,} predicted, "

@@ -72,5 +72,5 @@ class PretrainConfig:
             eval_every=self.eval_every,
             checkpoint_every=self.checkpoint_every,
             keep=self.keep,
-            notes="; ".join([*notes, *self.notes]),
+            notes="\n".join([*notes, *self.notes]),
         )

@@ -3,6 +3,7 @@
 A model begins at random or, with `from_`, where another stopped.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -91,7 +92,9 @@ def pretrain(
         config = resolve(job, corpus, machine, source=source, previous=previous)
         objective = build_objective(config, corpus)
         adapted = earlier.get("source") if checkpoint else None
+        began = time.monotonic()
         start = _begin(config, objective, start_folder, adapted)
+        spent = time.monotonic() - began
         facts = {**objective.facts(), "unknown_rate": corpus.manifest.unknown_rate}
         if not resume:
             tell_unknown(facts["unknown_rate"], job.corpus)
@@ -111,6 +114,7 @@ def pretrain(
                     "data": facts,
                 },
                 said.report_to,
+                spent,
             ),
             folder,
             resume=resume,

@@ -54,9 +54,10 @@ class Display(Callback):
             self._live.stop()
 
     def begin(self, computing: str) -> None:
-        """Say how the run computes, and forget the run before it."""
+        """Say how the run computes, with its notes, and forget the run before it."""
         self._means, self._shown, self._held_out = Means(), {}, {}
-        self._console.print(f"computing {computing}", soft_wrap=True, highlight=False)
+        text = f"computing {computing}".replace("\n", "\nnote      ")
+        self._console.print(text, soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         """Take in one entry, and show the state if it is time."""

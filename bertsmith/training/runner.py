@@ -32,6 +32,8 @@ class TrainingRun:
     """Entries of `run.json`."""
     report_to: str | None = None
     """Name of a tracker that gets the figures, too."""
+    spent_seconds: float = 0.0
+    """Seconds that were spent on the initial weights, which are part of the run's length."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def run_training(
         report_to=run.report_to,
     )
     if not resume:
-        trainer.begin(run.facts)
+        trainer.begin(run.facts, run.spent_seconds)
         summary = trainer.run()
     elif "summary" in folder.read_run():
         summary = trainer.recall()

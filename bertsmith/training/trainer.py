@@ -124,7 +124,7 @@ class Trainer:
         computing = describe_computing(
             self.device, config.precision, config.num_processes, attention
         )
-        self.computing = "; ".join(filter(None, [computing, config.notes]))
+        self.computing = "\n".join(filter(None, [computing, config.notes]))
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
         self._last_step: dict[str, Any] = {}
@@ -133,9 +133,13 @@ class Trainer:
         """Whether the user asked to stop when it was too late to."""
         self._is_ended = False
 
-    def begin(self, facts: Mapping[str, Any]) -> None:
-        """Clear the folder for a new run and write `run.json` with `facts`."""
+    def begin(self, facts: Mapping[str, Any], spent_seconds: float = 0.0) -> None:
+        """Clear the folder for a new run and write `run.json` with `facts`.
+
+        `spent_seconds` were spent on the run before it.
+        """
         self.folder.begin()
+        self.state.elapsed_seconds = spent_seconds
         computing: dict[str, Any] = {"computing": self.computing}
         if self.device.type == "cpu":
             computing[CHOICES] = asdict(compute_choices(self.config.precision, attention_paths()))
