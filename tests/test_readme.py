@@ -44,9 +44,7 @@ def test_the_pages_show_the_whole_road():
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
 def test_shown_commands_and_flags_exist(words, capsys):
     name = next(name for name in COMMANDS if " ".join(words).startswith(name))
-    with pytest.raises(SystemExit) as stop:
-        main([*name.split(), "--help-all"])
-    assert stop.value.code == 0
+    main([*name.split(), "--help-all"])
     known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= {
         "--help", "--help-all", *known
