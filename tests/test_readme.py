@@ -62,7 +62,7 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys):
     main(["corpus", "build", text, "--tokenizer", str(corpus_dir / "tokenizer"), "--out", corpus,
           "--held-out", "0.15", "--processes", "1"])  # fmt: skip
     step = printed("next ")
-    assert step[:2] == ["pretrain", "quarter-hour"]
+    assert step[:3] == ["pretrain", "--recipe", "quarter-hour"]
     settings = pretrain.parse(step[1:], "bertsmith pretrain")
     assert (settings.corpus, settings.training.minutes) == (Path(corpus), 15)
     main([*step[:-1], run, "--steps", "1", "--batch-size", "4", "--threads", "1",

@@ -132,4 +132,4 @@ def main(args: Sequence[str], prog: str) -> None:
     if not request.json:
         data = settings.train if settings.folds else settings.eval
         words = [str(settings.out), "--data", str(data), *typed_flags(settings.columns)]
-        print(f"next      bertsmith evaluate {shlex.join(words)}  (the scores of each label)")
+        print(f"next      bertsmith evaluate {shlex.join(words)}")
