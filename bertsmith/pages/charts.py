@@ -42,7 +42,7 @@ class Series:
     """A curve: its name in the legend, points, style and color.
 
     A `reference` is a dashed level at the height of its first point, across the whole chart. A
-    `mean` may have a band. `labels` stand beside the points.
+    `mean` may have a band.
     """
 
     name: str
@@ -50,7 +50,6 @@ class Series:
     style: Style = "line"
     color: Color = 0
     band: Band | None = None
-    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,11 @@ class Tick:
 
 @dataclass(frozen=True)
 class Curve:
-    """A series as SVG: `path` of the line, `dots` with their labels, `area`."""
+    """A series as SVG: `path` of the line, `dots`, `area`."""
 
     series: Series
     path: str
-    dots: Sequence[tuple[float, float, str]]
+    dots: Sequence[Point]
     area: str = ""
 
 
@@ -174,10 +173,8 @@ class Chart:
             y = self._y(series.points[0][1])
             return Curve(series, f"M{self.left} {y:.1f}H{self.right}", ())
         points = [(self._x(x), self._y(y)) for x, y in thin(series.points)]
-        labels = [*series.labels, *[""] * len(points)]
-        dots = [(x, y, label) for (x, y), label in zip(points, labels, strict=False)]
-        path = "" if series.labels else _outline(points)
-        return Curve(series, path, dots * (series.style == "dots"), self._area(series.band))
+        dots = points if series.style == "dots" else ()
+        return Curve(series, _outline(points), dots, self._area(series.band))
 
     def _area(self, band: Band | None) -> str:
         if band is None:

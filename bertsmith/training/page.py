@@ -88,7 +88,11 @@ class RunPage(Callback):
         traceback: TracebackType | None,
     ) -> None:
         if self.entries:
-            stopped = "stopped" if isinstance(error, Interrupted) else f"failed: {error}"
+            stopped = (
+                "stopped"
+                if isinstance(error, (Interrupted, KeyboardInterrupt))
+                else f"failed: {error}"
+            )
             self.save("complete" if error is None else stopped)
 
 

@@ -21,7 +21,7 @@ points = st.lists(st.tuples(finite, finite), min_size=1, max_size=30)
 @given(points)
 def test_everything_is_drawn_inside_the_frame(values):
     chart = Chart("title", "x", "y", [Series("s", values, "dots")])
-    for x, y, _ in chart.curves[0].dots:
+    for x, y in chart.curves[0].dots:
         assert chart.left <= x <= chart.right + 1e-6
         assert chart.top - 1e-6 <= y <= chart.bottom
     assert all(chart.top - 1e-6 <= tick.place <= chart.bottom + 1e-6 for tick in chart.y_ticks)
