@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
+from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.distillation.objective import Distillation, Teaching, divide_batch
 from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
@@ -28,6 +30,7 @@ from bertsmith.finetuning.run import (
     FineTuned,
     PreparedRun,
     build_for_task,
+    count_unknown,
     encode_examples,
     finetune,
 )
@@ -278,6 +281,8 @@ def _build_datasets(
     limit = tokenizer.model_max_length
     encoded = dataset.task.encode(tokenizer, unlabelled, limit, labelled=False)
     texts = unnoted_examples(dataset.task, encoded, student.unlabelled, unlabelled)
+    notes = _notes_on_unlabelled(unlabelled, encoded, dataset, tokenizer)
+    labelled.train = replace(labelled.train, notes=(*labelled.train.notes, *notes))
     others = FineTuning(
         dataset.task,
         with_row_numbers(texts, len(labelled.train.encoded.rows)),
@@ -287,6 +292,25 @@ def _build_datasets(
         seed=settings.seed,
     )
     return [labelled, others]
+
+
+def _notes_on_unlabelled(
+    unlabelled: Sequence[Any],
+    encoded: EncodedExamples,
+    dataset: TaskDataset[Any],
+    tokenizer: Tokenizer,
+) -> list[str]:
+    """Tell of eval texts among those without labels, and of texts in another language."""
+    notes = []
+    evaluated = {example.content for example in dataset.held_out}
+    if num_overlap := sum(example.content in evaluated for example in unlabelled):
+        notes.append(
+            f"{num_overlap:,} of the texts without labels are eval texts, too: the scores below "
+            "are too good"
+        )
+    if found := describe_rate(count_unknown(encoded, tokenizer)):
+        notes.append(f"texts without labels: {found}")
+    return notes
 
 
 def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples:

@@ -277,8 +277,8 @@ def _prepare_run(
 def _tell_unknown_tokens(plan: PreparedRun, settings: FinetuneSettings) -> None:
     """Warn of examples with many unknown tokens."""
     train, held_out = plan.objective.train, plan.objective.held_out
-    tell_unknown(_count_unknown(train.encoded, plan.tokenizer), settings.train)
-    tell_unknown(_count_unknown(held_out.encoded, plan.tokenizer), settings.eval)
+    tell_unknown(count_unknown(train.encoded, plan.tokenizer), settings.train)
+    tell_unknown(count_unknown(held_out.encoded, plan.tokenizer), settings.eval)
 
 
 def check_out(settings: FinetuneSettings) -> None:
@@ -359,7 +359,7 @@ def encode_examples(
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
     examples = training_examples(task, train, settings.train, dataset.train)
-    found = describe_rate(_count_unknown(train, tokenizer))
+    found = describe_rate(count_unknown(train, tokenizer))
     return FineTuning(
         task,
         examples if found is None else replace(examples, notes=(*examples.notes, found)),
@@ -370,7 +370,7 @@ def encode_examples(
     )
 
 
-def _count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
+def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
     """The share of unknown tokens in all rows."""
     unknown = UnknownTokens()
     unknown.add(encoded.rows.ids, tokenizer)

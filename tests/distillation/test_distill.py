@@ -84,7 +84,9 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(
     settings = replace(settings, steps=12, threads=1 if is_cached else 2)
     cache = tmp_path / "cache" if is_cached else None
     student = replace(student, unlabelled=place / "eval.csv", cache=cache)
-    assert distill(student, Classify, settings).num_unlabelled == 30
+    result = distill(student, Classify, settings)
+    assert result.num_unlabelled == 30
+    assert "30 of the texts without labels are eval texts, too" in str(result)
     stopped = replace(settings, out=tmp_path / "stopped")
     with pytest.raises(Interrupted):
         distill(student, Classify, stopped, [StopAt(7)])
