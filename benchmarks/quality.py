@@ -7,11 +7,15 @@ without pre-training, `--tf-idf` what words alone are worth.
 
     python -m benchmarks.quality plain --text imdb --minutes 3 --work DIR
     python -m benchmarks.quality adamw --text imdb --minutes 3 --work DIR --flags --optimizer adamw
+    python -m benchmarks.quality plain --work DIR --labels 50 100 500
     python -m benchmarks.quality --table
+    python -m benchmarks.quality --figure docs/worth.svg
 
-Nothing is chosen by the development sets of the scores: the best step of a fine-tuning is chosen by
-rows of the training set that are not trained on. Each seed takes other labelled rows. A run adds
-itself to `benchmarks/results/quality.json`; the table is `quality.md` beside it.
+`--labels` scores the models of the reviews with other numbers of labels, for the figure of when
+pre-training pays. Nothing is chosen by the development sets of the scores: the best step of a
+fine-tuning is chosen by rows of the training set that are not trained on. Each seed takes other
+labelled rows. A run adds itself to `benchmarks/results/quality.json`; the table is `quality.md`
+beside it.
 """
 
 import argparse
@@ -20,8 +24,8 @@ import json
 import lzma
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,7 @@ from benchmarks.common import (
     table,
 )
 from bertsmith.metrics.regression import spearman
+from bertsmith.pages.charts import COLORS, Chart, Point, Series, short, write_svg
 
 VOCAB_SIZE = 8000
 RATE = 1e-3
@@ -80,9 +85,12 @@ def reviews(limit: int) -> Task:
 
 
 PAIR = ("--text-column", "sentence1", "--pair-column", "sentence2")
+LABELS = (50, 100, 200, 500, 1000, 2000, 5000, 20_000)
 TASKS = {
-    "SST-2 2000": glue("SST-2", "accuracy", "--text-column", "sentence", limit=2000),
-    "SST-2 200": glue("SST-2", "accuracy", "--text-column", "sentence", limit=200),
+    **{
+        f"SST-2 {labels}": glue("SST-2", "accuracy", "--text-column", "sentence", limit=labels)
+        for labels in LABELS
+    },
     "CoNLL 1000": Task(
         "tag", "conll2003/eng.train", "conll2003/eng.testa", "f1", 1000, (), "", "\n\n"
     ),
@@ -90,6 +98,10 @@ TASKS = {
                  "--label-column", "Quality"),
     "RTE": glue("RTE", "accuracy", *PAIR),
     "STS-B": glue("STS-B", "spearman", *PAIR, "--label-column", "score"),
+    "STS-B, vectors": Task(
+        "embed", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "spearman", None,
+        (*PAIR, "--label-column", "score"),
+    ),
     "CoLA": Task(
         "classify", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv", "matthews_correlation", None,
         ("--text-column", "4", "--label-column", "2", "--header", "no"), "",
@@ -103,7 +115,7 @@ TASKS = {
 class Text:
     """A text to pre-train on, and what it should be good for."""
 
-    source: str
+    sources: tuple[str, ...]
     tasks: tuple[str, ...]
     flags: tuple[str, ...] = ()
     analyzer: str = "word"
@@ -111,13 +123,14 @@ class Text:
 
 
 TEXTS = {
-    "imdb": Text("imdb/train.csv.xz", ("SST-2 2000", "SST-2 200")),
+    "imdb": Text(("imdb/train.csv.xz",), ("SST-2 2000", "SST-2 200")),
     "enwiki": Text(
-        "enwiki/small.txt", ("SST-2 2000", "CoNLL 1000", "MRPC", "RTE", "STS-B", "CoLA")
+        ("enwiki/train-00.txt.xz", "enwiki/train-01.txt.xz"),
+        ("SST-2 2000", "CoNLL 1000", "MRPC", "RTE", "STS-B", "STS-B, vectors", "CoLA"),
     ),
     # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
     # characters and pairs of them are the usual TF-IDF terms.
-    "zhwiki": Text("zhwiki/small.txt", ("ChnSentiCorp 2000", "ChnSentiCorp 200"), (
+    "zhwiki": Text(("zhwiki/train.txt.xz",), ("ChnSentiCorp 2000", "ChnSentiCorp 200"), (
         "--max-length", "128", "--batch-size", "32"), "char", is_english=False),
 }  # fmt: skip
 
@@ -138,7 +151,9 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, help="models and corpora go here; a model in it is taken"
     )
+    parser.add_argument("--labels", type=int, nargs="+", choices=LABELS, default=[])
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--figure", type=Path)
     parser.add_argument(
         "--flags", nargs=argparse.REMAINDER, default=[], help="the last: flags of pretrain"
     )
@@ -146,12 +161,16 @@ def main() -> None:
     if args.table:
         TARGET.with_suffix(".md").write_text(page(load(TARGET)), encoding="utf-8")
         return
+    if args.figure:
+        draw_worth(load(TARGET), args.figure)
+        return
     if args.name is None or args.work is None:
-        parser.error("give a name and --work DIR, or --table")
+        parser.error("give a name and --work DIR, --table or --figure FILE")
     for seed in args.seeds:
         found = one_run(args, seed)
-        everything = load(TARGET)
-        everything[f"{args.text}/{args.name}/{seed}"] = found
+        everything, key = load(TARGET), f"{args.text}/{args.name}/{seed}"
+        known = everything.get(key, {}).get("scores", {}) if args.labels else {}
+        everything[key] = {**found, "scores": {**known, **found["scores"]}}
         save(everything, TARGET, page)
         print(json.dumps(found, indent=1))
 
@@ -159,6 +178,8 @@ def main() -> None:
 def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Pre-train, or not, and score."""
     text = TEXTS[args.text]
+    if args.labels:
+        text = replace(text, tasks=tuple(f"SST-2 {labels}" for labels in args.labels))
     corpus = corpus_of(args.text, args.data, args.work)
     if args.tf_idf:
         found = {name: tf_idf(TASKS[name], text, seed, args) for name in text.tasks
@@ -169,7 +190,7 @@ def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     if args.from_scratch:  # the step taken was for the shape alone
         facts = {"flags": "--from-scratch"}
     scores = {name: score(TASKS[name], model, seed, args) for name in text.tasks}
-    if text.is_english and not args.from_scratch:
+    if text.is_english and not args.from_scratch and not args.labels:
         scores["STS-B, no labels"] = likeness(model, args)
         pairs = bertsmith("evaluate", model, "--minimal-pairs", args.data / BLIMP, "--limit", 100)
         scores["BLiMP"] = 100 * pairs["mean_over_paradigms"]
@@ -182,22 +203,28 @@ def corpus_of(name: str, data: Path, work: Path) -> Path:
     if (folder / "corpus").exists():
         return folder / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
-    source = plain_text(data / TEXTS[name].source, folder)
+    source = plain_text([data / source for source in TEXTS[name].sources], folder)
     return build_corpus(source, VOCAB_SIZE, folder)
 
 
-def plain_text(source: Path, work: Path) -> Path:
-    """Return the source itself if it is plain text, else its texts alone, one document each."""
-    if source.suffix == ".txt":
-        return source
+def plain_text(sources: list[Path], work: Path) -> Path:
+    """Write the texts of all sources to one file of plain text."""
     target = work / "texts.txt"
-    with lzma.open(source, "rt", encoding="utf-8", newline="") as file:
-        documents = [row["text"].replace("<br />", "\n") for row in csv.DictReader(file)]
-    lines = (
-        "\n".join(line.strip() for line in text.splitlines() if line.strip()) for text in documents
-    )
-    target.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    with target.open("w", encoding="utf-8") as file:
+        for source in sources:
+            if ".csv" in source.suffixes:
+                file.writelines(review_texts(source))
+            else:
+                file.write(lzma.decompress(source.read_bytes()).decode("utf-8").strip() + "\n\n")
     return target
+
+
+def review_texts(source: Path) -> Iterator[str]:
+    """Give each text of a table of reviews as a document of its own."""
+    with lzma.open(source, "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            lines = row["text"].replace("<br />", "\n").splitlines()
+            yield "\n".join(line.strip() for line in lines if line.strip()) + "\n\n"
 
 
 def pretrain(args: argparse.Namespace, seed: int, corpus: Path, model: Path) -> dict[str, Any]:
@@ -293,7 +320,7 @@ def page(found: dict[str, Any]) -> str:
             if key.startswith(f"{text}/"):
                 runs.setdefault(key.split("/")[1], []).append(run)
         if runs:
-            lines += [f"## {facts.source}", "", *table_of(runs), ""]
+            lines += [f"## {', '.join(facts.sources)}", "", *table_of(runs), ""]
             machines = dict.fromkeys(run["machine"] for each in runs.values() for run in each)
             lines += [f"Machine: {'; '.join(machines)}.", ""]
     return "\n".join(lines)
@@ -317,6 +344,58 @@ def table_of(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
         rows.append((name, len(each), *cells, each[0].get("flags", "")))
     heading = ("run", "seeds", "M tokens", "bits/char", "masked words right", *scores, "flags")
     return table(heading, rows)
+
+
+def draw_worth(found: dict[str, Any], target: Path) -> None:
+    """Draw accuracy on SST-2 over minutes of pre-training, and over the number of labels."""
+    minutes = {15: "quarter-hour"}
+    for key in found:
+        if key.startswith("imdb/minutes-"):
+            name = key.split("/")[1]
+            minutes[int(name.removeprefix("minutes-"))] = name
+    runs = [minutes[each] for each in sorted(minutes)]
+    series: list[Series] = []
+    for labels, color in ((2000, COLORS[0]), (200, COLORS[1])):
+        words = scores_of(found, "tf-idf")[f"SST-2 {labels}"]
+        scores = [scores_of(found, run).get(f"SST-2 {labels}", []) for run in runs]
+        series += [
+            Series(f"{labels:,} labels", curve(scores), "dots", color),
+            Series(f"TF-IDF, {labels:,}", curve([words]), "reference", color),
+        ]
+    title = "Accuracy on SST-2 by minutes of pre-training"
+    names = [str(each) for each in sorted(minutes)]
+    by_minutes = Chart(
+        title, "minutes", "", series, is_share=True, low=0.5, high=0.9, x_names=names
+    )
+    rows = {
+        "quarter-hour": "pre-trained for 15 minutes",
+        "tf-idf": "TF-IDF",
+        "scratch": "from scratch",
+    }
+    series = [
+        Series(text, curve([scores_of(found, name).get(f"SST-2 {each}", []) for each in LABELS]),
+               "dots", color)
+        for (name, text), color in zip(rows.items(), COLORS, strict=False)
+    ]  # fmt: skip
+    names = [short(each) for each in LABELS]
+    title = "Accuracy on SST-2 by number of labels"
+    by_labels = Chart(title, "labels", "", series, is_share=True, low=0.5, high=0.9, x_names=names)
+    write_svg(target, [by_minutes, by_labels])
+
+
+def curve(scores: Sequence[Sequence[float]]) -> list[Point]:
+    """Turn scores over seeds into points of their means, where there are any."""
+    return [(place, float(np.mean(each)) / 100) for place, each in enumerate(scores) if each]
+
+
+def scores_of(found: dict[str, Any], name: str) -> dict[str, list[float]]:
+    """Collect the scores of a run on the reviews over its seeds, by task."""
+    scores: dict[str, list[float]] = {}
+    for key, run in found.items():
+        if key.startswith(f"imdb/{name}/"):
+            for task, score_ in run["scores"].items():
+                scores.setdefault(task, []).append(score_)
+    return scores
 
 
 def mean(values: Iterable[float], digits: int = 1) -> str:

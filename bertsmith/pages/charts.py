@@ -95,6 +95,8 @@ class Chart:
     """Upper end of the vertical axis; by default what the points need."""
     x_high: float | None = None
     """Right end of the horizontal axis; by default the last point."""
+    x_names: Sequence[str] = ()
+    """Names of 0, 1, 2 … on the horizontal axis, where these are not numbers to measure by."""
 
     width: int = WIDTH
     left: int = LEFT
@@ -127,6 +129,8 @@ class Chart:
     @property
     def x_ticks(self) -> list[Tick]:
         """The marks of the horizontal axis."""
+        if self.x_names:
+            return [Tick(self._x(place), name) for place, name in enumerate(self.x_names)]
         return [Tick(self._x(value), short(value)) for value in ticks(0, self.x_max)]
 
     @property
