@@ -1,6 +1,6 @@
 """What a recipe is worth after some minutes: one run, and a table of all runs.
 
-A run learns a vocabulary of 8,000 pieces, pre-trains on one of three texts and is scored where it
+A run learns a vocabulary, pre-trains on one of three texts and is scored where it
 counts: bits per character and masked words of held-out text, tasks with few labels, and what needs
 no labels at all (STS-B by the cosine of mean vectors; BLiMP). `--from-scratch` gives the same model
 without pre-training, `--tf-idf` what words alone are worth.
@@ -45,7 +45,6 @@ from benchmarks.common import (
 from bertsmith.metrics.regression import spearman
 from bertsmith.pages.charts import COLORS, Chart, Point, Series, short, write_svg
 
-VOCAB_SIZE = 8000
 RATE = 1e-3
 """Learning rate of fine-tuning: the better of 5e-4 and 1e-3 for BERT-tiny in every earlier run."""
 NUM_CHOOSE_BY = 500
@@ -120,6 +119,7 @@ class Text:
     flags: tuple[str, ...] = ()
     analyzer: str = "word"
     is_english: bool = True
+    vocab_size: int = 8000
 
 
 TEXTS = {
@@ -131,7 +131,7 @@ TEXTS = {
     # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
     # characters and pairs of them are the usual TF-IDF terms.
     "zhwiki": Text(("zhwiki/train.txt.xz",), ("ChnSentiCorp 2000", "ChnSentiCorp 200"), (
-        "--max-length", "128", "--batch-size", "32"), "char", is_english=False),
+        "--max-length", "128", "--batch-size", "32"), "char", is_english=False, vocab_size=12_000),
 }  # fmt: skip
 
 
@@ -204,7 +204,7 @@ def corpus_of(name: str, data: Path, work: Path) -> Path:
         return folder / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
     source = plain_text([data / source for source in TEXTS[name].sources], folder)
-    return build_corpus(source, VOCAB_SIZE, folder)
+    return build_corpus(source, TEXTS[name].vocab_size, folder)
 
 
 def plain_text(sources: list[Path], work: Path) -> Path:
