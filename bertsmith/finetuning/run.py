@@ -332,7 +332,9 @@ def build_for_task(
         model = build(folder, heads, num_labels)
         if settings.from_scratch:
             fresh = build_heads(model.config, heads, num_labels)
-            model.load_state_dict(BertModel(model.config, fresh).state_dict())
+            has_pooler = model.pooler is not None
+            random = BertModel(model.config, fresh, pooler=has_pooler)
+            model.load_state_dict(random.state_dict())
         labels = dict(enumerate(task.labels))
         if model.id2label != labels:
             model.heads.apply(model.initialize)

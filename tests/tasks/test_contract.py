@@ -218,3 +218,14 @@ def test_finetuning_learns_and_evaluation_gives_the_same_scores(case, tmp_path):
     assert again.to_json() == close(scores)
     assert str(result.evaluation) in str(result)
     json.dumps(result.to_json())
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_every_task_can_begin_from_scratch(name, tmp_path):
+    sample, task = SAMPLES[name], task_named(name.split()[0])
+    settings = task.settings(
+        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", device="cpu", precision="fp32",
+        threads=1, steps=1, from_scratch=True, **sample.write_split(tmp_path, train=24, eval=9),
+        **sample.settings,
+    )  # fmt: skip
+    assert "from-scratch" in finetune(task, settings).load_report
