@@ -18,7 +18,7 @@ class Settings:
     The token is read from the variable HF_TOKEN, or from where `hf auth login` keeps it; make one
     that may write at https://huggingface.co/settings/tokens. Weights, config, tokenizer and
     README.md are sent, and neither checkpoints nor the files of the run. Needs the package
-    huggingface_hub (pip install 'bertsmith[hub]').
+    huggingface_hub (pip install huggingface_hub).
     """
 
     model: tyro.conf.Positional[Path]

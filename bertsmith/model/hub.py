@@ -114,7 +114,7 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
     except ImportError as error:
         raise ConfigError(
             f"{name}: the package huggingface_hub is not installed, which sends models. Run: "
-            "pip install 'bertsmith[hub]'"
+            "pip install huggingface_hub"
         ) from error
     if get_token() is None:
         raise ConfigError(

@@ -43,7 +43,7 @@ class Compute(InferenceCompute):
         if self.report_to is not None and not _is_installed(self.report_to):
             raise ConfigError(
                 f"--report-to: found {self.report_to}, and this package is not installed. Run: pip "
-                f"install 'bertsmith[{self.report_to}]', or leave it out."
+                f"install {self.report_to}, or leave it out."
             )
         check_largest("threads", self.threads, "--threads")
         if self.threads is not None and self.threads < 1:

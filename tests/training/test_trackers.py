@@ -54,5 +54,5 @@ def test_what_is_not_installed_is_named_before_anything_is_read(monkeypatch, tmp
     (tmp_path / "wandb").mkdir()  # as it leaves one in the working folder
     for name in ("wandb", "mlflow"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-        with pytest.raises(ConfigError, match=rf"pip install 'bertsmith\[{name}\]'"):
+        with pytest.raises(ConfigError, match=f"pip install {name}, or"):
             TrainingSettings(steps=1, report_to=name)

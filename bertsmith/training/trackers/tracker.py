@@ -80,5 +80,5 @@ def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Track
     except ImportError as error:
         raise ConfigError(
             f"--report-to: found {name}, whose package cannot be imported ({error}). Run: pip "
-            f"install 'bertsmith[{name}]'"
+            f"install {name}"
         ) from error
