@@ -28,6 +28,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain
 from bertsmith.system.hardware import compute_settings
+from bertsmith.system.progress import tracked
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.recorder import Callback
@@ -98,7 +99,7 @@ def run_all(work: Work) -> list[RunResult]:
         check_earlier(comparison, recipe, seed)
     results = [
         run_one(work, recipe, seed, f"{number} of {len(runs)}")
-        for number, (recipe, seed) in enumerate(runs, start=1)
+        for number, (recipe, seed) in enumerate(tracked(runs, "all runs"), start=1)
     ]
     order = [recipe.name for recipe in comparison.recipes]
     return sorted(results, key=lambda result: (order.index(result.recipe), result.seed))

@@ -36,6 +36,7 @@ from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
+from bertsmith.system.progress import tracked
 from bertsmith.tasks.auto import iter_predictions, load_predictor
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
@@ -185,7 +186,7 @@ def run_glue(
     series = Series(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
-    for each in found:
+    for each in tracked(found, "all tasks"):
         planned = [
             SeriesRun(f"{each.task.name}, seed {seed}", task_named(each.task.kind), asked)
             for seed in range(settings.seeds)

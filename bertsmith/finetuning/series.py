@@ -24,6 +24,7 @@ from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.system.files import sha256_file, write_json
 from bertsmith.system.hardware import compute_choices
+from bertsmith.system.progress import tracked
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.training.machine import Machine, computing_on
@@ -147,7 +148,7 @@ class Series:
         """
         results: list[dict[str, Any]] = []
         best: SeriesRun | None = None
-        for number, run in enumerate(runs, start=1):
+        for number, run in enumerate(tracked(runs, "all runs"), start=1):
             is_new = begin is not None and number == 1
             was = ": was done before" if run.is_done and not is_new else ""
             self.say(f"{run.name}, {number} of {len(runs)}{was}")

@@ -62,10 +62,7 @@ class Bar:
     def line(self) -> str:
         """Format what is done, and the time that it took and will take."""
         seconds = time.monotonic() - self._began
-        if not self._total or self._done <= 0:
-            return f"{self._what} · {self._done:,.0f} done, {clock(seconds)} spent"
-        share = min(1.0, self._done / self._total)
-        return f"{self._what} · {share:.0%} · {times(seconds, share)}"
+        return f"{self._what} · {_state(self._done, self._total, seconds, seconds)}"
 
 
 class _Screen:
@@ -88,7 +85,19 @@ class _Screen:
         elif now - bar._began >= BAR_AFTER:
             if self._progress is None:
                 self._progress = _open_display()
-            bar._task = self._progress.add_task(bar._what, total=bar._total, completed=bar._done)
+            bar._task = self._progress.add_task(
+                bar._what, total=bar._total, began=bar._began, seconds=0.0
+            )
+            self._update(bar)
+
+    def _update(self, bar: Bar) -> None:
+        self._progress.update(
+            bar._task,
+            completed=bar._done,
+            total=bar._total,
+            description=bar._what,
+            seconds=time.monotonic() - bar._began,
+        )
 
     def remove(self, bar: Bar) -> None:
         if bar._task is None:
@@ -134,19 +143,35 @@ def console() -> Any:
 
 def _open_display() -> Any:
     from rich import progress  # as above
+    from rich.text import Text
 
-    columns = (
-        "{task.description}",
-        progress.BarColumn(),
-        progress.TaskProgressColumn(show_speed=True),
-        progress.TimeElapsedColumn(),
-        "spent,",
-        progress.TimeRemainingColumn(),
-        "to go",
-    )
+    class Times(progress.ProgressColumn):
+        """Time spent and time to go, by all of the work so far: parts may take minutes each."""
+
+        def render(self, task: progress.Task) -> Text:
+            seconds = time.monotonic() - task.fields["began"]
+            return Text(_state(task.completed, task.total, seconds, task.fields["seconds"]))
+
+    columns = ("{task.description}", progress.BarColumn(), Times())
     shown = progress.Progress(*columns, console=console(), transient=True, refresh_per_second=4)
     shown.start()
     return shown
+
+
+def _state(done: float, total: float | None, seconds: float, last: float) -> str:
+    """Format what is done, and the time that it took and will take.
+
+    Args:
+        seconds: the time spent.
+        last: the part of it after which `done` was told.
+    """
+    if done <= 0:
+        return f"{clock(seconds)} spent"
+    if not total:
+        return f"{done:,.0f} done, {clock(seconds)} spent"
+    share = min(1.0, done / total)
+    left = max(0.0, last / share - seconds)
+    return f"{share:.0%} · {clock(seconds)} spent, {clock(left)} to go"
 
 
 def times(seconds: float, share: float) -> str:
