@@ -1,7 +1,9 @@
 """From raw text to a working BERT, on the hardware you have.
 
-The names below are the public ones. Each is imported when it is first used, so that
-`import bertsmith` is instant and the tokenizer works without torch.
+`pretrain` makes a BERT of texts; `TextClassifier` and the other estimators teach it a task, with
+scikit-learn's methods; `load` opens what they save. The names below are the public ones. Each is
+imported when it is first used, so that `import bertsmith` is instant and the tokenizer works
+without torch.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,11 +12,17 @@ from bertsmith._version import __version__
 
 if TYPE_CHECKING:
     from bertsmith.errors import BertsmithError
+    from bertsmith.estimators.pretrain import Pretrained, pretrain
+    from bertsmith.estimators.reading import MultipleChoice, QuestionAnswerer
+    from bertsmith.estimators.sentences import SentenceEncoder
+    from bertsmith.estimators.texts import TextClassifier, TextRegressor
+    from bertsmith.estimators.words import TokenClassifier
     from bertsmith.model.bert import BertModel
     from bertsmith.model.config import BertConfig
     from bertsmith.model.loading import load_model
     from bertsmith.model.saving import save_model
     from bertsmith.tasks.auto import load
+    from bertsmith.tasks.predictor import Predictor
     from bertsmith.tokenization.auto import load_tokenizer
     from bertsmith.tokenization.tokenizer import Tokenizer
     from bertsmith.training.recorder import Callback
@@ -25,11 +33,20 @@ __all__ = [
     "BertModel",
     "BertsmithError",
     "Callback",
+    "MultipleChoice",
+    "Predictor",
+    "Pretrained",
+    "QuestionAnswerer",
+    "SentenceEncoder",
+    "TextClassifier",
+    "TextRegressor",
+    "TokenClassifier",
     "Tokenizer",
     "__version__",
     "load",
     "load_model",
     "load_tokenizer",
+    "pretrain",
     "save_model",
 ]
 
@@ -38,10 +55,19 @@ _HOMES = {
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
     "Callback": "bertsmith.training.recorder",
+    "MultipleChoice": "bertsmith.estimators.reading",
+    "Predictor": "bertsmith.tasks.predictor",
+    "Pretrained": "bertsmith.estimators.pretrain",
+    "QuestionAnswerer": "bertsmith.estimators.reading",
+    "SentenceEncoder": "bertsmith.estimators.sentences",
+    "TextClassifier": "bertsmith.estimators.texts",
+    "TextRegressor": "bertsmith.estimators.texts",
+    "TokenClassifier": "bertsmith.estimators.words",
     "Tokenizer": "bertsmith.tokenization.tokenizer",
     "load": "bertsmith.tasks.auto",
     "load_model": "bertsmith.model.loading",
     "load_tokenizer": "bertsmith.tokenization.auto",
+    "pretrain": "bertsmith.estimators.pretrain",
     "save_model": "bertsmith.model.saving",
 }
 

@@ -37,12 +37,16 @@ class BertsmithError(Exception):
     """A problem that the user can solve; the message says how."""
 
 
-class InputError(BertsmithError):
+class InputError(BertsmithError, ValueError):
     """A text, table or row that cannot be read as asked."""
 
 
-class ConfigError(BertsmithError):
+class ConfigError(BertsmithError, ValueError):
     """A recipe, preset or command-line setting that cannot be met."""
+
+
+class NotFittedError(BertsmithError, ValueError, AttributeError):
+    """An estimator that is asked for what it has not learned yet."""
 
 
 class CheckpointError(BertsmithError):

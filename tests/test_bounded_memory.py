@@ -10,8 +10,9 @@ from bertsmith.data import tagged_files
 from bertsmith.data.examples import Example
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_choice_files, score_class_files, score_number_files
-from bertsmith.tasks import auto as predict
-from bertsmith.tasks.auto import in_chunks, load
+from bertsmith.tasks import predictor as prediction
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.predictor import in_chunks
 
 LABELS = {"classify": ("neg", "pos"), "regress": (), "tag": ("B-PER", "O")}
 ROWS = 600, 2400
@@ -47,7 +48,7 @@ def write_texts(path, count, task):
 
 @pytest.mark.parametrize("task", LABELS)
 def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
-    monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 50)
+    monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
     monkeypatch.setattr(tagged_files, "DETECTED_FROM", 50)
     folder = save_tiny(tmp_path / "m", task, labels=LABELS[task])
     suffix = "conll" if task == "tag" else "csv"
@@ -90,8 +91,8 @@ def test_scoring_without_a_model(task, tmp_path):
 
 
 def test_portions_of_long_texts_hold_fewer(monkeypatch):
-    monkeypatch.setattr(predict, "CHUNK_CHARS", 100)
-    monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 4)
+    monkeypatch.setattr(prediction, "CHUNK_CHARS", 100)
+    monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 4)
     sizes = [10, 10, 10, 10, 10, 90, 300, 20, 60, 30]
     chunks = list(in_chunks(Example("a" * size) for size in sizes))
     assert [[len(e.text) for e in chunk] for chunk in chunks] == [

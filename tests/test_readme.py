@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import mypy.api
 import pytest
 from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 
@@ -148,6 +149,25 @@ def test_the_site_has_every_page_and_every_public_name():
     reference = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^::: bertsmith\.(\w+)$", reference, re.MULTILINE))
     assert documented == set(bertsmith.__all__) - {"__version__"}
+
+
+def test_the_python_of_the_pages_is_typed(tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    kinds = """
+import bertsmith
+label: str = bertsmith.load("m", task="classify")("a film").label
+answers: list[str] = [each.answer for each in bertsmith.load("m", task="answer")([("q", "p")])]
+clf = bertsmith.TextClassifier("m", epochs=3.0, class_weights={"spam": 2.0}).fit(["a"], [1])
+bertsmith.TextClassifier("m", epoch=3)  # error
+bertsmith.TextClassifier("m", epochs="3")  # error
+"""
+    page = tmp_path / "page.py"
+    page.write_text("\n".join([*blocks, kinds]), encoding="utf-8")
+    monkeypatch.chdir(ROOT)  # whose cache has all that is imported
+    found, _, _ = mypy.api.run([str(page)])
+    wrong = [number for number, line in enumerate(page.read_text().split("\n"), start=1)
+             if line.endswith("# error")]  # fmt: skip
+    assert [int(n) for n in re.findall(r"page.py:(\d+): error", found)] == wrong, found
 
 
 LINKS = [

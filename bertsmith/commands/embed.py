@@ -20,8 +20,7 @@ from bertsmith.evaluation.precision_agreement import agreement_with_fp32
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.agreement import Agreement
-from bertsmith.tasks.auto import in_chunks
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors
 
 

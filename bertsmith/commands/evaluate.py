@@ -27,9 +27,9 @@ from bertsmith.evaluation.page import Survey, write_evaluation_page
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
-from bertsmith.tasks.auto import CHUNK_CHARS, load_predictor
+from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import CHUNK_CHARS, Predictor
 from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task
 

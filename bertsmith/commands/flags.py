@@ -5,6 +5,7 @@ import inspect
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
@@ -46,8 +47,26 @@ def parse(
         page = Page(description or "", (*more_options, *options_of(cls, default)))
         raise HelpAsked(page, args)
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-    return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
-                            config=config, registry=HELP))  # fmt: skip
+    try:
+        return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
+                                config=config, registry=HELP))  # fmt: skip
+    except _RefusedError as refused:
+        raise refused.error from None
+
+
+class _RefusedError(Exception):
+    """Carries a ConfigError through tyro, which words a ValueError anew."""
+
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def _build(cls: type[T], **values: Any) -> T:
+    try:
+        return cls(**values)
+    except ConfigError as error:
+        raise _RefusedError(error) from None
 
 
 @HELP.struct_rule
@@ -63,7 +82,7 @@ def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
         if default is None:
             hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
         fields.append(StructFieldSpec(field.name, hint, default, helps.get(field.name)))
-    return StructConstructorSpec(info.type, tuple(fields))
+    return StructConstructorSpec(partial(_build, info.type), tuple(fields))
 
 
 def parse_with_recipe(

@@ -20,8 +20,9 @@ from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_wit
 from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
-from bertsmith.tasks.auto import CHUNK_CHARS, iter_predictions, load_predictor
+from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.marks import Marked, Part
+from bertsmith.tasks.predictor import CHUNK_CHARS
 from bertsmith.tasks.task import Task
 
 MAX_ROWS = 1000
@@ -95,7 +96,7 @@ def predict(settings: Settings) -> None:
     first: list[Any] = []
     totals = Totals()
     rows: list[PageRow] = []
-    pairs = totals.counting(iter_predictions(predictor, noting(first, source)))
+    pairs = totals.counting(predictor.iter_predictions(noting(first, source)))
     report = show(task, settings, pairs if settings.page is None else shown(pairs, rows), totals)
     if settings.page is not None:
         write_page(

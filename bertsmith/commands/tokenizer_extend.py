@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.flags import parse
-from bertsmith.commands.tokenizer_train import check_out
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
+from bertsmith.vocabulary.train import check_out
 
 SHOWN_PIECES = 12
 

@@ -8,17 +8,11 @@ from typing import Any
 
 from bertsmith.commands.flags import parse
 from bertsmith.data.reading import SourceReport
-from bertsmith.errors import ConfigError
-from bertsmith.system.files import atomic_dir, hold_folder
-from bertsmith.system.sums import SUMS_FILE
 from bertsmith.vocabulary.stats import TokenizerStats
-from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
+from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, write_tokenizer
 from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 
 SHOWN_CHARACTERS = 20
-TOKENIZER_FILES = frozenset(
-    {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE}
-)
 
 
 @dataclass(frozen=True)
@@ -42,37 +36,12 @@ class Settings:
 def main(args: Sequence[str], prog: str) -> None:
     """Learn the tokenizer, then print how well it fits."""
     settings = parse(Settings, args, prog)
-    out, overwrite = settings.out, settings.overwrite
-    check_out(out, overwrite)
-    with hold_folder(out, lambda: check_out(out, overwrite)):
-        tokenizer, learned, report = train_tokenizer(settings.tokenizer)
-        with atomic_dir(out) as folder:
-            tokenizer.save(folder)
+    out = settings.out
+    _, learned, report = write_tokenizer(settings.tokenizer, out, overwrite=settings.overwrite)
     if settings.json:
         print(json.dumps(as_json(settings.tokenizer, out, learned, report), ensure_ascii=False))
     else:
         print("\n".join(as_lines(settings.tokenizer, out, learned, report)))
-
-
-def check_out(out: Path, overwrite: bool) -> None:
-    """Refuse a folder unless it is empty or a tokenizer to overwrite.
-
-    Raises:
-        ConfigError: writing there would lose something.
-    """
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        return
-    if not out.is_dir():
-        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
-    others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)
-    if others:
-        raise ConfigError(
-            f"{out}: holds more than a tokenizer ({', '.join(others[:3])}). Choose another --out."
-        )
-    if not overwrite:
-        raise ConfigError(
-            f"{out}: holds a tokenizer. Pass --overwrite to replace it, or choose another --out."
-        )
 
 
 def as_json(

@@ -3,7 +3,7 @@
 Texts are encoded once and kept as small integer arrays, so that an epoch costs no tokenizing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Number
@@ -65,17 +65,15 @@ def encode_texts(
     return EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut))
 
 
-def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
-    """Convert a user's array, table column or iterator to a list.
+def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Iterable[Any]:
+    """Return what yields the items of a user's list, array, table column or iterator.
 
     `name` is that of the argument; `cure` says how a table becomes a list.
 
     Raises:
         InputError: a table or mapping, a set, or nothing that has items.
     """
-    # pandas and polars have `columns`, pyarrow and datasets `column_names`.
-    is_table = any(hasattr(type(given), name) for name in ("columns", "column_names"))
-    if is_table or isinstance(given, Mapping):
+    if is_table(given) or isinstance(given, Mapping):
         raise InputError(
             f"{name}: found {describe(given)}, of which only the names of columns would be read. "
             f"Give a list, such as {cure}."
@@ -87,7 +85,32 @@ def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list
     has_items = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
     if not has_items or isinstance(given, str | bytes | bytearray):
         raise InputError(f"{name}: found {describe(given)}. Give a list.")
-    return list(given)  # type: ignore[call-overload, no-any-return]
+    return given  # type: ignore[return-value]
+
+
+def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
+    """Convert a user's array, table column or iterator to a list, as `as_items` takes them."""
+    return list(as_items(given, name, cure))
+
+
+def is_table(given: object) -> bool:
+    """Return whether something is a table with named columns."""
+    # pandas and polars have `columns`, pyarrow and datasets `column_names`.
+    return any(hasattr(type(given), name) for name in ("columns", "column_names"))
+
+
+def check_no_pair(given: object, name: str) -> None:
+    """Refuse a tuple of two strings where several texts are meant: it may be one pair, or two.
+
+    Raises:
+        InputError: it is one.
+    """
+    match given:
+        case (str(), str()) if isinstance(given, tuple):
+            raise InputError(
+                f"{name}: found a tuple of two strings. Give [(a, b)] for a pair of texts, or "
+                "[a, b] for two."
+            )
 
 
 def describe(value: object) -> str:
@@ -107,8 +130,9 @@ def check_string(name: str, value: object) -> None:
         raise InputError(f"{name}: found {describe(value)}. Give a string.")
 
 
-def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
+def as_pairs(texts: Iterable[Text]) -> list[tuple[str, str | None]]:
     """Convert texts to pairs; the second of a single text is None."""
+    check_no_pair(texts, "texts")
     pairs: list[tuple[str, str | None]] = []
     for place, text in enumerate([texts] if isinstance(texts, str) else as_list(texts, "texts")):
         match text:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from bertsmith.tasks.auto import in_chunks, rows_of
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.auto import rows_of
+from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
 from bertsmith.tasks.task import Task
 

@@ -13,9 +13,9 @@ from bertsmith.errors import CheckpointError, InputError
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.model_folder import read_folder
-from bertsmith.tasks.auto import check_limit, in_chunks
+from bertsmith.tasks.auto import check_limit
 from bertsmith.tasks.minimal_pairs import MinimalPair, MinimalPairs, PairScores
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import Predictor, in_chunks
 
 GROUPS = {"paradigm": "uid", "phenomenon": "linguistics_term", "field": "field"}
 """Kinds of groups, and the column with the name of each pair's group."""

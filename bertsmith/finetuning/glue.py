@@ -37,7 +37,7 @@ from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.progress import tracked
-from bertsmith.tasks.auto import iter_predictions, load_predictor
+from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
 from bertsmith.training.recorder import Callback
@@ -336,7 +336,7 @@ def _predict_test(
 
     with compute_settings(settings):
         predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
-        answers = (prediction.answer for _, prediction in iter_predictions(predictor, examples()))
+        answers = (prediction.answer for _, prediction in predictor.iter_predictions(examples()))
         as_text = similarity if task.kind == "regress" else str
         write_submission(out, ((indices.popleft(), as_text(answer)) for answer in answers))
     return out

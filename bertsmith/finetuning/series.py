@@ -265,6 +265,36 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
     ]
 
 
+def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
+    """Hold out a `share` of the training examples, two at least, with that of each stratum.
+
+    Examples of one unit stay together as in `split`, and a stratum is never held out as a whole
+    while others can be.
+
+    Raises:
+        ConfigError: no share between 0 and 1, or too few examples.
+    """
+    examples = dataset.train
+    units = _units_of(dataset, seed)
+    if not 0 < share < 1 or len(units) < 4:
+        raise ConfigError(
+            f"eval: found {share} of {len(units)} different examples; allowed is a share above 0 "
+            "and below 1 of four examples or more. Or give eval examples."
+        )
+    units.sort(key=lambda unit: str(dataset.task.fold_stratum(examples[unit[0]])))
+    strata = [str(dataset.task.fold_stratum(examples[unit[0]])) for unit in units]
+    others = [place for place in range(1, len(units)) if strata[place] == strata[place - 1]]
+    count = min(max(2, round(share * len(units))), len(units) - 1)
+    places = others if len(others) >= count else list(range(len(units)))
+    chosen = {places[int((i + 0.5) * len(places) / count)] for i in range(count)}
+    held_out = {example for place in chosen for example in units[place]}
+    return replace(
+        dataset,
+        train=[example for i, example in enumerate(examples) if i not in held_out],
+        held_out=[example for i, example in enumerate(examples) if i in held_out],
+    )
+
+
 def _units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
     """Group the indices of training examples by unit, in random order."""
     units: dict[Any, list[int]] = {}

@@ -1,20 +1,24 @@
 """Models to folders that transformers opens."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import their_names
-from bertsmith.system.files import write_json
+from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import has_sum, summed
 from bertsmith.tokenization.tokenizer import Tokenizer
+
+NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")
+"""What a run leaves beside its model."""
 
 
 def save_model(
@@ -47,6 +51,29 @@ def save_model(
         tokenizer.save(directory)
     for name, companion in model.companions.items():
         save_model(companion, directory / name, tokenizer)
+
+
+def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
+    """Copy a model's folder, without the checkpoints and earlier runs in it; return `out`.
+
+    Raises:
+        ConfigError: `out` is no new or empty folder; or no model's, where it may be replaced.
+        CheckpointError: there is no such folder any more.
+    """
+    if not source.is_dir():
+        raise CheckpointError(f"{source}: the model's folder is not there any more. Load another.")
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        if out.resolve() == source.resolve():
+            return out
+        if not (out / CONFIG_FILE).is_file():
+            raise ConfigError(f"{out}: holds something that is no model. Choose another folder.")
+        if not overwrite:
+            raise ConfigError(
+                f"{out}: holds a model. Choose another folder, or replace it with overwrite=True."
+            )
+    with atomic_dir(out) as folder:
+        shutil.copytree(source, folder, ignore=NOT_COPIED, dirs_exist_ok=True)
+    return out
 
 
 def their_tensors(model: BertModel) -> dict[str, Tensor]:

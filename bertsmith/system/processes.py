@@ -6,14 +6,18 @@ outlives the main process, even if that is killed.
 
 import multiprocessing
 import os
+import re
 import signal
+import sys
 import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import ConfigError
@@ -22,6 +26,7 @@ from bertsmith.system.executor import Item, Result
 
 # One process writes for all; it cannot keep more than this many busy, and each takes memory.
 MAX_PROCESSES = 16
+MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
 
 def num_processes(asked: int | None = None) -> int:
@@ -37,6 +42,26 @@ def num_processes(asked: int | None = None) -> int:
     if asked < 1:
         raise ConfigError(f"--processes {asked}: allowed is at least 1.")
     return asked
+
+
+@contextmanager
+def without_script() -> Iterator[None]:
+    """Let a process that starts in the block not run the user's script again.
+
+    Python imports the script in each new process, so that one without `if __name__ == "__main__"`
+    would begin anew there. Such a script is hidden; what it defines cannot be sent to a worker.
+    """
+    main = sys.modules["__main__"]
+    kept = {name: getattr(main, name, None) for name in ("__file__", "__spec__")}
+    path = Path(kept["__file__"] or "")
+    if not path.is_file() or MAIN_GUARD.search(path.read_text("utf-8", errors="replace")):
+        yield
+        return
+    vars(main).update(__file__=None, __spec__=None)
+    try:
+        yield
+    finally:
+        vars(main).update(kept)
 
 
 class LocalProcesses:
@@ -108,7 +133,8 @@ class _Worker:
         self._pipe, theirs = spawn.Pipe()
         self._process = spawn.Process(target=_serve, args=(work, theirs), daemon=True)
         try:
-            self._process.start()
+            with without_script():
+                self._process.start()
         except BrokenPipeError as error:
             raise self._died() from error
         finally:

@@ -1,37 +1,92 @@
-"""Prediction: the right predictor for a model folder, and predictions for any number of examples.
-
-`load` returns the predictor of a folder; `iter_predictions` runs examples through one in bounded
-memory.
-"""
+"""Loading of the right predictor for a model folder, by its head or by the name of its task."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from bertsmith.data.windows import LongTexts
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, check_choice
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.bounds import check_largest
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.multiple_choice import Choose
+from bertsmith.tasks.prediction import InferenceTask
 from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.task import Task
+from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import TextVectors
-
-CHUNK_EXAMPLES = 1024
-"""Examples read, sorted by length and predicted together; more gains little and delays output."""
-CHUNK_CHARS = 4_000_000
-"""Most characters in such a chunk, which then has fewer examples."""
+from bertsmith.tasks.token_classification import Tag
 
 Item = TypeVar("Item", bound=Any)
 
 
+KINDS: Mapping[str, type[InferenceTask[Any, Any]]] = {
+    "classify": Classify,
+    "multi_label": MultiLabel,
+    "regress": Regress,
+    "tag": Tag,
+    "answer": Answer,
+    "choose": Choose,
+    "embed": Embed,
+    "fill": FillMask,
+    "vectors": TextVectors,
+}
+"""The kinds of predictors by the name of their task."""
+
+FolderPath = str | os.PathLike[str]
+
+
+class How(TypedDict, total=False):
+    """Further arguments of `load`."""
+
+    device: str
+    precision: str
+    max_length: int | None
+
+
+@overload
 def load(
-    path: str | Path,
+    path: FolderPath, *, task: Literal["classify"], **how: Unpack[How]
+) -> Predictor[Classify]: ...
+@overload
+def load(
+    path: FolderPath, *, task: Literal["multi_label"], **how: Unpack[How]
+) -> Predictor[MultiLabel]: ...
+@overload
+def load(
+    path: FolderPath, *, task: Literal["regress"], **how: Unpack[How]
+) -> Predictor[Regress]: ...
+@overload
+def load(path: FolderPath, *, task: Literal["tag"], **how: Unpack[How]) -> Predictor[Tag]: ...
+@overload
+def load(path: FolderPath, *, task: Literal["answer"], **how: Unpack[How]) -> Predictor[Answer]: ...
+@overload
+def load(path: FolderPath, *, task: Literal["choose"], **how: Unpack[How]) -> Predictor[Choose]: ...
+@overload
+def load(path: FolderPath, *, task: Literal["embed"], **how: Unpack[How]) -> Predictor[Embed]: ...
+@overload
+def load(path: FolderPath, *, task: Literal["fill"], **how: Unpack[How]) -> Predictor[FillMask]: ...
+@overload
+def load(
+    path: FolderPath, *, task: Literal["vectors"], **how: Unpack[How]
+) -> Predictor[TextVectors]: ...
+@overload
+def load(path: FolderPath, *, task: str | None = None, **how: Unpack[How]) -> Predictor[Any]: ...
+
+
+def load(
+    path: FolderPath,
     *,
+    task: str | None = None,
     device: str = "auto",
     precision: str = "auto",
     max_length: int | None = None,
@@ -39,31 +94,47 @@ def load(
     """Load the predictor of a model folder, by its head.
 
     A fine-tuned model predicts as its task does (labels, numbers, spans, choices), a pre-trained
-    one fills in [MASK], and one with neither gives vectors of texts.
+    one fills in [MASK], and one with neither gives vectors of texts. All give vectors by `encode`.
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
     >>> classifier("a gripping story").label  # doctest: +SKIP
     'positive'
 
+    Args:
+        path: the folder, or "org/name" on the Hugging Face hub.
+        task: the task that the model must be of (classify, multi_label, regress, tag, answer,
+            choose, embed), or what to use it for (fill, vectors). With it, type checkers know what
+            predictions are.
+        device: auto, cpu, cuda, cuda:1 or mps.
+        precision: auto, fp32, bf16 or int8.
+        max_length: maximum length of texts in tokens; by default as in training.
+
     Raises:
-        CheckpointError: the folder is incomplete, not a BERT, or a classifier of another kind.
-        ConfigError: a device or precision that this machine does not have.
+        CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.
+        ConfigError: a task that there is not, or a device or precision that this machine does not
+            have.
     """
-    folder = read_folder(path)
-    task = task_of_folder(folder)
+    if task is not None:
+        check_choice("task", task, KINDS)
+    folder = read_folder(Path(path))
+    kind = task_of_folder(folder) if task is None else KINDS[task]
     loaded = load_for_inference(
         folder,
-        heads=() if task is None else task.heads,
+        heads=() if kind is None else kind.heads,
         device=device,
         precision=precision,
         max_length=max_length,
     )
-    if task is not None:
-        return Predictor(loaded, task.restore(loaded))
-    if "masked_lm" in loaded.model.heads:
-        return Predictor(loaded, FillMask.restore(loaded))
-    folder.check_classifier(None)
-    return Predictor(loaded, TextVectors.restore(loaded))
+    if kind is None and "masked_lm" in loaded.model.heads:
+        kind = FillMask
+    elif kind is None:
+        folder.check_classifier(None)
+        kind = TextVectors
+    predictor = Predictor(loaded, kind.restore(loaded))
+    if task is not None and not isinstance(predictor.definition, kind):
+        found = next(name for name, its in KINDS.items() if isinstance(predictor.definition, its))
+        raise CheckpointError(f"{folder.path}: task is '{task}', but this model's is '{found}'.")
+    return predictor
 
 
 def load_predictor(
@@ -122,28 +193,6 @@ def predictor_of(
         folder.check_classifier(None)
         raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
     return Predictor.load(folder, task, device=device, precision=precision, max_length=max_length)
-
-
-def iter_predictions(
-    predictor: Predictor[Any], examples: Iterable[Item]
-) -> Iterator[tuple[Item, Any]]:
-    """Yield each example with its prediction, in order, in bounded memory."""
-    for chunk in in_chunks(examples):
-        yield from zip(chunk, predictor.predict(chunk), strict=True)
-
-
-def in_chunks(examples: Iterable[Item]) -> Iterator[list[Item]]:
-    """Yield lists of `CHUNK_EXAMPLES` examples, or fewer long ones."""
-    chunk: list[Item] = []
-    num_chars = 0
-    for example in examples:
-        if len(chunk) == CHUNK_EXAMPLES or (chunk and num_chars + example.num_chars > CHUNK_CHARS):
-            yield chunk
-            chunk, num_chars = [], 0
-        chunk.append(example)
-        num_chars += example.num_chars
-    if chunk:
-        yield chunk
 
 
 def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:

@@ -73,6 +73,7 @@ class LoadedModel:
     precision: InferencePrecision = "fp32"
     asked_length: int | None = None
     """The requested `max_length`; None where it is the folder's."""
+    asked_precision: str = "auto"
 
     @property
     def device(self) -> torch.device:
@@ -118,7 +119,9 @@ def load_for_inference(
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)
     chosen = set_precision(model, precision, target)
-    return LoadedModel(folder, model.to(target).eval(), tokenizer, limit, chosen, max_length)
+    return LoadedModel(
+        folder, model.to(target).eval(), tokenizer, limit, chosen, max_length, precision
+    )
 
 
 def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:

@@ -35,7 +35,7 @@ from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings, Sources
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
@@ -119,22 +119,23 @@ class MultiLabel(TextTask[LabelsPrediction]):
     settings: ClassVar = FinetuneSettings
 
     @classmethod
-    def read(cls, settings: Any) -> TaskDataset[Example]:
+    def read(cls, settings: Any, sources: Sources | None = None) -> TaskDataset[Example]:
         """Read both files.
 
         Raises:
             InputError: an eval label does not occur in training.
         """
         columns, separator = settings.columns, settings.label_separator
+        train_source, eval_source = sources or settings.sources
         train, num_skipped = read_examples(
-            settings.train, columns, limit=settings.limit, empty_labels=True
+            train_source, columns, limit=settings.limit, empty_labels=True
         )
         if settings.sample is not None:
             train = stratified_sample(train, settings.sample, settings.seed)
         names = label_names(train, separator, settings.train)
         pairs = are_pairs(train)
         held_out, num_held_out_skipped = read_examples(
-            settings.eval, columns, limit=settings.eval_limit, empty_labels=True, pairs=pairs
+            eval_source, columns, limit=settings.eval_limit, empty_labels=True, pairs=pairs
         )
         flags = label_flags(held_out, names, separator, settings.eval)
         if not flags.any() and settings.figure != "accuracy":

@@ -31,7 +31,7 @@ from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.settings import Sources, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -152,12 +152,15 @@ letter of the right one: one file to learn from, one to score by. The result is 
     rows_are_windows: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, settings: ChooseSettings) -> TaskDataset[ChoiceExample]:
+    def read(
+        cls, settings: ChooseSettings, sources: Sources | None = None
+    ) -> TaskDataset[ChoiceExample]:
         """Read both files and draw the sample."""
         columns = settings.columns
-        train, num_skipped = ChoiceReader(settings.train, columns).read(settings.limit)
+        train_source, eval_source = sources or settings.sources
+        train, num_skipped = ChoiceReader(train_source, columns).read(settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        reader = ChoiceReader(settings.eval, columns)
+        reader = ChoiceReader(eval_source, columns)
         held_out, num_held_out_skipped = reader.read(settings.eval_limit)
         return TaskDataset(
             cls(settings.windowing), train, held_out, num_skipped, num_held_out_skipped

@@ -1,28 +1,47 @@
 """The one kind of predictor, for every head: examples, records or texts in, predictions out."""
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import Text, as_list, as_pairs, describe, encode_texts
+from bertsmith.data.encoded_texts import (
+    Text,
+    as_items,
+    as_pairs,
+    check_no_pair,
+    describe,
+    encode_texts,
+)
+from bertsmith.data.json_rows import list_names
 from bertsmith.data.unknown_tokens import UnknownTokens
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.saving import copy_folder, write_task_settings
+from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
-from bertsmith.tasks.prediction import InferenceTask
+from bertsmith.tasks.prediction import InferenceTask, PredictionT
+from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_vectors import TextVectors
 
+CHUNK_EXAMPLES = 1024
+"""Examples read, sorted by length and predicted together; more gains little and delays output."""
+CHUNK_CHARS = 4_000_000
+"""Most characters in such a chunk, which then has fewer examples."""
+
+Item = TypeVar("Item", bound=Any)
 DefinitionT = TypeVar("DefinitionT", bound=InferenceTask[Any, Any])
+DefinitionT_co = TypeVar("DefinitionT_co", bound=InferenceTask[Any, Any], covariant=True)
+Vectors = NDArray[np.float32]
 
 
-class Predictor(Generic[DefinitionT]):
+class Predictor(Generic[DefinitionT_co]):
     """A loaded model that is called with texts or records.
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
@@ -31,19 +50,30 @@ class Predictor(Generic[DefinitionT]):
 
     A text (`answerer(question, passage)` where one prediction needs several values) or a record
     gives a prediction; a list of texts, tuples of such values, or records a list of predictions.
+    A pair of texts is a tuple in a list: `[(a, b)]`.
+
+    `batch_size` is the number of examples that are read and encoded at a time (1,024 by default;
+    what the model computes at once is bounded by tokens), and `show_progress` shows a bar. A
+    predictor can be pickled: the pickle holds the model.
     """
 
-    def __init__(self, loaded: LoadedModel, definition: DefinitionT) -> None:
+    def __init__(self, loaded: LoadedModel, definition: DefinitionT_co) -> None:
         self.loaded = loaded
         self.definition = definition
         self.unknown_tokens = UnknownTokens()
         """Of all that was read so far, by copies with other settings too."""
 
+    def __repr__(self) -> str:
+        loaded = self.loaded
+        labels = f", labels {list_names(self.labels)}" if self.labels else ""
+        place = f"{loaded.device}, {loaded.precision}"
+        return f"<Predictor {self.task} of '{loaded.folder.path}'{labels}, {place}>"
+
     @classmethod
     def load(
         cls,
         path: str | Path | ModelFolder,
-        definition: type[DefinitionT],
+        definition: type[DefinitionT_co],
         *,
         device: str = "auto",
         precision: str = "auto",
@@ -77,10 +107,71 @@ class Predictor(Generic[DefinitionT]):
         """
         return self.definition.example(record)
 
-    def predict(self, examples: Sequence[Any]) -> list[Any]:
-        """Predict each example, in order."""
-        if not examples:
-            return []
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels, in the order of `probabilities`; empty where there are none."""
+        return getattr(self.definition, "labels", ())
+
+    def predict(
+        self: "Predictor[InferenceTask[Any, PredictionT]]",
+        given: Iterable[Any],
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> list[PredictionT]:
+        """Predict each of several texts, records or examples, in order.
+
+        Raises:
+            InputError: a value is missing or of another type; names its place.
+        """
+        pairs = self.iter_predictions(given, batch_size=batch_size, show_progress=show_progress)
+        return [prediction for _, prediction in pairs]
+
+    def iter_predictions(
+        self: "Predictor[InferenceTask[Any, PredictionT]]",
+        given: Iterable[Any],
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> Iterator[tuple[Any, PredictionT]]:
+        """Yield each example with its prediction, in order, in bounded memory."""
+        check_no_pair(given, "examples")
+        fields = self.definition.fields
+        columns = ", ".join(f'frame["{name}"]' for name in fields)
+        cure = f"list(zip({columns}))" if len(fields) > 1 else f"list({columns})"
+        items = as_items(given, "examples", cure)
+        total = len(items) if isinstance(items, Sequence) else None
+        with _bar("predicting", total, shown=show_progress) as advance:
+            for chunk in in_chunks(self._as_examples(items), check_batch_size(batch_size)):
+                yield from zip(chunk, self._predict(chunk), strict=True)
+                advance(len(chunk))
+
+    def probabilities(
+        self, given: Iterable[Any], *, batch_size: int | None = None, show_progress: bool = False
+    ) -> Any:
+        """Compute the probability of each label, fp64 `[texts, labels]`, in the order of `labels`.
+
+        Where examples differ in size, as sentences and prompts do, it is a list with an array for
+        each: `[words, labels]`, or `[choices]`.
+
+        Raises:
+            InputError: as in `predict`.
+            ConfigError: the model chooses among no labels.
+        """
+        if not (self.labels or self.task == "multiple-choice"):
+            raise ConfigError(
+                f"probabilities: {self!r} chooses among no labels. Read what a call of it gives."
+            )
+        pairs = self.iter_predictions(given, batch_size=batch_size, show_progress=show_progress)
+        found = [
+            list(each.values()) if isinstance(each, Mapping) else each
+            for each in (prediction.probabilities for _, prediction in pairs)
+        ]
+        if self.task == "text-classification":
+            return np.array(found, dtype=np.float64).reshape(-1, len(self.labels))
+        return [np.array(each, dtype=np.float64) for each in found]
+
+    def _predict(self, examples: Sequence[Any]) -> list[Any]:
         encoded = self.encode_examples(examples)
         self.unknown_tokens.add(encoded.rows.ids, self.loaded.tokenizer)
         return self.definition.predict(self.loaded.model, encoded, examples)
@@ -89,32 +180,52 @@ class Predictor(Generic[DefinitionT]):
         """Count the tokens that the model reads for an example, over all its rows."""
         return self.encode_examples([example]).lengths[0]
 
-    def __call__(self, given: Any, *more: Any) -> Any:
-        """Predict one text or record, or each of a list of them.
+    @overload
+    def __call__(
+        self: "Predictor[InferenceTask[Any, PredictionT]]",
+        given: str | Mapping[str, Any],
+        *more: Any,
+        batch_size: int | None = ...,
+        show_progress: bool = ...,
+    ) -> PredictionT: ...
+
+    @overload
+    def __call__(
+        self: "Predictor[InferenceTask[Any, PredictionT]]",
+        given: Iterable[Any],
+        *,
+        batch_size: int | None = ...,
+        show_progress: bool = ...,
+    ) -> list[PredictionT]: ...
+
+    def __call__(
+        self,
+        given: Any,
+        *more: Any,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> Any:
+        """Predict one text or record, or each of a list of them, as `predict` does.
 
         Raises:
             InputError: a value is missing or of another type; names its place.
         """
         if isinstance(given, str | Mapping):
-            return self.predict([self._as_example((given, *more) if more else given)])[0]
+            return self._predict([self._as_example((given, *more) if more else given)])[0]
         fields = self.definition.fields
         if more:
             raise InputError(
                 f"{fields[1]}: found {describe(more[0])} beside several. Give a list of tuples: "
                 f"[({', '.join(fields)}), ...]."
             )
-        columns = ", ".join(f'frame["{name}"]' for name in fields)
-        cure = f"list(zip({columns}))" if len(fields) > 1 else f"list({columns})"
-        return self.predict(self._as_examples(as_list(given, "examples", cure)))
+        return self.predict(given, batch_size=batch_size, show_progress=show_progress)
 
-    def _as_examples(self, given: Sequence[Any]) -> list[Any]:
-        examples = []
+    def _as_examples(self, given: Iterable[Any]) -> Iterator[Any]:
         for place, one in enumerate(given):
             try:
-                examples.append(self._as_example(one))
+                yield self._as_example(one)
             except InputError as error:
                 raise InputError(f"examples[{place}]: {error}") from None
-        return examples
 
     def _as_example(self, given: Any) -> Any:
         definition = self.definition
@@ -129,13 +240,45 @@ class Predictor(Generic[DefinitionT]):
             raise InputError(f"found {describe(given)}. Give {' and '.join(fields)}.")
         return self.example(dict(zip(fields, values, strict=False)))
 
-    def encode(self, texts: str | Sequence[Text]) -> NDArray[np.float32]:
-        """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`."""
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+    ) -> Vectors:
+        """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`.
+
+        Raises:
+            InputError: something is no text or pair of texts; names its place.
+        """
         if isinstance(texts, str):
-            vector: NDArray[np.float32] = self.encode([texts])[0]
+            vector: Vectors = self.encode([texts])[0]
             return vector
-        rows = encode_texts(self.loaded.tokenizer, as_pairs(texts), self._text_vectors.max_length)
-        return self._text_vectors.vectors(self.loaded.model, rows)
+        pairs, size = as_pairs(texts), check_batch_size(batch_size)
+        own, loaded = self._text_vectors, self.loaded
+        parts = [own.vectors(loaded.model, encode_texts(loaded.tokenizer, [], own.max_length))]
+        with _bar("encoding", len(pairs), shown=show_progress) as advance:
+            for first in range(0, len(pairs), size):
+                chunk = pairs[first : first + size]
+                rows = encode_texts(loaded.tokenizer, chunk, own.max_length)
+                parts.append(own.vectors(loaded.model, rows))
+                advance(len(chunk))
+        return np.concatenate(parts)
+
+    def similarity(self, a: Any, b: Any) -> Any:
+        """Compute the cosines of texts, or of vectors that `encode` gave.
+
+        Of two texts that is a number from -1 to 1; of lists, or of arrays of vectors, fp32
+        `[len(a), len(b)]`.
+        """
+        first, second = (_normalized(self._as_vectors(each)) for each in (a, b))
+        cosines = (np.atleast_2d(first) @ np.atleast_2d(second).T).clip(-1, 1)
+        return float(cosines[0, 0]) if first.ndim == second.ndim == 1 else cosines
+
+    def _as_vectors(self, given: Any) -> Vectors:
+        is_array = isinstance(given, np.ndarray) and np.issubdtype(given.dtype, np.floating)
+        return given if is_array else self.encode(given)
 
     @property
     def _text_vectors(self) -> TextVectors:
@@ -151,23 +294,90 @@ class Predictor(Generic[DefinitionT]):
         loaded = self.loaded
         return self.definition.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
 
-    def with_definition(self, definition: DefinitionT) -> Self:
+    def with_definition(self, definition: DefinitionT) -> "Predictor[DefinitionT]":
         """Return a copy that predicts by another definition of the same head."""
-        same = copy.copy(self)
-        same.definition = definition
+        same = Predictor(self.loaded, definition)
+        same.unknown_tokens = self.unknown_tokens
         return same
 
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with other options, such as `threshold=0.7`, `repair=True` or `top=10`."""
-        return self.with_definition(replace(self.definition, **changes))  # type: ignore[type-var]
+        return self.with_definition(replace(self.definition, **changes))  # type: ignore[type-var, return-value]
+
+    @property
+    def device(self) -> str:
+        """The device that computes, such as cpu or cuda:0."""
+        return str(self.loaded.device)
+
+    def to(self, device: str) -> Self:
+        """Move to a device, for which the folder is read again; return the predictor itself.
+
+        Raises:
+            ConfigError: this machine does not have it.
+            CheckpointError: the folder is not there any more.
+        """
+        self.loaded = self._load_again(device, self.loaded.asked_precision)
+        return self
+
+    def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the model's folder to `out`, with the settings that this predictor has.
+
+        Raises:
+            ConfigError: something stands there.
+            CheckpointError: the folder that it was loaded from is not there any more.
+        """
+        folder = copy_folder(self.loaded.folder.path, Path(out), overwrite=overwrite)
+        if isinstance(self.definition, Task):
+            write_task_settings(folder, named_settings(self.definition))
+        return folder
 
     def exact(self) -> Self:
         """Load the same folder again in fp32."""
-        loaded = load_for_inference(
-            self.loaded.folder,
+        return type(self)(self._load_again(self.device, "fp32"), self.definition)
+
+    def _load_again(self, device: str, precision: str) -> LoadedModel:
+        return load_for_inference(
+            read_folder(self.loaded.folder.path),
             heads=self.definition.heads,
-            device=str(self.loaded.device),
-            precision="fp32",
+            device=device,
+            precision=precision,
             max_length=self.loaded.asked_length,
         )
-        return type(self)(loaded, self.definition)
+
+
+def in_chunks(examples: Iterable[Item], size: int | None = None) -> Iterator[list[Item]]:
+    """Yield lists of `size` examples, by default `CHUNK_EXAMPLES`, or fewer long ones."""
+    chunk: list[Item] = []
+    num_chars = 0
+    for example in examples:
+        is_full = len(chunk) == (size or CHUNK_EXAMPLES)
+        if is_full or (chunk and num_chars + example.num_chars > CHUNK_CHARS):
+            yield chunk
+            chunk, num_chars = [], 0
+        chunk.append(example)
+        num_chars += example.num_chars
+    if chunk:
+        yield chunk
+
+
+def check_batch_size(asked: int | None) -> int:
+    """Return the number of examples in a chunk.
+
+    Raises:
+        ConfigError: it is not above 0.
+    """
+    if asked is not None and not (isinstance(asked, int) and asked > 0):
+        raise ConfigError(f"batch_size: found {asked!r}; allowed is a whole number above 0.")
+    return asked or CHUNK_EXAMPLES
+
+
+def _bar(
+    what: str, total: int | None, *, shown: bool
+) -> AbstractContextManager[Callable[[int], object]]:
+    """Show a bar to who asks for it alone: commands show one for the file that they read."""
+    return progress_bar(what, total, shown=True) if shown else nullcontext(lambda count: None)
+
+
+def _normalized(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

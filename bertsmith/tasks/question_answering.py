@@ -49,7 +49,7 @@ from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Part, Span, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
+from bertsmith.tasks.settings import NOT_GIVEN, Sources, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -200,14 +200,17 @@ Face's transformers open."""
     reads_tokens: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, settings: AnswerSettings) -> TaskDataset[Question]:
+    def read(
+        cls, settings: AnswerSettings, sources: Sources | None = None
+    ) -> TaskDataset[Question]:
         """Read both files.
 
         Raises:
             InputError: no training question has an answer that occurs in its passage.
         """
-        train = limited(QuestionReader(settings.train), settings.limit)
-        held_out = limited(QuestionReader(settings.eval), settings.eval_limit)
+        train_source, eval_source = sources or settings.sources
+        train = limited(QuestionReader(train_source), settings.limit)
+        held_out = limited(QuestionReader(eval_source), settings.eval_limit)
         if not any(answer.start is not None for one in train for answer in one.answers):
             raise InputError(
                 f"{settings.train}: none of the {len(train):,} questions has an answer that stands "

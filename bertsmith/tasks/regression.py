@@ -29,7 +29,7 @@ from bertsmith.tasks.agreement import Agreement, compare_numbers
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.settings import Sources, WindowSettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
@@ -122,19 +122,22 @@ transformers open."""
     heads: ClassVar[tuple[str, ...]] = ("regress",)
 
     @classmethod
-    def read(cls, settings: RegressSettings) -> TaskDataset[Example]:
+    def read(
+        cls, settings: RegressSettings, sources: Sources | None = None
+    ) -> TaskDataset[Example]:
         """Read both files.
 
         Raises:
             InputError: a label is no number, or all training labels are equal.
         """
         columns = settings.columns
-        train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
+        train_source, eval_source = sources or settings.sources
+        train, num_skipped = read_examples(train_source, columns, limit=settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
         targets = varied_numbers(train, settings.train)
         pairs = are_pairs(train)
         held_out, num_held_out_skipped = read_examples(
-            settings.eval, columns, limit=settings.eval_limit, pairs=pairs
+            eval_source, columns, limit=settings.eval_limit, pairs=pairs
         )
         varied_numbers(held_out, settings.eval)
         task = cls(windowing=settings.windowing, pairs=pairs, spread=float(targets.std()))

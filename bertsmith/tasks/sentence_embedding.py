@@ -41,7 +41,7 @@ from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings, Sources
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
@@ -333,13 +333,16 @@ That holds a vector of every text, and takes time that grows with the square of 
     fields: ClassVar[tuple[str, ...]] = ("text", "pair")
 
     @classmethod
-    def read(cls, settings: EmbedSettings) -> TaskDataset[RelatedTexts]:
+    def read(
+        cls, settings: EmbedSettings, sources: Sources | None = None
+    ) -> TaskDataset[RelatedTexts]:
         """Read both files, and the pooling of the model's folder."""
         columns = settings.columns
         kind = None if settings.loss == "auto" else KINDS[settings.loss]
-        train, num_skipped = RelatedReader(settings.train, columns, kind).read(settings.limit)
+        train_source, eval_source = sources or settings.sources
+        train, num_skipped = RelatedReader(train_source, columns, kind).read(settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        reader = RelatedReader(settings.eval, columns, settings.held_out_kind)
+        reader = RelatedReader(eval_source, columns, settings.held_out_kind)
         held_out, num_held_out_skipped = reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
             raise InputError(

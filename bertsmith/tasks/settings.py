@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError, check_choice, check_seed
 from bertsmith.system.bounds import check_all_largest
@@ -14,6 +15,10 @@ ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
 """A path that the user did not give."""
+IN_MEMORY = Path("the rows given")
+"""Stands for rows in memory, in settings and messages."""
+Sources = tuple[ExampleSource, ExampleSource]
+"""Where training and eval examples come from."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,11 @@ class FinetuneSettings(Compute):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 flag = "--" + name.replace("_", "-")
                 raise ConfigError(f"{flag}: found {value}; allowed is a number above 0.")
+
+    @property
+    def sources(self) -> Sources:
+        """The files of the examples."""
+        return self.train, self.eval
 
     @property
     def is_series(self) -> bool:

@@ -22,7 +22,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings, Sources
 from bertsmith.training.objective import LossTerm
 
 
@@ -138,8 +138,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @classmethod
     @abstractmethod
-    def read(cls, settings: Any) -> TaskDataset[ExampleT]:
-        """Read both files of a run and determine the labels.
+    def read(cls, settings: Any, sources: Sources | None = None) -> TaskDataset[ExampleT]:
+        """Read the examples of a run from both files, or from `sources`; determine the labels.
 
         Raises:
             InputError: a file cannot be read, or has no usable example.

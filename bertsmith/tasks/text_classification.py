@@ -35,7 +35,7 @@ from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.losses import ClassLoss, LossSettings
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.settings import Sources, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
@@ -167,23 +167,26 @@ predict` and Hugging Face's transformers open."""
     heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")
 
     @classmethod
-    def read(cls, settings: ClassifySettings) -> TaskDataset[Example]:
+    def read(
+        cls, settings: ClassifySettings, sources: Sources | None = None
+    ) -> TaskDataset[Example]:
         """Read both files.
 
         Raises:
             InputError: an eval label does not occur in training.
         """
         if settings.multi_label:
-            return MultiLabel.read(settings)
+            return MultiLabel.read(settings, sources)
         columns = settings.columns
-        train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
+        train_source, eval_source = sources or settings.sources
+        train, num_skipped = read_examples(train_source, columns, limit=settings.limit)
         if settings.sample is not None:
             train = stratified_sample(train, settings.sample, settings.seed)
         names = class_names(train, settings.train)
         counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
         pairs = are_pairs(train)
         held_out, num_held_out_skipped = read_examples(
-            settings.eval, columns, limit=settings.eval_limit, pairs=pairs
+            eval_source, columns, limit=settings.eval_limit, pairs=pairs
         )
         class_numbers(held_out, names, settings.eval)
         return TaskDataset(

@@ -43,7 +43,7 @@ from bertsmith.tasks.losses import ClassLoss, LossSettings
 from bertsmith.tasks.marks import WRONG, Span, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
-from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.settings import Sources, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.tag_prediction import (
     TagAccumulator,
@@ -118,10 +118,13 @@ transformers open."""
     reads_tokens: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, settings: TagSettings) -> TaskDataset[TaggedSentence]:
+    def read(
+        cls, settings: TagSettings, sources: Sources | None = None
+    ) -> TaskDataset[TaggedSentence]:
         """Read both files and convert their labels to the model's scheme."""
         columns = settings.columns
-        reader = TaggedReader(settings.train, columns)
+        train_source, eval_source = sources or settings.sources
+        reader = TaggedReader(train_source, columns)
         found = [sentence for sentence in limited(reader, settings.limit) if sentence.words]
         if not found:
             raise InputError(
@@ -153,7 +156,7 @@ transformers open."""
                 remarks=Counter(name for s in found for name in s.remarks),
             ),
         )
-        held_out_reader = TaggedReader(settings.eval, columns)
+        held_out_reader = TaggedReader(eval_source, columns)
         held_out = limited(held_out_reader, settings.eval_limit)
         for sentence in held_out:  # refused now rather than after an epoch
             with_scheme(sentence, scheme, settings.eval)

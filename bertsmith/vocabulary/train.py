@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -23,8 +24,10 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
 from bertsmith.system.executor import Executor
+from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
+from bertsmith.system.sums import SUMS_FILE
 from bertsmith.tokenization.auto import Kind
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
 from bertsmith.tokenization.grouping import group_by_size
@@ -44,6 +47,9 @@ from bertsmith.vocabulary.wordpiece import (
     learn_wordpiece,
 )
 
+TOKENIZER_FILES = frozenset(
+    {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE}
+)
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, by the ids that they have there."""
 
@@ -294,6 +300,44 @@ class TokenizerReport:
     notes: list[str] = field(default_factory=list)
     """Notes for the user: a figure that is missing, a vocabulary that came out small."""
     seconds: dict[str, float] = field(default_factory=dict)
+
+
+def write_tokenizer(
+    settings: TokenizerSettings, out: Path, *, overwrite: bool = False
+) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
+    """Train a tokenizer, and write its folder.
+
+    Raises:
+        ConfigError: the folder holds something; and as `train_tokenizer`.
+        InputError: as `train_tokenizer`.
+    """
+    check_out(out, overwrite)
+    with hold_folder(out, lambda: check_out(out, overwrite)):
+        found = train_tokenizer(settings)
+        with atomic_dir(out) as folder:
+            found[0].save(folder)
+    return found
+
+
+def check_out(out: Path, overwrite: bool) -> None:
+    """Refuse a folder unless it is empty or a tokenizer to overwrite.
+
+    Raises:
+        ConfigError: writing there would lose something.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not out.is_dir():
+        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
+    others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)
+    if others:
+        raise ConfigError(
+            f"{out}: holds more than a tokenizer ({', '.join(others[:3])}). Choose another --out."
+        )
+    if not overwrite:
+        raise ConfigError(
+            f"{out}: holds a tokenizer. Pass --overwrite to replace it, or choose another --out."
+        )
 
 
 def train_tokenizer(

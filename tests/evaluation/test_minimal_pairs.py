@@ -227,7 +227,7 @@ def test_a_generator_is_named(tmp_path, file, capsys):
 
 def test_portions_do_not_change_scores(scorer, monkeypatch):
     before = evaluate_minimal_pairs(scorer, ROWS * 3).to_json()
-    monkeypatch.setattr("bertsmith.tasks.auto.CHUNK_EXAMPLES", 2)
+    monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 2)
     after = evaluate_minimal_pairs(scorer, ROWS * 3).to_json()
     assert before | {"pairs_per_second": 0} == after | {"pairs_per_second": 0}
 

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from multiprocessing.connection import Connection
 
 import pytest
@@ -53,6 +55,19 @@ def test_a_worker_that_is_killed_while_it_hands_over_a_result():
     with pytest.raises(ConfigError, match=r"was killed \(SIGKILL\).*fewer --processes"):
         assert max(map(len, results)) == 10
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("guard", ["", 'if __name__ == "__main__":'])
+def test_scripts_need_no_guard(tmp_path, guard):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from bertsmith.system.processes import LocalProcesses\n"
+        f"print('run once')\n{guard or 'if True:'}\n"
+        "    print(list(LocalProcesses(2).map_in_order(abs, [-1, -2, -3])))\n"
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert run.stdout.splitlines()[-1] == "[1, 2, 3]", run.stderr
+    assert run.stdout.count("run once") == (1 if not guard else 3)
 
 
 class DiesWhenItArrives:

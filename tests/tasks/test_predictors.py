@@ -126,6 +126,67 @@ def test_copies_predict_the_same(load, head, precision):
         assert_equal(twin([record]), expected)
 
 
+@pytest.mark.parametrize("head", CALLS)
+def test_predictors_are_saved_moved_and_shown(load, tmp_path, head, capsys):
+    predictor, record = load(head), CALLS[head][2]
+    records = [record] * 5
+    expected = predictor(records)
+    shown = predictor.predict(records, batch_size=2, show_progress=True)
+    assert_equal(*([rounded(p.answer) for p in each] for each in (shown, expected)))
+    assert "5/5" in capsys.readouterr().err
+    assert predictor.task in repr(predictor) and predictor.device in repr(predictor)
+    assert_equal(predictor.to("cpu")(records), expected)
+    folder = predictor.save(tmp_path / "copy")
+    for task in (None, head.replace("masked_lm", "fill") or "vectors"):
+        twin = bertsmith.load(str(folder), task=task, device="cpu", precision="fp32")
+        assert_equal(twin(records), expected)
+    with pytest.raises(ConfigError, match="holds a model"):
+        predictor.save(folder)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ConfigError, match="no model"):
+        predictor.save(tmp_path, overwrite=True)
+    others = {"classify": "multi_label", "multi_label": "classify"}
+    with pytest.raises(CheckpointError, match=r"task is|no .* head|problem_type"):
+        bertsmith.load(folder, task=others.get(head, "classify"))
+
+
+def test_options_are_saved(load, tmp_path):
+    surer = load("multi_label").with_options(threshold=0.9)
+    assert bertsmith.load(surer.save(tmp_path / "m")).definition.threshold == 0.9
+
+
+def test_probabilities(load):
+    texts = ["a good film", "the dull story"]
+    for head in ("classify", "multi_label"):
+        predictor = load(head)
+        found = predictor.probabilities(texts)
+        assert (found.shape, found.dtype) == ((2, 2), np.float64)
+        assert found[1].tolist() == list(predictor(texts)[1].probabilities.values())
+        assert predictor.probabilities([]).shape == (0, 2)
+    assert [each.shape for each in load("tag").probabilities(texts)] == [(3, 2), (3, 2)]
+    assert [len(each) for each in load("choose").probabilities([("a", ["b", "c", "d"])])] == [3]
+    for head in ("regress", "answer", "masked_lm", "embed", ""):
+        with pytest.raises(ConfigError, match="chooses among no labels"):
+            load(head).probabilities(texts)
+
+
+def test_vectors_in_portions_and_their_similarity(load):
+    encoder, texts = load(""), ["a good film", "the dull story", ("a", "film")]
+    vectors = encoder.encode(texts)
+    portions = encoder.encode(iter(texts), batch_size=2)
+    np.testing.assert_allclose(portions, vectors, atol=1e-6)
+    assert encoder.encode([]).shape == (0, 24)
+    assert encoder.similarity("a good film", "a good film") == pytest.approx(1)
+    cosines = encoder.similarity(vectors, texts[:2])
+    assert cosines.shape == (3, 2)
+    assert cosines[0, 1] == pytest.approx(encoder.similarity(*texts[:2]), abs=1e-6)
+    for use in (encoder, encoder.encode, encoder.predict):
+        with pytest.raises(InputError, match=r"\[\(a, b\)\] for a pair of texts"):
+            use(("a good film", "the dull story"))
+        with pytest.raises(ConfigError, match="batch_size: found 0"):
+            use(texts, batch_size=0)
+
+
 def assert_equal(found, expected):
     """Compare predictions and what they hold, arrays included, which have no single truth."""
     if is_dataclass(expected):

@@ -33,6 +33,7 @@ from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_computing_as
 from bertsmith.system.process_options import configure_process
+from bertsmith.system.processes import without_script
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.stop_signal import HANG_UP, STOP_SIGNALS
 from bertsmith.training.update_rules.rule import rule_for
@@ -242,7 +243,7 @@ class _Worker:
         self.process = spawn.Process(
             target=_work, args=(index, theirs), name=f"bertsmith-{index}", daemon=True
         )
-        with _signals_held_back():
+        with _signals_held_back(), without_script():
             self.process.start()
         theirs.close()
         # A pipe takes little before its reader, which first loads torch, is there.

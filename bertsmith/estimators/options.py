@@ -1,0 +1,112 @@
+"""Types of the keyword arguments of estimators, for type checkers and editors.
+
+They are the fields of the tasks' settings that concern no file; a test keeps them the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal, TypedDict
+
+from bertsmith.data.label_schemes import Scheme
+from bertsmith.data.windows import LongTexts
+from bertsmith.tasks import (
+    question_answering,
+    regression,
+    sentence_embedding,
+    text_classification,
+    token_classification,
+)
+from bertsmith.tasks.settings import ClsAttention
+
+
+class Options(TypedDict, total=False):
+    """Options of all tasks; `bertsmith finetune TASK --help` explains each."""
+
+    out: str | PathLike[str] | None
+    limit: int | None
+    max_length: int | None
+    epochs: float | None
+    steps: int | None
+    batch_size: int
+    learning_rate: float | None
+    weight_decay: float
+    warmup_fraction: float
+    dropout: float
+    layer_decay: float
+    freeze_layers: int
+    freeze_embeddings: bool
+    patience: int | None
+    cls_attention: ClsAttention
+    from_scratch: bool
+    seed: int
+    resume: bool
+    overwrite: bool
+    device: str
+    precision: Literal["auto", "fp32", "bf16"]
+    threads: int | None
+
+
+class WindowOptions(Options, total=False):
+    """Options of a task that reads long texts in windows."""
+
+    long_texts: LongTexts
+    stride: int | None
+
+
+class LabelOptions(WindowOptions, total=False):
+    """Options of a task that chooses among labels."""
+
+    class_weights: Literal["balanced"] | Mapping[str, float] | Sequence[str]
+    label_smoothing: float
+    focal_gamma: float
+
+
+class ClassifyOptions(LabelOptions, total=False):
+    """Options of `TextClassifier`."""
+
+    metric: text_classification.Metric | None
+    sample: int | None
+    multi_label: bool
+    label_separator: str
+    threshold: float
+
+
+class RegressOptions(WindowOptions, total=False):
+    """Options of `TextRegressor`."""
+
+    metric: regression.Metric
+    sample: int | None
+
+
+class TagOptions(LabelOptions, total=False):
+    """Options of `TokenClassifier`."""
+
+    metric: token_classification.Metric
+    learn: Scheme | None
+
+
+class AnswerOptions(WindowOptions, total=False):
+    """Options of `QuestionAnswerer`."""
+
+    metric: question_answering.Metric
+    max_answer_length: int
+
+
+class ChooseOptions(WindowOptions, total=False):
+    """Options of `MultipleChoice`."""
+
+    metric: Literal["accuracy"]
+    sample: int | None
+
+
+class EmbedOptions(Options, total=False):
+    """Options of `SentenceEncoder`."""
+
+    metric: Literal[
+        "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
+    ]
+    sample: int | None
+    loss: Literal["auto"] | sentence_embedding.Loss
+    temperature: float
+    group_size: int
+    pooling: Literal["mean", "first_token"] | None

@@ -1,0 +1,175 @@
+"""Pre-training in one call: texts → a vocabulary, a corpus, a BERT."""
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from bertsmith.config import from_mapping, read_recipe, spelling
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.errors import ConfigError
+from bertsmith.estimators.messages import in_python
+from bertsmith.pretraining import run
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.system.processes import LocalProcesses
+from bertsmith.system.progress import showing_progress
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.training.display import Display
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run_folder import RunFolder
+from bertsmith.vocabulary.train import TokenizerSettings, write_tokenizer
+
+Place = str | os.PathLike[str]
+VOCAB_SIZE = 8_000
+"""Tokens of a vocabulary for some tens of megabytes of text."""
+PARTS = ("model", "pretraining", "training", "optim")
+"""The tables of a recipe; their keys are arguments."""
+
+
+@dataclass(frozen=True, repr=False)
+class Pretrained:
+    """The result of `pretrain`, which stands for its folder wherever a path is asked for."""
+
+    out: Path
+    """The model's folder."""
+    corpus: Path
+    figures: Mapping[str, Any]
+    """The summary of the run, as `bertsmith pretrain --json` prints it."""
+
+    def __fspath__(self) -> str:
+        return str(self.out)
+
+    def __repr__(self) -> str:
+        loss = self.figures.get("held_out_mlm_loss")
+        shown = "" if loss is None else f", eval loss of masked LM {loss:.3f}"
+        minutes = self.figures["elapsed_seconds"] / 60
+        return f"<Pretrained '{self.out}': {self.steps:,} steps in {minutes:.1f} minutes{shown}>"
+
+    @property
+    def steps(self) -> int:
+        """The number of updates of the weights."""
+        return int(self.figures["steps"])
+
+
+def pretrain(
+    texts: Place | Sequence[Place] | None = None,
+    *,
+    out: Place | None = None,
+    recipe: Place = "quarter-hour",
+    corpus: Place | None = None,
+    tokenizer: Place | None = None,
+    vocab_size: int = VOCAB_SIZE,
+    show_progress: bool = True,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> Pretrained:
+    """Learn a vocabulary from texts, build a corpus, and pre-train a BERT on it.
+
+    >>> model = pretrain("reviews.txt", minutes=15)  # doctest: +SKIP
+    >>> model  # doctest: +SKIP
+    <Pretrained 'runs/reviews-bert': 3,984 steps in 15.0 minutes, eval loss of masked LM 3.780>
+
+    The vocabulary and the corpus stand beside the model: of `runs/reviews-bert` in
+    `runs/reviews-tokenizer` and `runs/reviews-corpus`.
+
+    Args:
+        texts: files to learn from, as `bertsmith corpus build` takes them; None with a `corpus`.
+        out: folder of the model; by default `runs/NAME-bert` for texts called NAME.
+        recipe: the name of one of bertsmith's recipes, or the path of a .toml file.
+        corpus: folder of a corpus that is built already.
+        tokenizer: folder of a tokenizer that is learned already; that of `from_`, where given.
+        vocab_size: size of the vocabulary to learn, in tokens.
+        show_progress: show the steps and the run on standard error.
+        callbacks: receive the entries of the run.
+        settings: options of `bertsmith pretrain`, which replace the recipe's: minutes or steps,
+            preset, max_length, seed, from_, ...; `resume` goes on with a run that was stopped,
+            `overwrite` replaces an earlier one; text_column names the column of texts in tables.
+
+    Raises:
+        InputError: a file that cannot be read, or too little text.
+        ConfigError: an unknown or impossible setting, or a folder that holds something.
+        Interrupted: Ctrl-C; a checkpoint was saved, from which `resume=True` goes on.
+    """
+    with in_python(), showing_progress() if show_progress else nullcontext():
+        resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
+        columns = {name: settings.pop(name) for name in ("text_column",) if name in settings}
+        if texts is None or isinstance(texts, str | os.PathLike):
+            texts = [] if texts is None else [texts]
+        files = [os.fspath(text) for text in texts]
+        if bool(files) == (corpus is not None):
+            raise ConfigError("pretrain: give texts or a corpus; exactly one of them.")
+        places = Places.of(files[0] if corpus is None else corpus, out, corpus)
+        job = build_job(places.corpus, recipe, settings)
+        RunFolder(places.out).check(resume=resume, overwrite=overwrite, has_curves=True)
+        if files and not (resume and places.corpus.exists()):
+            known = job.from_ if tokenizer is None else Path(tokenizer)
+            if known is None:
+                learning = TokenizerSettings(
+                    files=tuple(files), vocab_size=vocab_size, compare=False, **columns
+                )
+                known = places.tokenizer
+                write_tokenizer(learning, known, overwrite=overwrite)
+            build_corpus(
+                files,
+                load_tokenizer(known),
+                places.corpus,
+                CorpusSettings(**columns),
+                executor=LocalProcesses(),
+                overwrite=overwrite,
+            )
+        with Display() if show_progress else nullcontext() as display:
+            figures = run.pretrain(
+                job,
+                places.out,
+                resume=resume,
+                overwrite=overwrite,
+                callbacks=[*([display] if display else []), *callbacks],
+                resume_command="the same call with resume=True",
+            )
+    return Pretrained(places.out, places.corpus, figures)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of one road."""
+
+    out: Path
+    tokenizer: Path
+    corpus: Path
+
+    @classmethod
+    def of(cls, first: Place, out: Place | None, corpus: Place | None) -> Self:
+        """Name the folders after the `first` text or a corpus, where the user does not."""
+        stem = Path(first).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
+        model = Path("runs", f"{stem}-bert") if out is None else Path(out)
+        stem = model.name.removesuffix("-bert")
+        built = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
+        return cls(model, model.with_name(f"{stem}-tokenizer"), built)
+
+
+def build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> PretrainJob:
+    """Build the job of a recipe and the settings that replace its own."""
+    base = from_mapping(
+        PretrainJob, read_recipe(Path(recipe)), os.fspath(recipe), PretrainJob(corpus)
+    )
+    hints = {name: type(getattr(base, name)) for name in PARTS}
+    owners = {field.name: part for part, cls in hints.items() for field in dataclasses.fields(cls)}
+    tables: dict[str, Any] = {part: {} for part in PARTS}
+    for name, value in settings.items():
+        if name in owners:
+            tables[owners[name]][spelling(name)] = value
+        elif name == "from_":
+            tables["from"] = os.fspath(value)
+        else:
+            known = [*owners, "from_", "text_column", "resume", "overwrite"]
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(known)}."
+            raise ConfigError(f"pretrain: there is no argument '{name}'. {hint}")
+    for one, other in (("minutes", "steps"), ("steps", "minutes")):  # the recipe's own length
+        if one in settings and other not in settings:
+            tables["training"][other] = None
+    return from_mapping(PretrainJob, tables, "pretrain", base)

@@ -1,0 +1,81 @@
+"""Estimators of passages and prompts: answers to questions, and multiple choice."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_texts import describe
+from bertsmith.errors import InputError
+from bertsmith.estimators.estimator import Estimator
+from bertsmith.estimators.options import AnswerOptions, ChooseOptions
+from bertsmith.estimators.rows import Row, as_values
+from bertsmith.tasks.multiple_choice import Choose
+from bertsmith.tasks.question_answering import Answer
+
+
+class QuestionAnswerer(Estimator):
+    """Finds the answers to questions in passages.
+
+    >>> answerer = QuestionAnswerer("runs/reviews-bert")  # doctest: +SKIP
+    >>> answerer.fit([("Who flew?", "Ada flew.")], ["Ada"])  # doctest: +SKIP
+
+    X holds tuples of a question and its passage; y an answer for each, several as a list, or None
+    where the passage has none. An answer is a string, or a dict with `text` and `answer_start`.
+    Rows and tables have the columns of SQuAD: question, context and answers. Predictions are
+    strings, empty where there is no answer.
+    """
+
+    task = Answer
+    labels_name: ClassVar[str] = "answers"
+
+    def __init__(self, model: str | os.PathLike[str], **settings: Unpack[AnswerOptions]) -> None:
+        super().__init__(model, **settings)
+
+    def _row(self, item: Any, label: Any) -> Row:
+        values = as_values(item)
+        if len(values) != 2:
+            raise InputError(f"X: found {describe(item)}. Give tuples (question, passage).")
+        question, passage = values
+        given = [] if label is None else label if isinstance(label, list) else [label]
+        answers = [
+            one
+            if isinstance(one, Mapping)
+            else {"text": one, "answer_start": max(0, str(passage).find(str(one)))}
+            for one in given
+        ]
+        row = {"question": question, "context": passage, "answers": answers}
+        return row if answers else {**row, "is_impossible": True}
+
+    def _answers(self, predictions: Iterator[Any]) -> list[str]:
+        return [prediction.answer for prediction in predictions]
+
+
+class MultipleChoice(Estimator):
+    """Chooses what fits a prompt.
+
+    >>> chooser = MultipleChoice("runs/reviews-bert")  # doctest: +SKIP
+    >>> chooser.fit([("The film was", ["good.", "table."])], [0])  # doctest: +SKIP
+
+    X holds tuples of a prompt and a list of choices, y the place of the right one, counted from 0.
+    """
+
+    task = Choose
+
+    def __init__(self, model: str | os.PathLike[str], **settings: Unpack[ChooseOptions]) -> None:
+        super().__init__(model, **settings)
+
+    def predict_proba(self, X: Any, **how: Any) -> list[NDArray[np.float64]]:  # noqa: N803
+        """Compute the probability of each choice, an array for each prompt of X."""
+        return [np.array(found.probabilities) for found in self._predictions(X, {}, **how)]
+
+    def _row(self, item: Any, label: Any) -> Row:
+        values = as_values(item)
+        if len(values) != 2:
+            raise InputError(f"X: found {describe(item)}. Give tuples (prompt, list of choices).")
+        return {"prompt": values[0], "choices": list(values[1]), "label": label}
+
+    def _answers(self, predictions: Iterator[Any]) -> NDArray[np.int64]:
+        return np.fromiter((prediction.number for prediction in predictions), np.int64)

@@ -1,0 +1,176 @@
+"""Users' data as what the tasks' readers take: a file, or rows with the usual names of columns."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertsmith.data.encoded_texts import as_items, as_list, check_no_pair, describe, is_table
+from bertsmith.data.text_files import ExampleSource
+from bertsmith.errors import InputError
+
+CHUNK_ROWS = 1024
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of a table in memory, a dict for each, made while they are read.
+
+    Tables of pandas, polars, pyarrow and datasets are known by what they can do, as are mappings
+    from names to columns.
+    """
+
+    table: Any
+
+    def __iter__(self) -> Iterator[Row]:
+        table = self.table
+        if isinstance(table, Mapping):
+            columns = {name: as_list(table[name], str(name)) for name in table}
+            check_lengths({name: len(column) for name, column in columns.items()})
+            rows = zip(*columns.values(), strict=True)
+            return (dict(zip(columns, row, strict=True)) for row in rows)
+        if hasattr(table, "iter_rows"):  # polars
+            return iter(table.iter_rows(named=True))
+        if hasattr(table, "iloc"):  # pandas, where what is missing has many forms
+            chunks = (table.iloc[i : i + CHUNK_ROWS] for i in range(0, len(table), CHUNK_ROWS))
+            known = (chunk.astype(object).where(chunk.notna(), None) for chunk in chunks)
+            return itertools.chain.from_iterable(chunk.to_dict("records") for chunk in known)
+        if hasattr(table, "to_batches"):  # pyarrow
+            return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
+        return iter(table)
+
+    @property
+    def num_rows(self) -> int:
+        """Count the rows."""
+        if isinstance(self.table, Mapping):
+            return max((len(as_list(column, "")) for column in self.table.values()), default=0)
+        return int(getattr(self.table, "num_rows", None) or len(self.table))
+
+
+@dataclass(frozen=True)
+class RowsWithLabels:
+    """Rows and the values of one more column."""
+
+    rows: Iterable[Mapping[str, Any]]
+    name: str
+    labels: Sequence[Any]
+
+    def __iter__(self) -> Iterator[Row]:
+        pairs = zip(self.rows, self.labels, strict=True)
+        return ({**row, self.name: label} for row, label in pairs)
+
+
+def as_named(given: Any, argument: str) -> Path | Iterable[Mapping[str, Any]] | None:
+    """Return a file or rows with names; None for plain items such as texts.
+
+    Raises:
+        InputError: a tuple of two strings, which may be a pair or two texts.
+    """
+    if isinstance(given, os.PathLike):
+        return Path(given)
+    if is_table(given) or isinstance(given, Mapping):
+        return TableRows(given)
+    check_no_pair(given, argument)
+    if isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
+        return given
+    return None
+
+
+def as_source(
+    given: Any, labels: Any, build: Callable[[Any, Any], Row], label_name: str, *, unlabelled: bool
+) -> ExampleSource:
+    """Return the source of labelled examples that the arguments of `fit` or `score` stand for.
+
+    Args:
+        given: X: a path, a table, rows, or items such as texts.
+        labels: y, or None where X holds the labels.
+        build: makes a row of an item and its label.
+        label_name: the column that takes the labels of named rows.
+        unlabelled: whether items need no labels.
+
+    Raises:
+        InputError: something else, labels are missing, or there are not as many as items.
+    """
+    if isinstance(given, str):
+        given = Path(given)
+    if isinstance(given, Iterator):
+        given = list(given)  # it is read more than once
+    named = as_named(given, "X")
+    if isinstance(named, Path):
+        if labels is not None:
+            raise InputError("y: found labels beside a file. Name its column with label_column.")
+        return named
+    if labels is None:
+        if named is not None:
+            return named
+        items = as_list(given, "X")
+        if not unlabelled:
+            raise InputError(
+                f"y: not given for X, found {describe(given)}. Give a label for each item: "
+                "fit(texts, labels); or a table that holds both."
+            )
+        return [build(item, None) for item in items]
+    values = as_labels(labels)
+    if named is not None:
+        count = named.num_rows if isinstance(named, TableRows) else len(given)
+        check_lengths({"X": count, "y": len(values)})
+        return RowsWithLabels(named, label_name, values)
+    items = as_list(given, "X")
+    check_lengths({"X": len(items), "y": len(values)})
+    return [build(item, label) for item, label in zip(items, values, strict=True)]
+
+
+def as_labels(given: Any) -> list[Any]:
+    """Return labels as a list; of a table or matrix of 0 and 1, the columns with 1 in each row.
+
+    Raises:
+        InputError: other values in a table, or nothing that has items.
+    """
+    names = matrix_names(given)
+    if names is None:
+        return as_list(given, "y", 'list(frame["label"])')
+    matrix = [list(row.values()) for row in TableRows(given)] if is_table(given) else given.tolist()
+    for place, row in enumerate(matrix):
+        if not all(isinstance(value, int | float) and value in (0, 1) for value in row):
+            raise InputError(
+                f"y[{place}]: found {row[:5]}; a table or matrix holds 1 and 0, a column for each "
+                'label. Give one column of labels as a list, such as list(frame["label"]).'
+            )
+    return [[name for name, value in zip(names, row, strict=True) if value] for row in matrix]
+
+
+def matrix_names(given: Any) -> list[str] | None:
+    """Return the names of the columns of a table or matrix of labels; None for a list."""
+    if is_table(given):
+        first = next(iter(TableRows(given)), {})
+        return [str(name) for name in first]
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        return [str(number) for number in range(given.shape[1])]
+    return None
+
+
+def as_values(item: Any) -> tuple[Any, ...]:
+    """Return the values of an item: of a pair both, of a text the text alone."""
+    return tuple(item) if isinstance(item, tuple | list | np.ndarray) else (item,)
+
+
+def iter_values(given: Any) -> Iterator[Any]:
+    """Yield items for a predictor, rows of arrays as tuples."""
+    for item in as_items(given, "X"):
+        values = as_values(item) if isinstance(item, np.ndarray) else item
+        yield values[0] if isinstance(values, tuple) and len(values) == 1 else values
+
+
+def check_lengths(lengths: Mapping[str, int]) -> None:
+    """Raise InputError unless all lengths are the same."""
+    (first, count), *others = lengths.items()
+    for name, other in others:
+        if other != count:
+            raise InputError(
+                f"{name}: found {other:,} items, and {first} has {count:,}. Give one for each."
+            )

@@ -1,0 +1,162 @@
+"""Estimators of texts and pairs of texts: labels and numbers."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_texts import describe
+from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.json_rows import as_json
+from bertsmith.data.text_files import ExampleSource
+from bertsmith.errors import InputError
+from bertsmith.estimators.estimator import Estimator
+from bertsmith.estimators.options import ClassifyOptions, RegressOptions
+from bertsmith.estimators.rows import Row, as_values, matrix_names
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.text_classification import Classify
+
+
+class TextEstimator(Estimator):
+    """The base of estimators whose items are texts, or pairs of texts as tuples."""
+
+    def _row(self, item: Any, label: Any) -> Row:
+        values = as_values(item)
+        if not 1 <= len(values) <= 2:
+            raise InputError(
+                f"X: found an item of {len(values)} values. Give a text, or a tuple of two for a "
+                "pair."
+            )
+        return {**dict(zip(("text", "text_pair"), values, strict=False)), "label": label}
+
+
+class TextClassifier(TextEstimator):
+    """Classifies texts, or pairs of texts; with `multi_label`, a text has any number of labels.
+
+    >>> classifier = TextClassifier("runs/reviews-bert", epochs=3)  # doctest: +SKIP
+    >>> classifier.fit(texts, labels).predict(["A gripping story."])  # doctest: +SKIP
+    array(['positive'], dtype='<U8')
+
+    Labels may be strings, whole numbers or booleans, and are predicted as they were given; those of
+    a file are strings. With `multi_label`, y holds a list of labels for each text, or is a table or
+    matrix of 0 and 1, and predictions are what y was.
+
+    Attributes:
+        classes_: the labels, sorted, in the order of the columns of `predict_proba`.
+    """
+
+    task = Classify
+    kind: ClassVar[Literal["classifier"]] = "classifier"
+
+    multi_label: bool
+
+    def __init__(self, model: str | os.PathLike[str], **settings: Unpack[ClassifyOptions]) -> None:
+        super().__init__(model, **settings)
+
+    def predict_proba(
+        self,
+        X: Any,  # noqa: N803
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+        **columns: Any,
+    ) -> NDArray[np.float64]:
+        """Compute the probability of each class, fp64 `[texts, classes]`; X is as in `predict`."""
+        how = {"batch_size": batch_size, "show_progress": show_progress}
+        found = [
+            np.array([prediction.probabilities.get(name, 0.0) for name in self._names])
+            for prediction in self._predictions(X, columns, **how)
+        ]
+        return np.array(found, dtype=np.float64).reshape(-1, len(self._names))
+
+    def _answers(self, predictions: Iterator[Any]) -> Any:
+        if not self._several:
+            places = {name: place for place, name in enumerate(self._names)}
+            return self.classes_[np.fromiter((places[p.label] for p in predictions), np.int64)]
+        if self._several == "lists":
+            return [prediction.labels for prediction in predictions]
+        rows = [[name in prediction.labels for name in self._names] for prediction in predictions]
+        return np.array(rows, dtype=np.int64).reshape(-1, len(self._names))
+
+    def _row(self, item: Any, label: Any) -> Row:
+        is_set = isinstance(label, Set | tuple) and self.multi_label
+        return super()._row(item, sorted(label) if is_set else label)
+
+    def _look_at_labels(
+        self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Map the names of classes to the labels as they were given.
+
+        Raises:
+            InputError: they are of several kinds, or lists where one label is expected.
+        """
+        if isinstance(source, Path):
+            return {}
+        if self.multi_label:
+            return {name: name for name in matrix_names(y) or ()}
+        values = {_name_of(value): value for value in _labels_of(source, columns)}
+        kinds = sorted({type(value).__name__ for value in values.values()})
+        if len(kinds) > 1:
+            raise InputError(
+                f"y: found labels of several kinds ({', '.join(kinds)}). Give labels of one kind, "
+                "such as strings."
+            )
+        return values
+
+    def _note_labels(self, given: Mapping[str, Any]) -> None:
+        names = self._fitted.labels
+        self._several = ""
+        if self.multi_label:
+            self._several = "matrix" if given else "lists"
+        self._names = tuple(given) if self._several == "matrix" else names
+        values = np.array([given.get(name, name) for name in self._names])
+        order = np.arange(len(values)) if self._several else np.argsort(values)
+        self._names = tuple(self._names[place] for place in order)
+        self.classes_ = values[order]
+
+
+def _labels_of(source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the labels of rows, as plain values, but those that are missing."""
+    first = list(islice(source, 1))
+    reader = ExampleReader(first, Columns(**{**columns, "skip_incomplete": True}))
+    with suppress(InputError):  # which the task's own reader words
+        next(iter(reader), None)
+    (name,) = reader.names.get("label", ("label",))
+    for place, row in enumerate(source):
+        value = as_json(row.get(name))
+        if isinstance(value, list | Set):
+            raise InputError(
+                f"y[{place}]: found {describe(value)}. Pass multi_label=True where a text has "
+                "any number of labels."
+            )
+        if value is not None:
+            yield value
+
+
+def _name_of(label: Any) -> str:
+    """Return the name of a class as the reader writes it."""
+    return label.strip() if isinstance(label, str) else json.dumps(label, default=str)
+
+
+class TextRegressor(TextEstimator):
+    """Predicts a number for each text, or pair of texts.
+
+    >>> regressor = TextRegressor("runs/reviews-bert").fit(texts, stars)  # doctest: +SKIP
+    >>> regressor.predict(["A gripping story."])  # doctest: +SKIP
+    array([4.3])
+    """
+
+    task = Regress
+    kind: ClassVar[Literal["regressor"]] = "regressor"
+
+    def __init__(self, model: str | os.PathLike[str], **settings: Unpack[RegressOptions]) -> None:
+        super().__init__(model, **settings)
+
+    def _answers(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
+        return np.fromiter((prediction.value for prediction in predictions), np.float64)

@@ -1,0 +1,44 @@
+"""The estimator of words: a label for each."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Unpack
+
+from bertsmith.errors import InputError
+from bertsmith.estimators.estimator import Estimator
+from bertsmith.estimators.options import TagOptions
+from bertsmith.estimators.rows import Row
+from bertsmith.tasks.token_classification import Tag
+
+
+class TokenClassifier(Estimator):
+    """Labels words, such as names or parts of speech.
+
+    >>> tagger = TokenClassifier("runs/reviews-bert")  # doctest: +SKIP
+    >>> tagger.fit([["Ada", "flew"]], [["B-PER", "O"]]).predict([["Ada", "flew"]])  # doctest: +SKIP
+    [['B-PER', 'O']]
+
+    X holds lists of words and y a list of labels for each; or X texts and y their entities, each
+    as `{"start": 0, "end": 3, "label": "PER"}`. Texts are split into words to be predicted;
+    `predictor_` gives entities with their places.
+    """
+
+    task = Tag
+    labels_name: ClassVar[str] = "labels"
+
+    def __init__(self, model: str | os.PathLike[str], **settings: Unpack[TagOptions]) -> None:
+        super().__init__(model, **settings)
+
+    def _row(self, item: Any, label: Any) -> Row:
+        labels = list(label)
+        if isinstance(item, str):
+            if not all(isinstance(entity, Mapping | list | tuple) for entity in labels):
+                raise InputError(
+                    f"y: found labels of words for the text '{item[:40]}'. Give a list of words in "
+                    "its place, or entities with their places."
+                )
+            return {"text": item, "entities": labels}
+        return {"words": list(item), "labels": labels}
+
+    def _answers(self, predictions: Iterator[Any]) -> list[list[str]]:
+        return [list(prediction.labels) for prediction in predictions]

@@ -1,0 +1,258 @@
+"""Estimators are the commands with scikit-learn's methods: any data in, one model out."""
+
+import dataclasses
+import pickle
+import sys
+import typing
+
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+from tiny_models import reviews, save_tiny
+
+import bertsmith
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
+from bertsmith.estimators import options
+from bertsmith.estimators.estimator import NOT_PARAMETERS
+
+QUICK = {"steps": 2, "threads": 1, "device": "cpu", "precision": "fp32", "batch_size": 4}
+QUIET = {"show_progress": False}
+EXAMPLES = reviews(24)
+TEXTS = [example.text for example in EXAMPLES]
+LABELS = [example.label for example in EXAMPLES]
+STARS = [len(text) / 10 for text in TEXTS]
+ESTIMATORS = {
+    "TextClassifier": options.ClassifyOptions,
+    "TextRegressor": options.RegressOptions,
+    "TokenClassifier": options.TagOptions,
+    "QuestionAnswerer": options.AnswerOptions,
+    "MultipleChoice": options.ChooseOptions,
+    "SentenceEncoder": options.EmbedOptions,
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model") / "m", "masked_lm")
+
+
+@pytest.fixture(scope="module")
+def fitted(model):
+    return bertsmith.TextClassifier(model, **QUICK).fit(TEXTS, LABELS, **QUIET)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_parameters_are_the_settings_of_the_command(name):
+    kind = getattr(bertsmith, name)
+    fields = {f.name: f for f in dataclasses.fields(kind.task.settings)}
+    wanted = {"model", *fields.keys() - set(NOT_PARAMETERS)}
+    assert set(kind("m").get_params()) == set(kind.__signature__.parameters) == wanted
+    hints, known = (typing.get_type_hints(each) for each in (kind.task.settings, ESTIMATORS[name]))
+    assert set(known) == wanted - {"model"}
+    for option in known.keys() - {"out", "class_weights"}:
+        assert known[option] == hints[option], option
+        assert kind("m").get_params()[option] == fields[option].default
+    with pytest.raises(TypeError, match="Did you mean 'epochs'"):
+        kind("m", epoch=3)
+    with pytest.raises(ConfigError, match="Did you mean 'epochs'"):
+        kind("m").set_params(epoch=3)
+
+
+def as_tables(texts, labels):
+    columns = {"review": texts, "stars": labels, "unused": range(len(texts))}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {
+        "pandas": pandas.DataFrame(columns, index=range(5, 5 + len(texts))),
+        "polars": polars.DataFrame(columns),
+        "pyarrow": pyarrow.table({name: list(column) for name, column in columns.items()}),
+        "columns": columns,
+        "rows": rows,
+    }
+
+
+NAMED = {"text_column": "review", "label_column": "stars"}
+
+
+@pytest.mark.parametrize("kind", ["list", "array", "series", "frame and y", "pandas", "polars",
+                                  "pyarrow", "columns", "rows", "generator", "file"])  # fmt: skip
+def test_any_form_of_the_data_gives_the_same_model(model, fitted, tmp_path, kind):
+    tables = as_tables(TEXTS, LABELS)
+    X, y, named = {
+        "list": (TEXTS, LABELS, {}),
+        "array": (np.array(TEXTS, dtype=object), np.array(LABELS), {}),
+        "series": (tables["pandas"]["review"], tables["pandas"]["stars"], {}),
+        "frame and y": (tables["pandas"][["review"]], tables["pandas"]["stars"], {}),
+        "generator": (iter(TEXTS), iter(LABELS), {}),
+        "file": (str(tmp_path / "a.csv"), None, NAMED),
+        **{name: (table, None, NAMED) for name, table in tables.items()},
+    }[kind]
+    tables["pandas"].to_csv(tmp_path / "a.csv", index=False)
+    twin = bertsmith.TextClassifier(model, **QUICK).fit(X, y, **named, **QUIET)
+    expected = fitted.predict_proba(TEXTS)
+    np.testing.assert_array_equal(twin.predict_proba(TEXTS), expected)
+    if kind in tables:
+        np.testing.assert_array_equal(twin.predict_proba(X, **named), expected)
+        assert twin.score(X, **named) == fitted.score(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("labels", [("neg", "pos"), (-1, 1), (False, True), (1.0, 2.0)])
+def test_labels_come_back_as_they_were_given(model, labels):
+    y = [labels[label == "pos"] for label in LABELS]
+    frame = pandas.DataFrame({"text": TEXTS, "label": y})
+    for X, given in ((TEXTS, y), (TEXTS, np.array(y)), (frame, None)):
+        found = bertsmith.TextClassifier(model, **QUICK).fit(X, given, **QUIET)
+        assert found.classes_.tolist() == list(labels)
+        predicted = found.predict(TEXTS)
+        assert predicted.dtype == np.array(y).dtype
+        likeliest = found.classes_[found.predict_proba(TEXTS).argmax(1)]
+        assert (predicted == likeliest).all()
+        assert found.score(TEXTS, y) == np.mean(predicted == y)
+
+
+def test_several_labels(model):
+    y = [
+        ["long"] * (len(text) > 30) + ["good"] * (label == "pos")
+        for text, label in zip(TEXTS, LABELS, strict=True)
+    ]
+    kind = bertsmith.TextClassifier(model, multi_label=True, **QUICK)
+    lists = kind.fit(TEXTS, y, **QUIET)
+    assert set().union(*lists.predict(TEXTS)) <= {"good", "long"}
+    names = ["long", "never", "good"]
+    matrix = np.array([[name in row for name in names] for row in y], dtype=int)
+    proba = lists.predict_proba(TEXTS)
+    for given in (pandas.DataFrame(matrix, columns=names), polars.DataFrame(matrix, names)):
+        found = kind.fit(TEXTS, given, **QUIET)
+        assert found.classes_.tolist() == names
+        np.testing.assert_array_equal(found.predict_proba(TEXTS)[:, [2, 0]], proba)
+        assert found.predict(TEXTS).shape == matrix.shape
+    assert kind.fit(TEXTS, matrix, **QUIET).predict(TEXTS[:3]).shape == (3, 3)
+
+
+WORDS = [text.split() for text in TEXTS]
+TAGS = [["B-X" if len(word) > 4 else "O" for word in words] for words in WORDS]
+PASSAGES = [("the film ?", text) for text in TEXTS]
+TASKS = {
+    "TextRegressor": (TEXTS, STARS),
+    "pairs": (list(zip(TEXTS, TEXTS[::-1], strict=True)), STARS),
+    "TokenClassifier": (WORDS, TAGS),
+    "entities": (TEXTS, [[{"start": 0, "end": 1, "label": "X"}], *[[]] * 11] * 2),
+    "QuestionAnswerer": (PASSAGES, [text.split()[0] for text in TEXTS]),
+    "no answers": (PASSAGES, [None, *[text.split()[:1] for text in TEXTS[1:]]]),
+    "MultipleChoice": ([(text, ["good", "bad film"]) for text in TEXTS], [0, 1] * 12),
+    "SentenceEncoder": (list(zip(TEXTS, TEXTS[::-1], strict=True)), STARS),
+    "partners": (list(zip(TEXTS, TEXTS[::-1], TEXTS[1:] + TEXTS[:1], strict=True)), None),
+}
+KINDS = {"pairs": "TextRegressor", "entities": "TokenClassifier", "no answers": "QuestionAnswerer",
+         "partners": "SentenceEncoder"}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_fits_predicts_scores_and_is_saved(model, tmp_path, task, capsys):
+    X, y = TASKS[task]
+    found = getattr(bertsmith, KINDS.get(task, task))(model, **QUICK).fit(X, y, eval=(X, y))
+    assert str(found.result_.evaluation).splitlines()[0] in capsys.readouterr().err
+    items = X if task != "partners" else [pair[:2] for pair in X]
+    predicted = found.predict(items, batch_size=5)
+    assert len(predicted) == len(X)
+    assert isinstance(found.score(X, y), float)
+    assert str(found.evaluate(X, y)) == str(found.result_.evaluation)
+    loaded = bertsmith.load(found.save(tmp_path / "m"), device="cpu", precision="fp32")
+    twin = pickle.loads(pickle.dumps(found))
+    for one, other in zip(predicted, twin.predict(items), strict=True):
+        assert one == pytest.approx(other, abs=1e-5) if isinstance(one, float) else one == other
+    answers = [prediction.answer for prediction in loaded(items)]
+    assert answers == pytest.approx(list(predicted)) if isinstance(answers[0], float) else [
+        list(a) if isinstance(a, tuple) else a for a in answers] == list(predicted)  # fmt: skip
+    assert twin.save(tmp_path / "twin").is_dir()
+
+
+def test_vectors_of_the_sentence_encoder(model):
+    encoder = bertsmith.SentenceEncoder(model, **QUICK).fit(*TASKS["SentenceEncoder"], **QUIET)
+    vectors = encoder.transform(TEXTS)
+    assert vectors.shape == (24, 24)
+    cosines = [encoder.similarity(TEXTS[:2], each[:3]) for each in (vectors, TEXTS)]
+    np.testing.assert_allclose(*cosines, atol=1e-6)
+
+
+FRAME = pandas.DataFrame({"text": TEXTS, "label": LABELS})
+REFUSED = {
+    "no labels": ((TEXTS,), {}, r"y: not given.*fit\(texts, labels\)"),
+    "lengths": ((TEXTS, LABELS[1:]), {}, "y: found 23 items, and X has 24"),
+    "kinds": ((TEXTS, [1, *LABELS[1:]]), {}, r"several kinds \(int, str\)"),
+    "lists": ((TEXTS, [[label] for label in LABELS]), {}, "Pass multi_label=True"),
+    "None": (([None, *TEXTS[1:]], LABELS), {}, r"row 1 of the rows given: 'text' is empty.*skip_"),
+    "NaN": ((TEXTS, [float("nan"), *LABELS[1:]]), {}, "row 1.*'label' is empty"),
+    "number": (([3, *TEXTS[1:]], LABELS), {}, "row 1 .*'text' is a number"),
+    "column": ((FRAME,), {"text_column": "body"}, "no column 'body'.*'text', 'label'.*text_column"),
+    "option": ((FRAME,), {"txt_column": "text"}, "unknown key 'txt_column'. Did you mean"),
+    "labels frame": ((TEXTS, FRAME), {}, r"y\[0\]: found .*1 and 0"),
+    "tuple": ((("a film", "a story"), ["pos", "neg"]), {}, r"\[\(a, b\)\] for a pair"),
+    "triple": (([("a", "b", "c")] * 24, LABELS), {}, "item of 3 values"),
+    "file": (("none.csv",), {}, "none.csv: no such file"),
+    "file and y": (("none.csv", LABELS), {}, "y: found labels beside a file"),
+    "one label": ((TEXTS, ["pos"] * 24), {}, "the only label is 'pos'"),
+    "few": ((TEXTS[:2], ["a", "b"]), {}, "share above 0"),
+    "share": ((TEXTS, LABELS), {"eval": 1.5}, "found 1.5"),
+    "no eval": ((TEXTS, LABELS), {"eval": None}, "allowed are a share"),
+    "unknown eval": ((TEXTS, LABELS), {"eval": (["a"], ["new"])}, "label 'new' is not one"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_fitted_is_refused(model, name):
+    given, more, message = REFUSED[name]
+    with pytest.raises(BertsmithError, match=message) as refused:
+        bertsmith.TextClassifier(model, **QUICK).fit(*given, **{**QUIET, **more})
+    assert isinstance(refused.value, ValueError)
+    assert "--" not in str(refused.value)
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"epochs": "3", "steps": None}, "epochs: found '3'"),
+    ({"epochs": 1.0}, "epochs and steps exclude"),
+    ({"dropout": 2.0}, "dropout: found 2.0; allowed"), ({"metric": "f1"}, "metric: found"),
+    ({"class_weights": {"new": 3}}, "class_weights: 'new' is no label"),
+])  # fmt: skip
+def test_settings_that_cannot_be_met(model, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        bertsmith.TextClassifier(model, **QUICK | settings).fit(TEXTS, LABELS, **QUIET)
+
+
+def test_what_cannot_be_predicted_is_refused(fitted):
+    assert fitted.predict([]).tolist() == []
+    for given, message in (("a film", r"found the string 'a film'. Give a list"),
+                           (["a", None], r"examples\[1\]: 'text': found NoneType"),
+                           (FRAME[["label"]], "no column looks like the text"),
+                           (("a", "b"), r"\[\(a, b\)\] for a pair")):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            fitted.predict(given)
+    with pytest.raises(InputError, match="label 'new' is not one the model learns"):
+        fitted.score(["a film"], ["new"])
+    with pytest.raises(ConfigError, match="batch_size: found 0"):
+        fitted.predict(["a"], batch_size=0)
+    with pytest.raises(CheckpointError, match="no such folder"):
+        bertsmith.TextClassifier("runs/none").fit(TEXTS, LABELS, **QUIET)
+
+
+def test_an_estimator_that_is_not_fitted(model):
+    for use in (lambda each: each.predict(TEXTS), lambda each: each.score(TEXTS, LABELS),
+                lambda each: each.save("m")):  # fmt: skip
+        with pytest.raises(BertsmithError, match="TextClassifier is not fitted yet") as error:
+            use(bertsmith.TextClassifier(model))
+        assert isinstance(error.value, ValueError | AttributeError)
+        assert "sklearn" not in sys.modules or isinstance(
+            error.value, sys.modules["sklearn"].exceptions.NotFittedError
+        )
+
+
+def test_folders_of_runs_are_kept_and_resumed_as_those_of_the_command(model, tmp_path):
+    kept = bertsmith.TextClassifier(model, out=str(tmp_path / "run"), **QUICK)
+    kept.fit(TEXTS, LABELS, **QUIET)
+    assert (tmp_path / "run" / "run.json").exists()
+    with pytest.raises(ConfigError, match="holds an earlier run"):
+        kept.fit(TEXTS, LABELS, **QUIET)
+    assert kept.set_params(overwrite=True).fit(TEXTS, LABELS, **QUIET) is kept
+    with pytest.raises(ConfigError, match="holds a model"):
+        bertsmith.TextClassifier(model, **QUICK).fit(TEXTS, LABELS, **QUIET).save(tmp_path / "run")
