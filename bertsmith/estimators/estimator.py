@@ -164,15 +164,17 @@ class Estimator(ABC):
             dataset = self.task.read(settings, (train, held_out))
             if is_share:
                 dataset = hold_out(dataset, eval, settings.seed)
-            with showing_progress() if show_progress else nullcontext():
-                with Display() if show_progress else nullcontext() as display:
-                    result = finetune(
-                        self.task,
-                        settings,
-                        [*([display] if display else []), *callbacks],
-                        "the same call with resume=True",
-                        dataset=dataset,
-                    )
+            with (
+                showing_progress() if show_progress else nullcontext(),
+                Display() if show_progress else nullcontext() as display,
+            ):
+                result = finetune(
+                    self.task,
+                    settings,
+                    [*([display] if display else []), *callbacks],
+                    "the same call with resume=True",
+                    dataset=dataset,
+                )
             if show_progress:
                 print(result, file=sys.stderr)
             self._take(folder, settings)
