@@ -44,6 +44,7 @@ class Options(TypedDict, total=False):
     device: str
     precision: Literal["auto", "fp32", "bf16"]
     threads: int | None
+    report_to: Literal["wandb", "mlflow"] | None
 
 
 class WindowOptions(Options, total=False):
