@@ -40,7 +40,7 @@ bench-quality: .venv/bench.stamp  ## what ten minutes of pre-training are worth 
 # The pages lie under build/pages as in the repository, so that their links lead to the same places.
 docs: .venv/test.stamp  ## the documentation as a site without a network, build/site/index.html
 	mkdir -p build/pages/bertsmith
-	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md LICENSE docs benchmarks) build/pages/
+	ln -sfn $(addprefix ../../,README.md README.zh.md CONTRIBUTING.md CHANGELOG.md LICENSE docs benchmarks) build/pages/
 	ln -sfn ../../../bertsmith/recipes build/pages/bertsmith/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 

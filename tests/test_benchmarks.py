@@ -164,7 +164,7 @@ def test_the_page_has_a_table_for_each_text_that_was_learnt_from(result):
     assert "`imdb/train.csv.xz`" in second
 
 
-def test_the_readme_is_written_from_a_result_and_agrees_with_it(result, tmp_path):
+def test_the_readme_is_written_from_a_result(result, tmp_path):
     path = tmp_path / "README.md"
     path.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", encoding="utf-8")
     readme.write(path, result)
@@ -172,7 +172,11 @@ def test_the_readme_is_written_from_a_result_and_agrees_with_it(result, tmp_path
     assert "| sleeping | ours: 400 tokens/s | peer: 100 tokens/s | **4.0×** |" in readme.shown(path)
     text = path.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    shown = readme.shown(readme.README)
+
+
+@pytest.mark.parametrize("page", readme.READMES, ids=lambda page: page.name)
+def test_the_speeds_of_the_readmes_are_those_of_a_result(page):
+    shown = readme.shown(page)
     named = re.search(r"\(benchmarks/results/(speed-[\w-]+)\.md\)", shown)
     results = ROOT / "benchmarks" / "results"
     expected = readme.table(results / f"{named[1]}.json") if named else readme.NOT_MEASURED

@@ -1,5 +1,6 @@
 """What the README, other pages, recipes and the program tell people to type can be typed."""
 
+import ast
 import json
 import re
 import shlex
@@ -33,13 +34,13 @@ def commands_in(path: Path) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"^\$ bertsmith (.*)$", text, re.MULTILINE)]
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHOWN = [words for page in PAGES for words in commands_in(page)]
 
 
 def test_the_pages_show_the_whole_road():
     shown = {name for words in SHOWN for name in COMMANDS if " ".join(words).startswith(name)}
-    assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"}
+    assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect", "completion"}
 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
@@ -116,6 +117,7 @@ def model_folders(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         save_model(tiny_model("masked_lm"), Path("runs/reviews-bert"), tiny_tokenizer())
+        Path("runs/wiki-bert").symlink_to("reviews-bert")
         rows = str(write_reviews(folder / "rows.csv", 8))
         Path("names.conll").write_text("good I-PER\nfilm O\n\na O\nlovely I-PER\nfilm O\n")
         for task, data, out in (("classify", rows, "sentiment"), ("tag", "names.conll", "names")):
@@ -132,7 +134,51 @@ def test_the_python_of_a_page_runs(page, model_folders, monkeypatch):
     names: dict[str, Any] = {}
     for block in PROGRAMS[page]:
         exec(block, names)
-    assert page.name != "README.md" or names["vectors"].shape == (2, 384)
+    assert page.parent != ROOT or names["vectors"].shape == (2, 384)
+
+
+CHINESE = [
+    ROOT / "README.zh.md",
+    *sorted((ROOT / "docs" / "zh").rglob("*.md")),
+]
+
+
+class Languages(ast.NodeTransformer):
+    """Blanks what differs between languages in a program: its strings."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.Constant("") if isinstance(node.value, str) else node
+
+
+def outline(page: Path) -> dict[str, Any]:
+    """What a page has in common with its translation, without the words."""
+    text = page.read_text(encoding="utf-8")
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    tables = re.findall(r"^\|.*\|$", re.sub(r"\]\([^)]*\)", "", prose), re.MULTILINE)
+    commands = [" ".join(words) for words in commands_in(page)]
+    return {
+        "headings": re.findall(r"^#+(?= )", prose, re.MULTILINE),
+        "pictures": re.findall(r"!\[[^]]*\]\(([^)]*)\)", prose),
+        "tables": [row.count("|") for row in tables],
+        "figures": [re.findall(r"\d+(?:[.,]\d+)*", row) for row in tables],
+        "commands": [next(n for n in COMMANDS if line.startswith(n)) for line in commands],
+        "programs": [
+            ast.dump(Languages().visit(ast.parse(block))) for block in PROGRAMS.get(page, ())
+        ],
+        "links": [
+            Path(link).name.replace(".zh.md", ".md")
+            for link in re.findall(r"(?<!!)\[[^]]*\]\((?!https?:)([^)#]+)", prose)
+        ],
+    }
+
+
+@pytest.mark.parametrize("page", CHINESE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_languages_are_in_step(page):
+    english = Path(str(page).replace("/zh/", "/").replace(".zh.md", ".md"))
+    ours, theirs = outline(page), outline(english)
+    missing = set(theirs.pop("links")) - set(ours.pop("links"))
+    assert not missing - {page.name}
+    assert ours == theirs
 
 
 def test_the_published_model_can_be_had(tmp_path, monkeypatch):

@@ -57,7 +57,7 @@ def main() -> None:
             found.setdefault("quality", {})[text] = result | {"date": time.strftime("%Y-%m-%d")}
             save(found, target, page)
     if not plan.is_quick and set(PARTS) <= set(args.parts):
-        readme.write(readme.README, target)
+        readme.write_all(target)
     print(target.with_suffix(".md"))
 
 

@@ -1,4 +1,4 @@
-"""The README's table of speeds, made from the JSON of a full run; it stands between two markers.
+"""The table of speeds of both READMEs, made from the JSON of a full run; it stands between markers.
 
 python -m benchmarks.speed.readme benchmarks/results/speed-2026-01-31.json
 """
@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.common import ROOT
 from benchmarks.speed.report import compare
 
-README = ROOT / "README.md"
+READMES = (ROOT / "README.md", ROOT / "README.zh.md")
 BEGIN, END = "<!-- speed:begin -->", "<!-- speed:end -->"
 NOT_MEASURED = "`make bench` measures bertsmith against its peers on your machine, in one run."
 NUMBERS = (
@@ -24,9 +24,15 @@ peer the fastest."""
 
 
 def main() -> None:
-    """Put the table of a result into the README."""
+    """Put the table of a result into the READMEs."""
     [path] = map(Path, sys.argv[1:])
-    write(README, path)
+    write_all(path)
+
+
+def write_all(path: Path) -> None:
+    """Write the table of a result into the READMEs of both languages."""
+    for readme in READMES:
+        write(readme, path)
 
 
 def write(readme: Path, path: Path) -> None:
