@@ -110,7 +110,7 @@ class EmbedSettings(FinetuneSettings):
     """Rows that the contrastive loss compares with one another: the other texts of these are each
     row's negatives. An update takes as many groups as --batch-size has room for, computed at the
     same time."""
-    pooling: Literal["mean", "first_token"] | None = None
+    pooling: Literal["first_token", "mean"] | None = None
     """Pooling of token vectors to a text's vector: mean over the tokens, or first_token, the vector
     of [CLS]. By default that of the model's folder, else mean."""
     metric: Advanced[
