@@ -56,6 +56,8 @@ class Estimator(ABC):
     labels_name: ClassVar[str] = "label"
     """The column that takes y where X is a table."""
     needs_labels: ClassVar[bool] = True
+    names: ClassVar[Mapping[str, str]] = {}
+    """The options of columns by the names that `_row` gives, for rows beside a table's."""
 
     model: str | os.PathLike[str]
     out: str | os.PathLike[str] | None
@@ -141,7 +143,8 @@ class Estimator(ABC):
                 each label keeps its own; or a path, a table or rows; or a tuple (X, y).
             show_progress: show the run, and its scores at the end, on standard error.
             callbacks: receive the entries of the run.
-            columns: options for reading a table or file, such as text_column and label_column.
+            columns: options for reading a table or file, such as text_column and label_column;
+                `predict` and `score` read by them, too.
 
         Raises:
             InputError: the examples cannot be read as asked; names the row.
@@ -176,9 +179,12 @@ class Estimator(ABC):
                     dataset=dataset,
                 )
             if show_progress:
-                print(result, file=sys.stderr)
+                lines = str(result).split("\n")
+                kept = [line for line in lines if folder is None or str(folder.path) not in line]
+                print("\n".join(kept), file=sys.stderr)
             self._take(folder, settings)
         self.result_ = result
+        self._columns = columns
         self._note_labels(labels)
         return self
 
@@ -288,10 +294,14 @@ class Estimator(ABC):
         return from_mapping(self.task.settings, values, type(self).__name__)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
+        def build(item: Any, label: Any) -> Row:
+            row = self._row(item, label)
+            return {columns.get(self.names.get(name, "")) or name: row[name] for name in row}
+
         return as_source(
             X,
             y,
-            self._row,
+            build,
             str(columns.get("label_column") or self.labels_name),
             unlabelled=not self.needs_labels,
         )
@@ -339,7 +349,7 @@ class Estimator(ABC):
             named = as_named(given, "X")
             examples: Iterable[Any] = iter_values(given) if named is None else ()
             if named is not None:
-                options = self._settings(columns).columns
+                options = self._settings({**self._columns, **columns}).columns
                 examples = predictor.definition.reader(named, options, labelled=False)
             for _, prediction in predictor.iter_predictions(examples, **how):
                 yield prediction
@@ -348,6 +358,7 @@ class Estimator(ABC):
         self, given: Any, labels: Any, columns: Mapping[str, Any]
     ) -> tuple[MetricAccumulator, int]:
         predictor = self._fitted
+        columns = {**self._columns, **columns}
         source = self._source(given, labels, columns)
         options = self._settings(columns).columns
         task = predictor.definition.with_columns(options)

@@ -63,6 +63,9 @@ class MultipleChoice(Estimator):
     """
 
     task = Choose
+    names: ClassVar[Mapping[str, str]] = {
+        "prompt": "text_column", "choices": "choice_columns", "label": "label_column"
+    }  # fmt: skip
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[ChooseOptions]) -> None:
         super().__init__(model, **settings)

@@ -1,7 +1,7 @@
 """The estimator of vectors, whose cosines say how alike texts are."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -27,6 +27,10 @@ class SentenceEncoder(Estimator):
 
     task = Embed
     labels_name: ClassVar[str] = "score"
+    names: ClassVar[Mapping[str, str]] = {
+        "anchor": "text_column", "positive": "pair_column", "negatives": "negative_columns",
+        "score": "label_column",
+    }  # fmt: skip
     needs_labels: ClassVar[bool] = False
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[EmbedOptions]) -> None:

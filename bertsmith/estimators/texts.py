@@ -26,6 +26,10 @@ from bertsmith.tasks.text_classification import Classify
 class TextEstimator(Estimator):
     """The base of estimators whose items are texts, or pairs of texts as tuples."""
 
+    names: ClassVar[Mapping[str, str]] = {
+        "text": "text_column", "text_pair": "pair_column", "label": "label_column"
+    }  # fmt: skip
+
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
         if not 1 <= len(values) <= 2:

@@ -25,6 +25,7 @@ class TokenClassifier(Estimator):
 
     task = Tag
     labels_name: ClassVar[str] = "labels"
+    names: ClassVar[Mapping[str, str]] = {"words": "word_column", "labels": "label_column"}
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[TagOptions]) -> None:
         super().__init__(model, **settings)
