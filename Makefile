@@ -43,6 +43,7 @@ docs: .venv/test.stamp  ## the documentation as a site without a network, build/
 	ln -sfn $(addprefix ../../,README.md README.zh.md CONTRIBUTING.md CHANGELOG.md LICENSE docs benchmarks) build/pages/
 	ln -sfn ../../../bertsmith/recipes build/pages/bertsmith/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	! grep -rlE --include='*.html' '<(script|link|img)[^>]* (src|href)="https?:' build/site
 
 check: .venv/test.stamp  ## format, lint, types, import directions, sizes
 	$(BIN)/ruff format --check .
