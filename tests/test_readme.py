@@ -216,6 +216,22 @@ bertsmith.TextClassifier("m", epochs="3")  # error
     assert [int(n) for n in re.findall(r"page.py:(\d+): error", found)] == wrong, found
 
 
+SMALL = {'{"minutes": 10}': '{"steps": 3, "eval_rows": 16}', '{"epochs": 3}': '{"steps": 3}'}
+"""Lengths of the notebooks' runs, and what they are here."""
+
+
+@pytest.mark.slow
+def test_the_notebooks_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        names: dict[str, Any] = {}
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            code = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
+            for long, short in SMALL.items():
+                code = code.replace(long, short)
+            exec(code, names)
+
+
 LINKS = [
     pytest.param(page, *link, id=f"{page.name}: {''.join(link)}")
     for page in PAGES
