@@ -52,6 +52,7 @@ STRENGTH = 10.0
 """Inverse regularisation of the logistic regression; best of 1, 10 and 100 with 2,000 labels."""
 BLIMP = "blimp/blimp.jsonl.xz"
 """Minimal pairs, of which 100 of each paradigm are scored."""
+NO_LABELS = "STS-B, no labels"
 TARGET = RESULTS / "quality.json"
 
 
@@ -191,7 +192,7 @@ def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
         facts = {"flags": "--from-scratch"}
     scores = {name: score(TASKS[name], model, seed, args) for name in text.tasks}
     if text.is_english and not args.from_scratch and not args.labels:
-        scores["STS-B, no labels"] = likeness(model, args)
+        scores[NO_LABELS] = likeness(model, args)
         pairs = bertsmith("evaluate", model, "--minimal-pairs", args.data / BLIMP, "--limit", 100)
         scores["BLiMP"] = 100 * pairs["mean_over_paradigms"]
     return {"machine": machine(), "date": time.strftime("%Y-%m-%d"), **facts, "scores": scores}
@@ -328,7 +329,8 @@ def page(found: dict[str, Any]) -> str:
 
 def table_of(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Format the runs of one text by their names."""
-    scores = list(dict.fromkeys(name for each in runs.values() for name in each[0]["scores"]))
+    known = {name for each in runs.values() for run in each for name in run["scores"]}
+    scores = sorted(known, key=[*TASKS, NO_LABELS, "BLiMP"].index)
     rows = []
     for name, each in runs.items():
         words = [100 * run["held_out_mlm_accuracy"] for run in each if "steps" in run]
