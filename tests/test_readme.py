@@ -119,6 +119,13 @@ def model_folders(tmp_path_factory):
         save_model(tiny_model("masked_lm"), Path("runs/reviews-bert"), tiny_tokenizer())
         Path("runs/wiki-bert").symlink_to("reviews-bert")
         rows = str(write_reviews(folder / "rows.csv", 8))
+        for name in ("reviews.txt", "wiki.txt"):
+            Path(name).write_text("\n\n".join(["A good film. A bad book.\nIt ends well."] * 40))
+        for folder_of, column in (("SST-2", "sentence"), ("chnsenticorp", "text_a")):
+            Path(folder_of).mkdir()
+            for name in ("train.tsv", "dev.tsv"):
+                lines = [f"label\t{column}", *["1\ta good film", "0\ta bad film"] * 4]
+                Path(folder_of, name).write_text("\n".join(lines) + "\n")
         Path("names.conll").write_text("good I-PER\nfilm O\n\na O\nlovely I-PER\nfilm O\n")
         for task, data, out in (("classify", rows, "sentiment"), ("tag", "names.conll", "names")):
             main(["finetune", task, "--model", "runs/reviews-bert", "--train", data, "--eval", data,
@@ -133,7 +140,13 @@ def test_the_python_of_a_page_runs(page, model_folders, monkeypatch):
     monkeypatch.chdir(model_folders)
     names: dict[str, Any] = {}
     for block in PROGRAMS[page]:
-        exec(block, names)
+        short = 'steps=2, out="runs/in-python", overwrite=True'
+        exec(
+            block.replace("minutes=15", short).replace(
+                '.save("runs/films")', '.save("runs/films", overwrite=True)'
+            ),
+            names,
+        )
     assert page.parent != ROOT or names["vectors"].shape == (2, 384)
 
 

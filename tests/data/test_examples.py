@@ -81,14 +81,14 @@ SICK_COLUMNS = {
         ("a.csv", f"text,label\n{'x' * 200_000},1\n", {}, [("x" * 200_000, None, "1")]),
         ("a.tsv", "text\tlabel\nso\rso\t1\n", {}, [("so\rso", None, "1")]),
         ("a.csv", 'text,label\n"so\rso",1\n', {}, [("so\rso", None, "1")]),
-        ("a.csv.gz", gzip.compress(b"text,label\ngood,1\n"), {}, GOOD),
+        ("a.csv.gz", gzip.compress(b"text,label\ngood,1\n", mtime=0), {}, GOOD),
         ("a.csv.xz", lzma.compress(b"text,label\ngood,1\n"), {}, GOOD),
         ("a.csv.zst", zstandard.compress(b"text,label\ngood,1\n"), {}, GOOD),
         ("a.tsv", 'text,label\n"a,b",x\n', {"format": "csv"}, [("a,b", None, "x")]),
         ("a.tsv", '{"text": "a", "label": "x"}', {"format": "jsonl"}, [("a", None, "x")]),
         *(
             (name, content, {**SICK_COLUMNS, "format": "tsv"}, [('A "man', "A boy", "NEUTRAL")])
-            for name, content in (("SICK", SICK), ("a.txt.gz", gzip.compress(SICK.encode())))
+            for name, content in (("SICK", SICK), ("a.txt.gz", gzip.compress(SICK.encode(), mtime=0)))
         ),
         *(  # harmless oddities: a byte order mark, Windows line ends, blank lines, no final end
             (f"a.{ending}", content.replace(b"\t", border), {}, GOOD)
