@@ -55,6 +55,7 @@ def refusal(path, **columns):
 
 
 SICK = 'sentence_A\tsentence_B\tjudgment\nA "man\tA boy\tNEUTRAL\n'
+SICK_GZ = gzip.compress(SICK.encode(), mtime=0)
 SICK_COLUMNS = {
     "text_column": "sentence_A", "pair_column": "sentence_B", "label_column": "judgment",
 }  # fmt: skip
@@ -88,7 +89,7 @@ SICK_COLUMNS = {
         ("a.tsv", '{"text": "a", "label": "x"}', {"format": "jsonl"}, [("a", None, "x")]),
         *(
             (name, content, {**SICK_COLUMNS, "format": "tsv"}, [('A "man', "A boy", "NEUTRAL")])
-            for name, content in (("SICK", SICK), ("a.txt.gz", gzip.compress(SICK.encode(), mtime=0)))
+            for name, content in (("SICK", SICK), ("a.txt.gz", SICK_GZ))
         ),
         *(  # harmless oddities: a byte order mark, Windows line ends, blank lines, no final end
             (f"a.{ending}", content.replace(b"\t", border), {}, GOOD)
