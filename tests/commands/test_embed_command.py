@@ -8,7 +8,6 @@ import pytest
 from tiny_models import reviews, save_tiny, write_reviews
 from tiny_runs import FP32
 
-from bertsmith.tasks import auto as predict
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 
@@ -54,7 +53,7 @@ def test_the_report_counts_what_was_cut_or_skipped(typed, folder, tmp_path):
 def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
     typed, folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 5)
+    monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 5)
     source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
     printed = typed("embed", folder, source, "--out", out, *FP32).out
     assert printed.startswith(f"23 texts → {out}  (24 numbers each, pooling mean, fp32")

@@ -62,7 +62,7 @@ COMMANDS = {
     "compress {0}/model --layers 0 --device cpu --out {out}": "folder",
     "predict {0}/model --file {0}/text.txt --device cpu --out {out}.jsonl": "file",
     "embed {0}/model {0}/text.txt --device cpu --out {out}.npy": "file",
-    "evaluate {0}/model --data {0}/data.csv --device cpu --report {out}.html": "file",
+    "evaluate {0}/model --data {0}/data.csv --device cpu --page {out}.html": "file",
 }
 
 

@@ -43,6 +43,7 @@ def test_nothing_is_shown_that_nobody_asked_for(capsys, clock):
 def test_bars_of_work_within_work_share_the_terminal(monkeypatch, clock):
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
+    progress.console.cache_clear()  # made when standard error was no terminal
     with showing_progress(), progress_bar("outer", 3) as outer:
         for _ in range(3):
             for _ in tracked(range(9), "inner"):
@@ -51,3 +52,4 @@ def test_bars_of_work_within_work_share_the_terminal(monkeypatch, clock):
     shown = terminal.getvalue()
     assert "outer" in shown and "inner" in shown and "to go" in shown
     assert progress._SCREEN._progress is None
+    progress.console.cache_clear()

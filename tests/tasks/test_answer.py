@@ -18,7 +18,6 @@ from bertsmith.data.windows import Windowing
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_answer_files
 from bertsmith.finetuning.run import finetune
-from bertsmith.tasks import auto as predict_module
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.question_answering import Answer, AnswerSettings
 
@@ -178,7 +177,7 @@ def test_the_threshold_is_learnt_saved_and_used(tmp_path):
 
 
 def test_evaluation_keeps_little_of_each_question(tmp_path, monkeypatch):
-    monkeypatch.setattr(predict_module, "CHUNK_EXAMPLES", 50)
+    monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 50)
     answerer = load(save_tiny(tmp_path / "model", "answer"), device="cpu", precision="fp32")
     peaks = []
     for count in (300, 300, 1200):  # the first time, what is made once

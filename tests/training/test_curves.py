@@ -33,7 +33,7 @@ def test_an_svg_is_drawn(tmp_path, num_steps, num_charts):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_reads_the_events(tmp_path, monkeypatch):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    monkeypatch.setattr(events_module, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("bertsmith.training.trackers.tracker.WRITE_SECONDS", 0.0)
     with EventWriter(tmp_path, first_step=1) as events:
         for entry in journal(15):
             events.write(entry)
@@ -44,7 +44,7 @@ def test_tensorboard_reads_the_events(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_ends_a_run_and_does_not_stop_it_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(events_module, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("bertsmith.training.trackers.tracker.WRITE_SECONDS", 0.0)
     monkeypatch.setattr(events_module, "FLUSH_SECONDS", 0.0)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     with pytest.raises(OSError, match="File too large"), EventWriter(tmp_path, 1) as events:
