@@ -186,4 +186,4 @@ def test_evaluation_keeps_little_of_each_question(tmp_path, monkeypatch):
         evaluate(answerer, path)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[2] - peaks[1] < 600 * 900
+    assert peaks[2] - peaks[1] < 800 * 900
