@@ -34,7 +34,7 @@ class Option:
     """A flag or a positional argument, as help shows it."""
 
     flag: str
-    """As typed, with a placeholder for its value."""
+    """The option as typed, with a placeholder for its value."""
     help: str
     panel: str
     default: str = ""

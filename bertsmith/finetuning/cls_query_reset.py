@@ -85,10 +85,8 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
         )
     pairs = mapping(config, "pretraining").get("pairs")
     if pairs in ("none", "contrastive"):
-        trained = "without pairs" if pairs == "none" else "of the mean over tokens"
         return (
-            f"pre-training, {trained}, did not teach it where to look; --cls-attention keep would "
-            "leave it as it was"
+            f"--pairs {pairs} does not train [CLS]; --cls-attention keep would leave it as it was"
         )
     return ""
 

@@ -46,7 +46,7 @@ LABELS_OF = {
     "others": "start_positions: found them without labels, which this model's head learns from. "
     "Give labels.",
 }
-"""What to give in place of labels."""
+"""Messages for labels that a head does not take."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ SENT_FILES = (WEIGHTS, *sorted(SUMMED_FILES), SUMS_FILE, "README.md")
 """Files of a model that go to the hub; run.json stays, since it holds paths of this computer."""
 COMPANION = "generator"
 """Folder of the model that an ELECTRA was trained with."""
-NAME = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -41,7 +41,7 @@ def find_checkpoint(path: str | Path) -> Path:
         raise CheckpointError(
             f"'{str(path)[:60]}…': {error.strerror}. Name the folder of a checkpoint."
         ) from None
-    if wanted.parent.is_dir() or not NAME.fullmatch(str(path)):
+    if wanted.parent.is_dir() or not HUB_NAME.fullmatch(str(path)):
         raise _missing_folder(wanted)
     return _fetch(str(path))
 
@@ -102,7 +102,7 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
             is public where a private one is asked for.
         CheckpointError: the folder is incomplete, or the hub did not take it.
     """
-    if not NAME.fullmatch(name):
+    if not HUB_NAME.fullmatch(name):
         raise ConfigError(
             f"name: found {name!r}; allowed is org/name, such as anna/reviews-bert, of letters, "
             "digits and '-', '_', '.'. Give your name on the hub first."

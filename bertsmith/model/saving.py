@@ -18,7 +18,7 @@ from bertsmith.system.sums import has_sum, summed
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")
-"""What a run leaves beside its model."""
+"""Files that a run leaves beside its model."""
 
 
 def save_model(

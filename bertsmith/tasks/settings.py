@@ -18,7 +18,7 @@ NOT_GIVEN = Path()
 IN_MEMORY = Path("the rows given")
 """Stands for rows in memory, in settings and messages."""
 Sources = tuple[ExampleSource, ExampleSource]
-"""Where training and eval examples come from."""
+"""The files or rows of training and eval examples."""
 
 
 @dataclass(frozen=True)

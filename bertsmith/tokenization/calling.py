@@ -22,7 +22,7 @@ FILL = {
     "special_tokens_mask": 1,
     "offset_mapping": (0, 0),
 }
-"""What stands at padding, beside the padding token of `input_ids`."""
+"""Values at padding, beside the padding token of `input_ids`."""
 
 Self = TypeVar("Self", bound="BatchEncoding")
 

@@ -5,12 +5,12 @@ somebody's own and is left as it is.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bertsmith._version import __version__
+from bertsmith.model.hub import HUB_NAME
 from bertsmith.system.files import atomic_write
 
 CARD_FILE = "README.md"
@@ -38,11 +38,10 @@ SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "
             "pretraining.masking_rate", "pretraining.max_length", "optim.optimizer",
             "optim.learning_rate", "optim.weight_decay", "optim.warmup_fraction",
             "optim.schedule")  # fmt: skip
-"""What a card shows of a run's `config`."""
+"""Entries of a run's `config` that a card shows."""
 LICENSE = """\
 bertsmith does not know the license. Before you publish the model, name one in the first lines of
 this file; the texts that it learned from, and the model that it began with, may limit it."""
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def is_own_card(directory: Path) -> bool:

@@ -15,6 +15,7 @@ from bertsmith.training.curves import build_charts
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
 from bertsmith.training.recorder import Callback, Status
+from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import RunFolder
 
 REFRESH_SECONDS = 10
@@ -74,7 +75,7 @@ class RunPage(Callback):
             without_accuracy=WITHOUT_ACCURACY,
             charts=build_charts(self.entries, run.get("data", {}).get("held_out_unigram_entropy")),
             computing=self.computing,
-            settings=flatten(run["config"]),
+            settings=dict(flatten(run["config"])),
         )
         self._written_at = time.monotonic()
 
@@ -94,16 +95,3 @@ class RunPage(Callback):
                 else f"failed: {error}"
             )
             self.save("complete" if error is None else stopped)
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """List nested settings by their dotted names.
-
-    >>> flatten({"model": {"size": 1}, "seed": 0})
-    {'model.size': 1, 'seed': 0}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        inner = isinstance(value, Mapping)
-        flat |= flatten(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
-    return flat
