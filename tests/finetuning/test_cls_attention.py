@@ -77,7 +77,7 @@ NSP = {"held_out_nsp_loss": 0.69}
         # Learnt, but nothing that it could be measured on was held out.
         ((MLM, "pretrain", None, "next_sentence"), False, ""),
         # It depends on where the run began.
-        ((None, "pretrain", None, "none"), True, "without pairs"),
+        ((None, "pretrain", None, "none"), True, "--pairs none"),
         ((MLM, "pretrain", "other", "none"), False, ""),
         ((NSP, "pretrain", "other", "next_sentence"), False, ""),
         ((MLM, "distill pretraining", None, "none"), False, ""),
