@@ -25,7 +25,7 @@ from bertsmith.pretraining.resolve import resolve_unmeasured
 
 TABLE_FILE = Path(__file__).with_name("settings_table.json")
 TABLE: dict[str, dict[str, Any]] = json.loads(TABLE_FILE.read_text(encoding="utf-8"))
-FAMILIES = ("bert", "roberta", "albert", "distilbert", "electra")
+FAMILIES = ("bert", "roberta", "albert", "distilbert", "electra", "modernbert")
 STEPS_PER_EPOCH = (1, 100, 5000)
 UNSET = "not a setting of this line"
 

@@ -61,7 +61,7 @@ def save_tiny_of(
         settings["vocab_size"] = tokenizer.vocab_size
         settings |= config_type.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     known = {field.name for field in fields(config_type)}
-    if family == "distilbert":
+    if family in ("distilbert", "modernbert"):
         known -= {"type_vocab_size"}
     settings |= changes
     config = config_type(**{name: value for name, value in settings.items() if name in known})

@@ -20,7 +20,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 327_250,
+    "code tokens": 330_650,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 16_900,
     "code tokens in comparison": 8_150,
@@ -32,9 +32,9 @@ LIMITS: dict[str, float] = {
     "code tokens in evaluation": 9_400,
     "code tokens in finetuning": 8_850,
     "code tokens in metrics": 8_600,
-    "code tokens in model": 35_300,
+    "code tokens in model": 38_750,
     "code tokens in pages": 1_900,
-    "code tokens in pretraining": 24_900,
+    "code tokens in pretraining": 24_950,
     "code tokens in root": 3_200,
     "code tokens in system": 9_500,
     "code tokens in tasks": 36_450,

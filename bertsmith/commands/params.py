@@ -29,7 +29,7 @@ from bertsmith.model.families.albert import Shared
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import LARGEST, check_largest
 
-FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra"]
+FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,7 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
     chosen: dict[str, Any] = {**(family.preset_sizes(preset) if preset else {}), **given}
     width = chosen["hidden_size"]
     if not preset or "hidden_size" in given:
-        heads = {"num_attention_heads": max(1, width // 64), "intermediate_size": 4 * width}
-        chosen |= {name: given.get(name, count) for name, count in heads.items()}
+        chosen |= {**family.proportions(width), **given}
     if given.get("shared", "all") != "all":
         chosen["num_hidden_groups"] = chosen["num_hidden_layers"]
     config = family(**{"vocab_size": RELEASED_VOCABULARY, **chosen})

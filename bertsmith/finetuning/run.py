@@ -22,7 +22,7 @@ from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve
 from bertsmith.model.bert import BertModel
-from bertsmith.model.families import build_heads
+from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
@@ -336,7 +336,7 @@ def build_for_task(
             random = BertModel(model.config, fresh, pooler=has_pooler)
             model.load_state_dict(random.state_dict())
         labels = dict(enumerate(task.labels))
-        if model.id2label != labels:
+        if model.id2label not in ({}, labels):
             model.heads.apply(model.initialize)
         if _is_head_new(model, labels) or settings.from_scratch:
             task.begin_head(model, dataset.train)
@@ -348,7 +348,7 @@ def build_for_task(
 def _is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
     """Return whether the head was not loaded for these labels."""
     assert model.load_report is not None
-    encoder = f"{model.config.model_type}."
+    encoder = family_named(model.config.model_type).prefix
     is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
     return is_missing or model.id2label != labels
 

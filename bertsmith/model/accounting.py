@@ -48,6 +48,7 @@ COMPONENTS = (
     (r"embeddings\.norm\.", "embedding LayerNorm"),
     (r"embeddings\.", PROJECTION),
     (r"layers\.\d+\..*norm\.", LAYER_NORMS),
+    (r"final_norm\.", "final LayerNorm"),
     (r"layers\.\d+\.attention\.", ATTENTION),
     (r"layers\.\d+\.feed_forward\.", FEED_FORWARD),
     (r"heads\.(\w+)\.", r"\1 head"),

@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from bertsmith.model.attention_paths import attention_path
 from bertsmith.model.blocks import FULL, AttentionView, Block, join_heads, split_heads
 from bertsmith.model.dropout import dropout
+from bertsmith.model.rotary import Rotary
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 
 RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
 """Takes a layer's attention weights, [sequences, heads, queries, length] for each block, and gives
 those to go on with."""
-Rotary = Callable[[Tensor], Tensor]
-"""Turns queries or keys [tokens, heads, head_size] of a packed row, padding rows included."""
 
 
 def softmax(scores: Tensor) -> Tensor:

@@ -21,7 +21,6 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import family_named
 from bertsmith.model.head_losses import answer_loss, head_loss, replaced_token_loss
 from bertsmith.model.heads import TASK_HEADS
-from bertsmith.model.layers import Pooler
 from bertsmith.model.load_report import LoadReport
 from bertsmith.model.padding import (
     PaddedBatch,
@@ -145,12 +144,13 @@ class BertModel(TrainableModel):
         family = family_named(config.model_type)
         self.embeddings = family.build_embeddings(config)
         self.layers = nn.ModuleList(family.build_layers(config))
+        self.final_norm = family.build_final_norm(config)
         self.heads = nn.ModuleDict(heads or {})
         if pooler is None:
             without = {*TOKEN_HEADS, *config.first_token_heads}
             is_read = any(name not in without for name in self.heads)
             pooler = is_read if self.heads else config.has_pooler
-        self.pooler = Pooler(config) if pooler else None
+        self.pooler = family.build_pooler(config) if pooler else None
         self.id2label: dict[int, str] = {}
         """Names of the outputs, if the model has a head with labels."""
         self.task_settings: dict[str, Any] = {}
@@ -178,24 +178,13 @@ class BertModel(TrainableModel):
         return [replace(each, fp32_only=each.name.startswith(exact)) for each in specs]
 
     def initialize(self, module: nn.Module) -> None:
-        """Weights from a normal distribution, biases zero, as the released code has it.
-
-        The released code cuts the normal off at two standard deviations; like transformers,
-        we do not.
-        """
-        if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.normal_(module.weight, std=self.config.initializer_range)
-        if isinstance(module, nn.Linear):
-            nn.init.zeros_(module.bias)
+        """Initialize a module's parameters as the family does."""
+        family_named(self.config.model_type).initialize(module, self.config)
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
         """Use another dropout probability, for attention weights too unless they have their own."""
         attention = probability if attention is None else attention
-        self.config = replace(
-            self.config,
-            hidden_dropout_prob=probability,
-            attention_probs_dropout_prob=attention,
-        )
+        self.config = self.config.with_dropout(probability, attention)
         for module in self.modules():
             if hasattr(module, "dropout_prob"):
                 is_attention = isinstance(module, SelfAttention)
@@ -220,13 +209,15 @@ class BertModel(TrainableModel):
         if first_only and self.every_token:
             return self.encode(batch, trace, words=words).index_select(0, batch.first_tokens)
         trace = trace or OutputRecorder()
-        layout = BlockLayout(batch.lengths, batch.input_ids.device)
+        layout = BlockLayout(batch.lengths, batch.input_ids.device, batch.position_ids)
         record_weights = None if trace.attentions is None else trace.record_weights
         hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1
         for number, layer in enumerate(self.layers):
             read = batch.first_tokens if first_only and number == last else None
             hidden = layer(hidden, layout, record_weights, read)
+            if number == last:
+                hidden = self.final_norm(hidden)
             hidden = trace.record(hidden, batch.num_tokens)
         return hidden[: batch.num_sequences if first_only else batch.num_tokens]
 

@@ -6,7 +6,7 @@ another puts them back, so that every number is moved once each way; so are grad
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import send
+from bertsmith.model.rotary import Rotation
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.model.varlen import Bounds
 
@@ -43,6 +44,11 @@ class AttentionPattern:
         distance = np.arange(length)[:, None] - np.arange(length)
         allowed = distance >= 0 if self.causal else np.full((length, length), True)
         return allowed if self.window is None else allowed & (abs(distance) <= self.window)
+
+    def within(self, length: int) -> "AttentionPattern":
+        """Return the pattern without a window that sequences up to `length` do not reach."""
+        is_reached = self.window is not None and self.window < length - 1
+        return self if is_reached else replace(self, window=None)
 
 
 FULL = AttentionPattern()
@@ -222,7 +228,7 @@ class AttentionView:
         if self.device.type == "cpu":
             num_rows = rounded_up(num_rows, steps=4, smallest=1)
             length = rounded_up(length, steps=8)
-        return Block(lengths, num_rows, length, self.device, self.pattern)
+        return Block(lengths, num_rows, length, self.device, self.pattern.within(lengths[0]))
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -240,12 +246,24 @@ class AttentionView:
 class BlockLayout:
     """The sequences of a packed row, for all layers, whatever their patterns of attention."""
 
-    def __init__(self, lengths: tuple[int, ...], device: torch.device) -> None:
-        self.lengths, self.device = lengths, device
+    def __init__(
+        self, lengths: tuple[int, ...], device: torch.device, position_ids: Tensor | None = None
+    ) -> None:
+        self.lengths, self.device, self.position_ids = lengths, device, position_ids
         self._views: dict[AttentionPattern, AttentionView] = {}
+        self._rotations: dict[tuple[float, int], Rotation] = {}
+
+    def rotation(self, theta: float, head_size: int) -> Rotation:
+        """Return what turns queries and keys by their positions, made once for all layers."""
+        assert self.position_ids is not None
+        key = theta, head_size
+        if key not in self._rotations:
+            self._rotations[key] = Rotation.of(self.position_ids, theta, head_size)
+        return self._rotations[key]
 
     def view(self, pattern: AttentionPattern = FULL) -> AttentionView:
         """Return the row as attention with this pattern reads it, made once for all layers."""
+        pattern = pattern.within(self.lengths[0])
         if pattern not in self._views:
             self._views[pattern] = AttentionView(self.lengths, self.device, pattern)
         return self._views[pattern]

@@ -41,6 +41,8 @@ class BertConfig:
     sizes: ClassVar[tuple[str, ...]] = SIZES
     has_pooler: ClassVar[bool] = True
     """Whether a model without heads has a pooler."""
+    has_position_embedding: ClassVar[bool] = True
+    """Whether positions are added to the embeddings, not turned into queries and keys."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
     """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
 
@@ -145,12 +147,13 @@ class BertConfig:
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
         """The fields that a preset decides."""
-        hidden_size = PRESETS[name]["hidden_size"]
-        return {
-            **PRESETS[name],
-            "num_attention_heads": hidden_size // 64,
-            "intermediate_size": 4 * hidden_size,
-        }
+        return {**PRESETS[name], **cls.proportions(PRESETS[name]["hidden_size"])}
+
+    @classmethod
+    def proportions(cls, hidden_size: int) -> dict[str, Any]:
+        """The fields that follow from the hidden size."""
+        heads = max(1, hidden_size // 64)
+        return {"num_attention_heads": heads, "intermediate_size": 4 * hidden_size}
 
     @property
     def embedding_size(self) -> int:
@@ -187,10 +190,17 @@ class BertConfig:
         }
         return replace(self, num_hidden_layers=len(keep), pruned_heads=pruned, **changes)
 
+    def with_dropout(self, probability: float, attention: float) -> Self:
+        """The config with these dropout probabilities of hidden states and attention weights."""
+        return replace(
+            self, hidden_dropout_prob=probability, attention_probs_dropout_prob=attention
+        )
+
     @classmethod
     def token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
         """The fields that hold ids: of padding, and of a row's first and last token."""
         ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
+        ids |= {"cls_token_id": first, "sep_token_id": last}
         known = {field.name for field in fields(cls)}
         return {name: number for name, number in ids.items() if name in known}
 

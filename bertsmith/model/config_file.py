@@ -151,7 +151,9 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
     for field in fields(family.config):
         their_key = family.keys.get(field.name, field.name)
         if their_key is not None and settings.get(their_key) is not None:
-            given[field.name] = settings[their_key]
+            found = settings[their_key]
+            names = {their: ours for ours, their in family.values.get(field.name, {}).items()}
+            given[field.name] = names.get(found, found) if names else found
     given["pruned_heads"] = _read_pruned_heads(file, settings)
     try:
         return family.config(**{**family.absent, **given})
@@ -185,7 +187,7 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
     for name, value in asdict(model.config).items():
         key = family.keys.get(name, name)
         if key is not None:
-            settings[key] = value
+            settings[key] = family.values[name][value] if name in family.values else value
     for name, head in model.heads.items():
         if name in TASK_HEADS:
             settings |= _head_config(name, head, id2label, family)

@@ -9,12 +9,23 @@ from torch import nn
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
-from bertsmith.model.layers import Embeddings, TransformerLayer
+from bertsmith.model.layers import Embeddings, Pooler, Pooling, TransformerLayer
 
 HeadBuilder = Callable[[Any, int], nn.Module]
 """Builds a head from the family's config and the number of its outputs."""
 
 Names = Mapping[str, tuple[str, ...]]
+
+
+def initialize(module: nn.Module, config: BertConfig) -> None:
+    """Draw weights from a normal distribution and zero biases, as BERT's released code does.
+
+    The released code cuts the normal off at two standard deviations; like transformers, we do not.
+    """
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=config.initializer_range)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
 
 
 def build_layers(config: BertConfig) -> list[TransformerLayer]:
@@ -44,23 +55,40 @@ class Family:
     """Settings that every config.json of the family has."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
     """Fields with another name in config.json; None: not stored there."""
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Values with another name in config.json, by field."""
+    base_model_prefix: str = ""
+    """The name prefix of an encoder's weights, where it is not the `model_type`."""
     build_embeddings: Callable[[Any], Embeddings] = Embeddings
     """Builds the module that embeds a batch from the family's config."""
     build_layers: Callable[[Any], list[TransformerLayer]] = build_layers
     """Builds the layers, from the bottom."""
+    build_final_norm: Callable[[Any], nn.Module] = nn.Identity
+    """Builds the module that the last layer's vectors pass."""
+    build_pooler: Callable[[Any], Pooling] = Pooler
+    """Builds the module that gives one vector per sequence to heads."""
+    initialize: Callable[[nn.Module, Any], None] = initialize
+    """Initializes the parameters of a module, whose submodules it has been called for."""
+    new_model: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a new model that differ from those of other families."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
     """The name of a head's dropout in config.json, where it is not `classifier_dropout`."""
 
     @property
     def name(self) -> str:
-        """The `model_type`, which is also the name prefix of an encoder's weights."""
+        """The `model_type`."""
         return self.config.model_type
+
+    @property
+    def prefix(self) -> str:
+        """The name prefix of an encoder's weights, with its dot."""
+        return f"{self.base_model_prefix or self.name}."
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """The encoder's parts: first components of weight names after the prefix."""
         theirs = (name for names in self.names.values() for name in names)
-        return tuple({name.split(".")[1] for name in theirs if name.startswith(f"{self.name}.")})
+        return tuple({name.split(".")[1] for name in theirs if name.startswith(self.prefix)})
 
     @property
     def base(self) -> str:

@@ -41,7 +41,7 @@ class Int8Linear(nn.Module):
     def __init__(self, linear: nn.Linear, out_dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.out_dtype = out_dtype
-        self.bias = linear.bias.detach().float()
+        self.bias = None if linear.bias is None else linear.bias.detach().float()
         weight = linear.weight.detach().float()
         self.scales = weight_scales(weight, in_pairs=saturates())
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
@@ -181,7 +181,8 @@ class _PrepackedLinear(nn.Module):
         self.dtype = linear.weight.dtype
         is_upcast = self.dtype == torch.bfloat16 and not multiplies_bf16()
         self.product_dtype = torch.float32 if is_upcast else self.dtype
-        self.bias = linear.bias.detach().to(self.product_dtype)
+        bias = linear.bias
+        self.bias = None if bias is None else bias.detach().to(self.product_dtype)
         self.weight = torch.ops.mkldnn._reorder_linear_weight(
             linear.weight.detach().to(self.product_dtype)
         )

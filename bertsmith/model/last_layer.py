@@ -35,7 +35,7 @@ def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[
     They are of all tokens, or of those that are computed anyway unless `every_token`.
     """
     seen = LastLayer()
-    hook = model.layers[-1].register_forward_hook(lambda layer, given, found: seen.see(found))
+    hook = model.final_norm.register_forward_hook(lambda norm, given, found: seen.see(found))
     try:
         with computing_every_token(model) if every_token else contextlib.nullcontext():
             yield seen

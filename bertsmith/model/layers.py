@@ -20,7 +20,9 @@ class Embeddings(nn.Module):
         super().__init__()
         size = config.embedding_size
         self.word = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
-        self.position = nn.Embedding(config.max_position_embeddings, size)
+        self.position: nn.Embedding | None = None
+        if config.has_position_embedding:
+            self.position = nn.Embedding(config.max_position_embeddings, size)
         num_types = config.type_vocab_size
         self.token_type = nn.Embedding(num_types, size) if num_types else None
         self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
@@ -29,14 +31,15 @@ class Embeddings(nn.Module):
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
         """[tokens, hidden]; with `words` [tokens, size] in place of the embeddings of its ids."""
         summed = self.word(batch.input_ids) if words is None else words
-        summed = summed + self.look_up_positions(batch)
+        if self.position is not None:
+            summed = summed + self.look_up_positions(self.position, batch)
         if self.token_type is not None:
             summed = summed + self.look_up_types(self.token_type, batch)
         return dropout(self.norm(summed), self.dropout_prob, self.training)
 
-    def look_up_positions(self, batch: Batch) -> Tensor:
+    def look_up_positions(self, position: nn.Embedding, batch: Batch) -> Tensor:
         """[tokens, size]."""
-        return self.position(batch.position_ids)  # type: ignore[no-any-return]
+        return position(batch.position_ids)  # type: ignore[no-any-return]
 
     def look_up_types(self, token_type: nn.Embedding, batch: Batch) -> Tensor:
         """[tokens, size]; a model with a single type does not tell segments apart."""
@@ -93,8 +96,8 @@ class TransformerLayer(nn.Module):
             config.attention_probs_dropout_prob,
             config.head_size,
         )
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.feed_forward = FeedForward(config)
+        self.attention_norm: nn.Module = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feed_forward: nn.Module = FeedForward(config)
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout_prob = config.hidden_dropout_prob
 
@@ -110,12 +113,22 @@ class TransformerLayer(nn.Module):
         With `first_tokens`, int64 [sequences], it is computed for these alone: all tokens are
         looked at, and [sequences, hidden] comes out.
         """
-        attended = self.attention(
-            hidden, layout.view(self.pattern), record_weights, first_only=first_tokens is not None
-        )
+        attended = self.attend(hidden, layout, record_weights, first_only=first_tokens is not None)
         if first_tokens is not None:
             hidden = fill_up(hidden.index_select(0, first_tokens))
         return self.combine(hidden, attended)
+
+    def attend(
+        self,
+        hidden: Tensor,
+        layout: BlockLayout,
+        record_weights: RecordWeights | None,
+        *,
+        first_only: bool,
+    ) -> Tensor:
+        """Attention over a layer's input, [tokens, hidden] to the same or [sequences, hidden]."""
+        view = layout.view(self.pattern)
+        return self.attention(hidden, view, record_weights, first_only=first_only)  # type: ignore[no-any-return]
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """All of a layer but attention itself: [tokens, hidden] twice, to the same."""
@@ -127,12 +140,11 @@ class TransformerLayer(nn.Module):
         return dropout(x, self.dropout_prob, self.training)
 
 
-class Pooler(nn.Module):
-    """One vector per sequence: a dense layer with tanh over what `pooling` reads."""
+class Pooling(nn.Module):
+    """One vector per sequence: the first token's, or the mean over all."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.pooling = config.pooling
 
     def forward(self, hidden: Tensor, batch: Batch) -> Tensor:
@@ -143,6 +155,17 @@ class Pooler(nn.Module):
 
     def project(self, read: Tensor) -> Tensor:
         """Project the pooled state of each sequence, [sequences, hidden], to its vector."""
+        return read
+
+
+class Pooler(Pooling):
+    """A dense layer with tanh over what `pooling` reads."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def project(self, read: Tensor) -> Tensor:
         return torch.tanh(self.dense(read))
 
 

@@ -74,7 +74,8 @@ def _usable_tensors(
     left_out = () if keep_task_head else TASK_HEADS
     if folder.pair_head is not None and folder.pair_head not in heads:
         left_out = (*left_out, folder.pair_head)
-    prefixes = tuple(f"{name}." for name in folder.family.head_names(left_out))
+    lent = folder.family.head_names(("masked_lm",))  # ModernBERT's task heads begin with its layers
+    prefixes = tuple(f"{n}." for n in folder.family.head_names(left_out) if n not in lent)
     taken = folder.take_tensors().items()
     return {name: tensor for name, tensor in taken if not name.startswith(prefixes)}
 
@@ -86,7 +87,7 @@ def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: P
     """
     for name, shape in {
         "embeddings.word.weight": (config.vocab_size, config.embedding_size),
-        "layers.0.feed_forward.up.weight": (config.intermediate_size, config.hidden_size),
+        "layers.0.feed_forward.down.weight": (config.hidden_size, config.intermediate_size),
     }.items():
         (theirs,) = their_names(name, config)
         if theirs in tensors:
@@ -171,6 +172,6 @@ def _report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> 
     wanted = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
     matched = wanted - set(missing)
     copies = (copy for copy, original in family.tied.items() if original in matched)
-    known = {*matched, *copies, *(f"{family.name}.embeddings.{name}" for name in BUFFERS)}
+    known = {*matched, *copies, *(f"{family.prefix}embeddings.{name}" for name in BUFFERS)}
     unused = [name for name in stored if canonical(name, family) not in known]
     return LoadReport(tuple(sorted(matched)), tuple(sorted(missing)), tuple(sorted(unused)))

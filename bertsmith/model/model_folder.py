@@ -140,6 +140,7 @@ class ModelFolder:
             name
             for name, theirs in layers.items()
             if theirs
+            and theirs[0] not in self.family.head_names((self.task_head or "",))
             and f"{theirs[0]}.weight" in self.shapes
             and (name not in PAIR_HEADS or name == self.pair_head)
         ]

@@ -30,9 +30,12 @@ def initialize_sinusoidal(model: BertModel) -> None:
     learned one position at a time, and a small model stays long on the plateau of token
     frequencies, for how long depends on the seed.
     """
-    weight, first = model.embeddings.position.weight, model.config.first_position
+    position, first = model.embeddings.position, model.config.first_position
+    if position is None:  # rotary positions are sinusoids already
+        return
     amplitude = AMPLITUDE * model.config.initializer_range
-    weight[first:] = amplitude * waves(len(weight) - first, weight.shape[1])
+    rows = position.weight[first:]
+    rows.copy_(amplitude * waves(*rows.shape))
 
 
 def waves(count: int, width: int) -> Tensor:
@@ -68,7 +71,8 @@ def reset_queries(model: BertModel) -> None:
     qkv = cast(SelfAttention, model.layers[-1].attention).qkv
     with torch.no_grad():
         qkv.weight[: qkv.out_features // 3] = 0.0
-        qkv.bias[: qkv.out_features // 3] = 0.0
+        if qkv.bias is not None:
+            qkv.bias[: qkv.out_features // 3] = 0.0
 
 
 START_SHIFT = 20.0
@@ -127,12 +131,14 @@ def set_positions(model: BertModel, size: int) -> None:
     attention patterns hold everywhere but at the borders of the copies.
     """
     embedding, first = model.embeddings.position, model.config.first_position
+    model.config = replace(model.config, max_position_embeddings=first + size)
+    if embedding is None:
+        return
     unread, rows = embedding.weight.detach()[:first], embedding.weight.detach()[first:]
     repeated = torch.cat([unread, rows.repeat(-(-size // len(rows)), 1)[:size]])
     model.embeddings.position = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         repeated, freeze=False, padding_idx=embedding.padding_idx
     )
-    model.config = replace(model.config, max_position_embeddings=first + size)
 
 
 @torch.no_grad()
@@ -151,7 +157,8 @@ def start_masked_lm_head(head: MaskedLMHead, counts: Tensor) -> None:
     Args:
         counts: occurrences of each token, `[vocabulary]`; one is added to each.
     """
-    if head.dense.weight.shape[0] == head.dense.weight.shape[1]:
+    is_square = head.dense.weight.shape[0] == head.dense.weight.shape[1]
+    if is_square and head.dense.bias is not None:  # without a shift, GELU is no identity
         nn.init.eye_(head.dense.weight)
         nn.init.constant_(head.dense.bias, START_SHIFT)
     seen = counts.to(head.bias) + 1

@@ -10,6 +10,7 @@ from torch import Tensor
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
+from bertsmith.model.families import family_named
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import their_names
 from bertsmith.system.files import atomic_dir, write_json
@@ -89,7 +90,7 @@ def their_tensors(model: BertModel) -> dict[str, Tensor]:
         stored = value.float() if name in own else value.float().clone()
         tensors.update(zip(theirs, stored.chunk(len(theirs)), strict=True))
     if not model.heads:
-        prefix = f"{model.config.model_type}."
+        prefix = family_named(model.config.model_type).prefix
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     return tensors
 

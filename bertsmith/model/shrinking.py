@@ -67,6 +67,7 @@ def move_positions(model: BertModel, count: int) -> None:
     if count == 0:
         return
     position = model.embeddings.position
+    assert position is not None
     model.embeddings.position = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         position.weight.detach()[count:], freeze=False, padding_idx=model.config.pad_token_id
     )
@@ -141,7 +142,7 @@ def narrow(attention: SelfAttention, places: Collection[int]) -> None:
     width = attention.output.in_features
     rows = torch.cat([kept + part * width for part in range(3)])  # query, key, value
     qkv, output = attention.qkv, attention.output
-    attention.qkv = linear(qkv.weight[rows], qkv.bias[rows])
+    attention.qkv = linear(qkv.weight[rows], None if qkv.bias is None else qkv.bias[rows])
     attention.output = linear(output.weight[:, kept], output.bias)
     attention.num_heads = len(places)
 
@@ -152,11 +153,13 @@ def silence(attention: SelfAttention, places: Collection[int]) -> None:
         attention.output.weight[:, columns(attention, places)] = 0.0
 
 
-def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
     """Build a linear layer from copies of these values."""
-    made = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    has_bias = bias is not None
+    made = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias, device="meta")
     made.weight = nn.Parameter(weight.detach().clone())
-    made.bias = nn.Parameter(bias.detach().clone())
+    if bias is not None:
+        made.bias = nn.Parameter(bias.detach().clone())
     return made
 
 

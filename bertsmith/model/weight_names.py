@@ -22,7 +22,7 @@ def canonical(name: str, family: Family = BERT) -> str:
     """
     name = re.sub(r"\.gamma$", ".weight", name)
     name = re.sub(r"\.beta$", ".bias", name)
-    return re.sub(rf"^(?=({'|'.join(family.modules)})\.)", f"{family.name}.", name)
+    return re.sub(rf"^(?=({'|'.join(family.modules)})\.)", family.prefix, name)
 
 
 def by_canonical_names(

@@ -18,7 +18,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR, ElectraPair, has_generator, load_generator
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.model.layers import Pooler
+from bertsmith.model.layers import Pooling
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
@@ -97,7 +97,7 @@ class Source:
     tokenizer: Tokenizer
     stored: frozenset[str]
     """Names of the heads that the folder has, and `pooler` if it has one."""
-    pooler: Pooler | None
+    pooler: Pooling | None
     """The folder's pooler, where the trained model has none."""
     generator: BertModel | None = None
     """The folder's generator, for replaced token detection; `fit` changes it."""
@@ -181,7 +181,7 @@ def source_facts(
     return SourceFacts(name, weights, folder.config, objective)
 
 
-def stored_pooler(folder: ModelFolder) -> Pooler | None:
+def stored_pooler(folder: ModelFolder) -> Pooling | None:
     """Build the pooler of a folder, if it has one."""
     return build(folder, ()).pooler if folder.has_pooler else None
 
@@ -195,7 +195,7 @@ def weight_sums(directory: Path, *, with_generator: bool) -> dict[str, str]:
 
 
 def save_with_pooler(
-    model: BertModel, pooler: Pooler | None, tokenizer: Tokenizer, folder: Path
+    model: BertModel, pooler: Pooling | None, tokenizer: Tokenizer, folder: Path
 ) -> None:
     """Save a model with this pooler, if it has none of its own."""
     before = model.pooler

@@ -20,10 +20,13 @@ class ModelSettings:
     """Model size, as in BERT's release: tiny trains in minutes on a laptop, large needs a large
     GPU. auto times some steps and takes the size that will be best after --minutes on this machine.
     By default mini, or the shape of --from."""
-    family: Literal["bert", "roberta", "albert", "distilbert", "electra"] | None = None
+    family: Literal["bert", "roberta", "albert", "distilbert", "electra", "modernbert"] | None = (
+        None
+    )
     """Model family: bert; roberta, without segments; distilbert, without segments and with half of
-    a size's layers; albert, whose layers share weights; or electra, whose embeddings have a width
-    of their own. By default bert, or that of --from."""
+    a size's layers; albert, whose layers share weights; electra, whose embeddings have a width
+    of their own; or modernbert, deeper and narrower, with rotary positions. By default bert, or
+    that of --from."""
     max_position_embeddings: Advanced[int | None] = None
     """Number of position embeddings: the longest input in tokens that the model can ever read. By
     default 512, or that of --from; other numbers repeat or cut the positions of --from."""
@@ -31,9 +34,9 @@ class ModelSettings:
     """Weights that the layers of albert share; by default all."""
     hidden_dropout_prob: Advanced[float | None] = None
     """Dropout of hidden states: the fraction of each layer's outputs that is zeroed at random in
-    training. By default 0.1, or that of --from."""
+    training. By default 0.1 (modernbert: 0), or that of --from."""
     attention_probs_dropout_prob: Advanced[float | None] = None
-    """Dropout of attention weights. By default 0.1, or that of --from."""
+    """Dropout of attention weights. By default 0.1 (modernbert: 0), or that of --from."""
     initializer_range: Advanced[float | None] = None
     """Standard deviation of the initial weights. With 0.05 a tiny model learns much sooner to use
     the context, instead of token frequencies alone. By default 0.02."""

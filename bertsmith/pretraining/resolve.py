@@ -194,10 +194,10 @@ def resolve_pretraining(
 
 def new_shape(said: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
     """Build the shape of a new model for a corpus."""
-    values = {**NEW_MODEL, **said.given}
-    config, tokenizer = family_named(values.pop("family")).config, corpus.tokenizer()
-    for name in ("preset", "position_initializer", "word_initializer"):  # not of the shape
-        del values[name]
+    family, tokenizer = family_named(said.family or NEW_MODEL["family"]), corpus.tokenizer()
+    config, values = family.config, {**NEW_MODEL, **family.new_model, **said.given}
+    for name in ("family", "preset", "position_initializer", "word_initializer"):
+        del values[name]  # not of the shape
     length = values.pop("max_position_embeddings")
     values |= config.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     shape = config.from_preset(preset, corpus.vocab_size, **values)

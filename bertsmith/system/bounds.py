@@ -17,6 +17,7 @@ LARGEST: Mapping[str, int] = {
     "vocab_size": 10_000_000,
     "type_vocab_size": 65_536,
     "max_position_embeddings": 1_048_576,
+    "local_attention": 1_048_576,
     "add": 10_000_000,
     # A run: a year, and 16 times the largest batch of LAMB (2020).
     "steps": 1_000_000_000,

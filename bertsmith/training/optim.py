@@ -72,7 +72,9 @@ class OptimSettings:
     def update_rules(self) -> tuple[UpdateRule, ...]:
         """Return the rules of the run; the first that accepts a parameter updates it."""
         adamw = AdamW(self.adam_beta1, self.adam_beta2, self.adam_epsilon)
-        return (Muon("qkv.weight", 3), Muon(), adamw) if self.optimizer == "muon" else (adamw,)
+        if self.optimizer == "adamw":
+            return (adamw,)
+        return (Muon("qkv.weight", 3), Muon("up_gate.weight", 2), Muon(), adamw)
 
     @property
     def buffers(self) -> tuple[str, ...]:

@@ -222,7 +222,13 @@ def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
 
 
 @pytest.mark.parametrize(
-    ("kind", "family"), [("byte-bpe", "roberta"), ("unigram", "albert"), ("wordpiece", "electra")]
+    ("kind", "family"),
+    [
+        ("byte-bpe", "roberta"),
+        ("unigram", "albert"),
+        ("wordpiece", "electra"),
+        ("wordpiece", "modernbert"),
+    ],
 )
 def test_vocabulary_of_texts(kind, family, compress, refused, tmp_path):
     tokenizer, text = TINY[kind](), "The river runs to the sea."

@@ -95,7 +95,13 @@ def test_what_does_not_fit_is_refused_and_nothing_written(
 
 
 @pytest.mark.parametrize(
-    ("kind", "family"), [("wordpiece", "bert"), ("byte-bpe", "roberta"), ("unigram", "albert")]
+    ("kind", "family"),
+    [
+        ("wordpiece", "bert"),
+        ("byte-bpe", "roberta"),
+        ("unigram", "albert"),
+        ("wordpiece", "modernbert"),
+    ],
 )
 def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path, kind, family):
     text, old = corpus_dir.parent / "text.txt", TINY[kind]()

@@ -11,6 +11,8 @@ from transformers import (
     DistilBertModel,
     ElectraConfig,
     ElectraModel,
+    ModernBertConfig,
+    ModernBertModel,
     RobertaConfig,
     RobertaModel,
 )
@@ -61,6 +63,14 @@ def test_a_size_of_every_family_as_transformers_counts_it(facts):
         "electra": ElectraModel(ElectraConfig(**shape, embedding_size=128)),
         "albert": AlbertModel(AlbertConfig(**shape, embedding_size=64)),
     }
+    modern = ModernBertConfig(
+        vocab_size=30522, hidden_size=256, num_hidden_layers=7, num_attention_heads=4,
+        intermediate_size=384, pad_token_id=0,
+    )  # fmt: skip
+    held = sum(each.numel() for each in ModernBertModel(modern).parameters())
+    assert facts("mini", "--family", "modernbert")["encoder"] == held
+    by_sizes = facts("--layers", 7, "--hidden", 256, "--family", "modernbert")
+    assert by_sizes["encoder"] == held
     for family, encoder in encoders.items():
         held = sum(each.numel() for each in encoder.parameters())
         assert facts("tiny", "--family", family)["encoder"] == held

@@ -49,10 +49,11 @@ def loaded(settings, task=None):
 
 
 def queries(model, layer=-1):
-    """Weights and biases of a layer's queries, [hidden, hidden + 1]."""
+    """Weights and biases of a layer's queries, [hidden, hidden + 1]; without biases zeros."""
     qkv = model.layers[layer].attention.qkv
+    bias = torch.zeros(qkv.out_features) if qkv.bias is None else qkv.bias
     rows = qkv.out_features // 3
-    return torch.cat([qkv.weight[:rows], qkv.bias[:rows, None]], 1).detach()
+    return torch.cat([qkv.weight[:rows], bias[:rows, None]], 1).detach()
 
 
 def is_reset(model):
@@ -130,7 +131,7 @@ def test_where_no_head_reads_it_it_is_left_alone(settings):
             loaded(replace(asked, cls_attention="reset"), task)
 
 
-@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra", "albert"])
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra", "albert", "modernbert"])
 def test_families(settings, tmp_path, family):
     settings = replace(settings, model=save_tiny_of(tmp_path / family, family))
     tell_of_run(settings.model, MLM, pairs="none")

@@ -36,6 +36,15 @@ DISTILBERT = {
     "qa_dropout": 0.0,
 }  # fmt: skip
 ALBERT = {**SHAPE, "embedding_size": 19, "classifier_dropout_prob": 0.0, "num_hidden_layers": 3}
+MODERNBERT = {
+    "vocab_size": 101, "hidden_size": 42, "num_hidden_layers": 4, "num_attention_heads": 3,
+    "intermediate_size": 37, "max_position_embeddings": 29, "local_attention": 6,
+    "pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 700.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+    },
+}  # fmt: skip
 ELECTRA = {**SHAPE, "embedding_size": 19, "summary_last_dropout": 0.0}
 HEADS = {
     "": "AutoModel",
@@ -61,6 +70,8 @@ class Case:
     config: str
     settings: dict[str, Any] = field(default_factory=dict)
     num_types: int = 3
+    heads: tuple[str, ...] = ("masked_lm",)
+    """The heads that are tried; of a family's first case all."""
 
 
 CASES = {
@@ -96,14 +107,24 @@ CASES = {
     "albert-inner": Case(
         "albert", "AlbertConfig", {**ALBERT, "num_hidden_groups": 2, "inner_group_num": 2}
     ),
+    "modernbert": Case("modernbert", "ModernBertConfig", MODERNBERT, num_types=0),
+    "modernbert-mean": Case(
+        "modernbert",
+        "ModernBertConfig",
+        {**MODERNBERT, "classifier_pooling": "mean", "classifier_activation": "relu",
+         "hidden_activation": "silu", "local_attention": 9,
+         "layer_types": ["sliding_attention"] * 3 + ["full_attention"]},
+        num_types=0,
+        heads=("classify", "choose"),
+    ),
 }  # fmt: skip
-FAMILIES = ["roberta", "distilbert", "electra", "albert"]
+FAMILIES = ["roberta", "distilbert", "electra", "albert", "modernbert"]
 
 
 def architectures_of(case):
     """The heads that are tried: all of a family's first case, one of the others."""
     if case is not CASES[case.family]:
-        return ["masked_lm"]
+        return case.heads
     own = {
         "albert": ["sentence_order"],
         "electra": ["replaced_token"],
@@ -143,6 +164,8 @@ def reference(case, head):
 def inputs_of(case, padded_inputs):
     """Rows with any mask whose first column is real, which transformers' classifiers read."""
     padded_inputs["attention_mask"][:, 0] = 1
+    if case.family == "modernbert":  # whose windows count padding between tokens, in transformers
+        padded_inputs["attention_mask"] = padded_inputs["attention_mask"].sort(1, True).values
     types = padded_inputs.pop("token_type_ids")
     if case.num_types:
         padded_inputs["token_type_ids"] = types % case.num_types
@@ -295,7 +318,7 @@ def test_gradients_by_what_is_shown(padded_inputs, tmp_path):
     check_gradients(ours, theirs)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "albert"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "albert", "modernbert"])
 def test_given_positions_and_vectors(family, padded_inputs, tmp_path):
     inputs = inputs_of(CASES[family], padded_inputs)
     theirs = reference(CASES[family], "")
@@ -484,14 +507,20 @@ def test_shared_weights_learn_at_the_rate_of_the_last_layer_that_has_them():
 )
 def test_layers_that_are_left(name, changes, padded_inputs, tmp_path):
     whole = build(name, "masked_lm", **changes)
-    smaller = truncate_layers(whole, [len(whole.layers) - 1])
+    kept = [0, 2] if name == "modernbert" else [len(whole.layers) - 1]
+    smaller = truncate_layers(whole, kept)
     save_model(smaller, tmp_path)
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(
         tmp_path, attn_implementation="eager"
     )
-    assert theirs.config.num_hidden_layers == 1
+    assert theirs.config.num_hidden_layers == len(smaller.layers)
     check_equal(smaller, theirs.eval(), "masked_lm", inputs_of(CASES[name], padded_inputs))
     assert load_model(tmp_path).config == smaller.config
+
+
+def test_the_first_layer_of_a_modernbert_stays():
+    with pytest.raises(ConfigError, match="found 1, 3; a ModernBERT needs its first layer"):
+        truncate_layers(build("modernbert"), [1, 3])
 
 
 def test_what_layers_share_in_groups_is_not_divided():
@@ -533,6 +562,37 @@ def test_positions_stay_behind_padding_where_the_vocabulary_is_trimmed(tmp_path)
         ("electra", {"embedding_size": 23}, r"word_embeddings.*\[101, 19\].*\[101, 23\]"),
         ("electra", {"pooling": "mean"}, "pooling is 'mean'.*electra"),
         ("distilbert", {"n_heads": 2}, "hidden_size is 33 with 2 attention heads"),
+        ("modernbert", {"hidden_size": 39}, "an even width"),
+        ("modernbert", {"hidden_activation": "xielu"}, "hidden_act.*'xielu'.*gelu_new"),
+        ("modernbert", {"classifier_activation": 3}, "classifier_activation.*3.*gelu_new"),
+        ("modernbert", {"classifier_pooling": "max"}, "pooling.*'max'"),
+        ("modernbert", {"attention_bias": True}, "attention_bias is True.*is False"),
+        ("modernbert", {"decoder_bias": False}, "decoder_bias is False.*is True"),
+        ("modernbert", {"sparse_prediction": True}, "sparse_prediction is True.*is False"),
+        ("modernbert", {"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling is .*'yarn'"),
+        (
+            "modernbert",
+            {"rope_parameters": {"full_attention": {"rope_type": "linear"}}},
+            "rope_parameters: found .*'linear'.* for full_attention",
+        ),
+        ("modernbert", {"rope_parameters": {"full_attention": [2]}}, r"found \[2\] for full"),
+        (
+            "modernbert",
+            {"rope_parameters": {"chunked_attention": {}}},
+            "rope_parameters is .*'chunked_",
+        ),
+        ("modernbert", {"rope_parameters": [2]}, r"rope_parameters is \[2\]"),
+        ("modernbert", {"rope_parameters": {}, "local_rope_theta": 0}, "local_rope_theta is 0"),
+        ("modernbert", {"layer_types": ["full_attention"]}, "layer_types is .* with 4 layers"),
+        ("modernbert", {"layer_types": 4 * ["chunked_attention"]}, "layer_types is .*'chunked_"),
+        ("modernbert", {"layer_types": 3}, "layer_types is 3"),
+        (
+            "modernbert",
+            {"layer_types": None, "global_attn_every_n_layers": 0},
+            "global_attn_every_n_layers is 0",
+        ),
+        ("modernbert", {"local_attention": 0}, "local_attention is 0"),
+        ("modernbert", {"initializer_cutoff_factor": 0}, "initializer_cutoff_factor is 0"),
     ],
 )
 def test_configs_that_do_not_fit(name, changes, message, tmp_path):
@@ -542,6 +602,75 @@ def test_configs_that_do_not_fit(name, changes, message, tmp_path):
     with pytest.raises(CheckpointError, match=message) as error:
         load_model(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_older_spellings_of_a_modernbert(padded_inputs, tmp_path):
+    case = CASES["modernbert"]
+    theirs = reference(case, "masked_lm")
+    theirs.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    settings = json.loads(file.read_text())
+    for name in ("layer_types", "rope_parameters"):
+        del settings[name]
+    older = {
+        "global_attn_every_n_layers": 2, "global_rope_theta": 650.0, "local_rope_theta": 40,
+        "layer_norm_eps": 0.3, "position_embedding_type": "sans_pos", "rope_scaling": None,
+        "reference_compile": True,
+    }  # fmt: skip
+    file.write_text(json.dumps(settings | older))
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(
+        tmp_path, attn_implementation="eager"
+    )
+    ours = load_model(tmp_path)
+    assert ours.config.layer_types == 2 * ("full_attention", "sliding_attention")
+    check_equal(ours, theirs.eval(), "masked_lm", inputs_of(case, padded_inputs))
+    save_model(ours, tmp_path / "ours")
+    written = json.loads((tmp_path / "ours" / "config.json").read_text())
+    assert written["rope_parameters"] == theirs.config.rope_parameters
+    assert {name: written[name] for name in list(older)[:3]} == dict(list(older.items())[:3])
+    # Without a period in the layers, older versions find none, rather than a wrong one.
+    assert truncate_layers(ours, [0, 2, 3]).config.global_attn_every_n_layers is None
+
+
+def test_windows_beside_padding_on_the_left(padded_inputs, tmp_path):
+    theirs = reference(CASES["modernbert"], "masked_lm")
+    theirs.save_pretrained(tmp_path)
+    inputs = inputs_of(CASES["modernbert"], padded_inputs)
+    inputs["attention_mask"] = inputs["attention_mask"].flip(1)
+    check_equal(load_model(tmp_path), theirs, "masked_lm", inputs)
+
+
+def test_first_weights_of_a_modernbert_are_those_of_transformers():
+    sizes = {"hidden_size": 96, "num_attention_heads": 2, "intermediate_size": 150}
+    settings = {**MODERNBERT, **sizes, "initializer_range": 0.05, "num_labels": 40}
+    config = transformers.ModernBertConfig(**settings)
+    for head, kind in (("masked_lm", "MaskedLM"), ("tag", "TokenClassification")):
+        theirs = getattr(transformers, f"ModernBertFor{kind}")(config).state_dict()
+        ours = build("modernbert", head, num_labels=40, **sizes)
+        ours.config = replace(ours.config, initializer_range=0.05)
+        ours.apply(ours.initialize)
+        for name, found in ours.state_dict().items():
+            (their,) = their_names(name, ours.config)
+            assert float(found.std()) == pytest.approx(float(theirs[their].std()), rel=0.1), name
+            assert float(found.mean()) == pytest.approx(float(theirs[their].mean()), abs=0.003)
+            largest = float(theirs[their].abs().max())
+            assert float(found.abs().max()) == pytest.approx(largest, rel=0.02), name
+
+
+def test_dropout_of_a_modernbert_is_everywhere_and_written(tmp_path):
+    model = build("modernbert", "classify", num_labels=5)
+    ids = torch.randint(4, 101, (5, 23))
+    before = model.train()(ids).logits
+    assert torch.equal(model(ids).logits, before)
+    model.set_dropout(0.3, 0.2)
+    assert not torch.equal(model(ids).logits, before)
+    save_model(model, tmp_path)
+    theirs = transformers.AutoConfig.from_pretrained(tmp_path)
+    for name in ("embedding_dropout", "mlp_dropout", "classifier_dropout", "attention_dropout"):
+        assert getattr(theirs, name) == (0.2 if name == "attention_dropout" else 0.3), name
+    again = load_model(tmp_path)
+    assert again.config == model.config
+    assert again.heads["classify"].dropout_prob == again.embeddings.dropout_prob == 0.3
 
 
 def test_heads_that_a_family_has_not():

@@ -33,6 +33,8 @@ def test_every_family_can_be_asked_for():
         ("roberta", "byte-bpe", "<mask>"),
         ("albert", "unigram", "[MASK]"),
         ("distilbert", "wordpiece", "[MASK]"),
+        ("modernbert", "wordpiece", "[MASK]"),
+        ("modernbert", "byte-bpe", "<mask>"),
     ],
 )
 def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_path, bertsmith):
@@ -41,7 +43,8 @@ def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_pat
     bertsmith("tokenizer", "train", text, "--kind", kind, "--vocab-size", 300, "--out", tokens)
     bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out", 0.15,
               "--processes", 1)  # fmt: skip
-    how = ["--family", family] if family == "distilbert" else [family]  # the others have a recipe
+    has_recipe = family in ("electra", "roberta", "albert")
+    how = [family] if has_recipe else ["--family", family]
     result = bertsmith("pretrain", *how, "--corpus", corpus, "--out", out, *SMALL, "--json")
     guesser = out / "generator" if family == "electra" else out
     told = describe(json.loads(result) | {"held_out_mlm_loss": 0.0})

@@ -14,10 +14,11 @@ from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_named, task_of_folder
 
 FAMILIES = ["albert", "distilbert", "electra", "roberta"]
+MODERN = [(name, "modernbert") for name in sorted(SAMPLES)]
 
 
 @pytest.mark.parametrize(
-    "name, family", [(name, FAMILIES[i % 4]) for i, name in enumerate(sorted(SAMPLES))]
+    "name, family", [(name, FAMILIES[i % 4]) for i, name in enumerate(sorted(SAMPLES))] + MODERN
 )
 def test_a_task_with_a_family(name, family, tmp_path):
     sample, task = SAMPLES[name], task_named(name.split()[0])

@@ -13,6 +13,7 @@ from bertsmith.model.families.albert import ALBERT
 from bertsmith.model.families.bert import BERT
 from bertsmith.model.families.distilbert import DISTILBERT
 from bertsmith.model.families.electra import ELECTRA
+from bertsmith.model.families.modernbert import MODERNBERT
 from bertsmith.model.families.roberta import ROBERTA
 from bertsmith.model.family import Family
 from bertsmith.model.heads import HEADS, LABEL_HEADS
@@ -22,6 +23,7 @@ FAMILIES: dict[str, Family] = {
     "bert": BERT,
     "distilbert": DISTILBERT,
     "electra": ELECTRA,
+    "modernbert": MODERNBERT,
     "roberta": ROBERTA,
 }
 

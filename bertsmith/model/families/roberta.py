@@ -64,12 +64,13 @@ class RobertaEmbeddings(Embeddings):
             config.max_position_embeddings, config.embedding_size, padding_idx=config.pad_token_id
         )
 
-    def look_up_positions(self, batch: Batch) -> Tensor:
-        return self.position(batch.position_ids + self.first_position)  # type: ignore[no-any-return]
+    def look_up_positions(self, position: nn.Embedding, batch: Batch) -> Tensor:
+        return position(batch.position_ids + self.first_position)  # type: ignore[no-any-return]
 
     @property
     def first_position(self) -> int:
         """The position of a text's first token, after that of padding."""
+        assert self.position is not None
         return (self.position.padding_idx or 0) + 1
 
     def number_columns(self, input_ids: Tensor) -> Tensor:

@@ -1,0 +1,381 @@
+"""ModernBERT (Warner et al. 2024): a BERT with rotary positions, gates and few biases.
+
+Layers normalize what they read, not what they give. Every third one sees all tokens, the others
+those near a token. There are no segments, and the only biases are those of decoder and classifier.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeVar
+
+from torch import Tensor, nn
+
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.activations import ACTIVATIONS
+from bertsmith.model.attention import RecordWeights, SelfAttention
+from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
+from bertsmith.model.config import SIZES, BertConfig
+from bertsmith.model.dropout import dropout
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.heads import TASK_HEADS, ClassificationHead, MaskedLMHead
+from bertsmith.model.layers import Embeddings, Pooling, TransformerLayer
+
+Made = TypeVar("Made", bound=nn.Module)
+
+PUBLISHED = {
+    "tiny": {"num_hidden_layers": 4, "hidden_size": 128},
+    "mini": {"num_hidden_layers": 7, "hidden_size": 256},
+    "small": {"num_hidden_layers": 10, "hidden_size": 384},
+    "medium": {"num_hidden_layers": 19, "hidden_size": 512},
+    "base": {"num_hidden_layers": 22, "hidden_size": 768},
+    "large": {"num_hidden_layers": 28, "hidden_size": 1024, "intermediate_size": 2624},
+}
+"""Sizes of Ettin's encoders (Weller et al. 2025), of 17 to 400 million parameters, with a smaller
+one; base and large are those of ModernBERT too."""
+
+LAYER_TYPES = ("full_attention", "sliding_attention")
+
+
+@dataclass(unsafe_hash=True)
+class ModernBertConfig(BertConfig):
+    """The shape of a ModernBERT, with BERT's field names; see `KEYS`.
+
+    `hidden_dropout_prob` is that inside feed-forward layers, `attention_probs_dropout_prob` that of
+    attention weights and of what attention gives.
+    """
+
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    type_vocab_size: int = 0
+    layer_norm_eps: float = 1e-5
+    initializer_cutoff_factor: float = 2.0
+    """Standard deviations at which the initial normal distribution is cut off."""
+    embedding_dropout: float = 0.0
+    classifier_dropout: float = 0.0
+    classifier_activation: str = "gelu"
+    """Activation inside the heads."""
+    local_attention: int = 128
+    """The window of a sliding layer: a token sees half as many on each side."""
+    global_attn_every_n_layers: int | None = 3
+    """Distance of layers with full attention, the first being one; None where `layer_types` has no
+    such order. Older versions of transformers read it."""
+    layer_types: Sequence[str] = ()
+    """Attention of each layer, of `LAYER_TYPES`; none: by `global_attn_every_n_layers`."""
+    global_rope_theta: float = 160_000.0
+    """Base of the rotary wavelengths in layers with full attention."""
+    local_rope_theta: float = 10_000.0
+    """The same in sliding layers."""
+    rope_parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Both bases as transformers 5 writes them, by layer type; they come first."""
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = field(default=None, hash=False)
+    cls_token_id: int | None = None
+    sep_token_id: int | None = None
+
+    model_type: ClassVar[str] = "modernbert"
+    sizes: ClassVar[tuple[str, ...]] = (
+        *(name for name in SIZES if name != "type_vocab_size"), "local_attention",
+    )  # fmt: skip
+    has_pooler: ClassVar[bool] = False
+    has_position_embedding: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.head_size % 2:
+            raise ConfigError(
+                f"hidden_size is {self.hidden_size} with {self.num_attention_heads} attention "
+                "heads. Rotary positions turn pairs of numbers: choose heads of an even width."
+            )
+        check_choice("classifier_activation", self.classifier_activation, ACTIVATIONS)
+        cutoff = self.initializer_cutoff_factor
+        if type(cutoff) not in (int, float) or not cutoff > 0:
+            raise ConfigError(f"initializer_cutoff_factor is {cutoff!r}. It must be above 0.")
+        self._set_layer_types()
+        self._set_rope()
+
+    def _set_layer_types(self) -> None:
+        """Fill in the layers' types, or their order.
+
+        Raises:
+            ConfigError: either is none that a model can have.
+        """
+        count, every = self.num_hidden_layers, self.global_attn_every_n_layers
+        types = self.layer_types
+        if not types:
+            if type(every) is not int or every < 1:
+                raise ConfigError(
+                    f"global_attn_every_n_layers is {every!r}. It must be a whole number above 0."
+                )
+            types = periodic(count, every)
+        is_list = isinstance(types, list | tuple) and len(types) == count
+        if not is_list or not all(each in LAYER_TYPES for each in types):
+            raise ConfigError(
+                f"layer_types is {types!r} with {count} layers. It must name for each of them one "
+                f"of {', '.join(LAYER_TYPES)}."
+            )
+        types = tuple(types)
+        fitting = (n for n in (every or count, *range(1, count + 1)) if types == periodic(count, n))
+        self.__dict__ |= {"layer_types": types, "global_attn_every_n_layers": next(fitting, None)}
+
+    def _set_rope(self) -> None:
+        """Bring both spellings of the rotary bases to the same values.
+
+        Raises:
+            ConfigError: positions are scaled, or a base is no number.
+        """
+        said = self.rope_parameters
+        if not isinstance(said, Mapping) or not said.keys() <= {*LAYER_TYPES}:
+            raise ConfigError(
+                f"rope_parameters is {said!r}. It must be an object with the names "
+                f"{', '.join(LAYER_TYPES)}."
+            )
+        found = {}
+        for kind, name in zip(LAYER_TYPES, ("global_rope_theta", "local_rope_theta"), strict=True):
+            given = said.get(kind) or {}
+            theta = getattr(self, name)
+            if isinstance(given, Mapping):
+                theta = given.get("rope_theta", theta)
+            found[kind] = {"rope_theta": theta, "rope_type": "default"}
+            if not isinstance(given, Mapping) or not given.items() <= found[kind].items():
+                raise ConfigError(
+                    f"rope_parameters: found {given!r} for {kind}; allowed are rope_type 'default' "
+                    "and a rope_theta. Choose a model whose positions are not scaled."
+                )
+            if type(theta) not in (int, float) or not theta > 0:
+                raise ConfigError(f"{name} is {theta!r}. It must be a number above 0.")
+            self.__dict__[name] = theta
+        self.__dict__["rope_parameters"] = found
+
+    @classmethod
+    def preset_sizes(cls, name: str) -> dict[str, Any]:
+        """Return the published sizes."""
+        sizes = PUBLISHED[name]
+        return {**cls.proportions(sizes["hidden_size"]), **sizes}
+
+    @classmethod
+    def proportions(cls, hidden_size: int) -> dict[str, Any]:
+        """Return BERT's heads, and feed-forward layers narrower than its: gates are as wide."""
+        return {**super().proportions(hidden_size), "intermediate_size": 3 * hidden_size // 2}
+
+    def with_dropout(self, probability: float, attention: float) -> Self:
+        config = super().with_dropout(probability, attention)
+        return replace(config, embedding_dropout=probability, classifier_dropout=probability)
+
+    def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
+        """Return the config with only these layers.
+
+        Raises:
+            ConfigError: the first layer is not among them.
+        """
+        if keep[0] != 0:
+            raise ConfigError(
+                f"layers: found {', '.join(map(str, keep))}; a ModernBERT needs its first layer, "
+                "number 0, which alone reads embeddings without another LayerNorm. Keep it."
+            )
+        types = tuple(self.layer_types[number] for number in keep)
+        return super().with_layers(keep, layer_types=types, **changes)
+
+
+def periodic(count: int, every: int) -> tuple[str, ...]:
+    """Return the types of `count` layers of which one of `every` sees all tokens."""
+    return tuple(LAYER_TYPES[number % every > 0] for number in range(count))
+
+
+def without_biases(module: Made) -> Made:
+    """Remove the biases of all linear layers and LayerNorms in a module."""
+    for each in module.modules():
+        if isinstance(each, nn.Linear | nn.LayerNorm):
+            each.register_parameter("bias", None)
+    return module
+
+
+class GatedFeedForward(nn.Module):
+    """A feed-forward layer whose activations are multiplied by gates (Shazeer 2020)."""
+
+    def __init__(self, config: ModernBertConfig) -> None:
+        super().__init__()
+        self.up_gate = nn.Linear(config.hidden_size, 2 * config.intermediate_size)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[tokens, hidden] to the same."""
+        up, gate = self.up_gate(hidden).chunk(2, -1)
+        gated = self.activation(up) * gate
+        return self.down(dropout(gated, self.dropout_prob, self.training))  # type: ignore[no-any-return]
+
+
+class ModernBertLayer(TransformerLayer):
+    """Attention and feed-forward, each of normalized vectors and added to those before."""
+
+    def __init__(self, config: ModernBertConfig, number: int) -> None:
+        super().__init__(config, number)
+        self.feed_forward = GatedFeedForward(config)
+        if number == 0:  # the embeddings are normalized already
+            self.attention_norm = nn.Identity()
+        without_biases(self)
+        is_local = config.layer_types[number] == "sliding_attention"
+        self.pattern = AttentionPattern(window=config.local_attention // 2) if is_local else FULL
+        theta = config.local_rope_theta if is_local else config.global_rope_theta
+        self.rotary = (theta, config.head_size)
+
+    def attend(
+        self,
+        hidden: Tensor,
+        layout: BlockLayout,
+        record_weights: RecordWeights | None,
+        *,
+        first_only: bool,
+    ) -> Tensor:
+        attended = self.attention(
+            self.attention_norm(hidden),
+            layout.view(self.pattern),
+            record_weights,
+            first_only=first_only,
+            rotary=layout.rotation(*self.rotary),
+        )
+        return dropout(attended, self.attention.dropout_prob, self.training)
+
+    def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        hidden = hidden + attended
+        return hidden + self.feed_forward(self.feed_forward_norm(hidden))  # type: ignore[no-any-return]
+
+
+class ModernBertHead(ClassificationHead):
+    """A classification head behind a dense layer with activation and LayerNorm.
+
+    These have the names of the masked-LM head's, so that fine-tuning begins with those.
+    """
+
+    def __init__(self, config: ModernBertConfig, num_labels: int) -> None:
+        super().__init__(config, num_labels, config.classifier_dropout)
+        size = config.hidden_size
+        self.transform = nn.Linear(size, size, bias=False)
+        self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps, bias=False)
+        self.activation = ACTIVATIONS[config.classifier_activation]
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return super().forward(self.norm(self.activation(self.transform(vectors))))
+
+
+def _build_masked_lm_head(config: ModernBertConfig, _: int) -> MaskedLMHead:
+    return without_biases(MaskedLMHead(config, config.classifier_activation))
+
+
+def _build_answer_head(config: ModernBertConfig, _: int) -> ModernBertHead:
+    return ModernBertHead(config, 2)
+
+
+def _build_embeddings(config: ModernBertConfig) -> Embeddings:
+    embeddings = without_biases(Embeddings(config))
+    embeddings.dropout_prob = config.embedding_dropout
+    return embeddings
+
+
+def _build_layers(config: ModernBertConfig) -> list[TransformerLayer]:
+    return [ModernBertLayer(config, number) for number in range(config.num_layers)]
+
+
+def _build_final_norm(config: ModernBertConfig) -> nn.Module:
+    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=False)
+
+
+def _initialize(module: nn.Module, config: ModernBertConfig) -> None:
+    """Draw weights as transformers does: narrower where a matrix adds to the residual stream."""
+    wide, head = config.initializer_range, config.hidden_size**-0.5
+    narrow = wide / math.sqrt(2 * config.num_hidden_layers)
+    if isinstance(module, nn.Linear | nn.Embedding):
+        _draw(module.weight, wide, config)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+    if isinstance(module, SelfAttention):
+        _draw(module.output.weight, narrow, config)
+    if isinstance(module, GatedFeedForward):
+        _draw(module.down.weight, narrow, config)
+    if isinstance(module, MaskedLMHead):
+        _draw(module.dense.weight, narrow, config)
+    if isinstance(module, ModernBertHead):
+        _draw(module.transform.weight, narrow, config)
+        _draw(module.dense.weight, head, config)
+
+
+def _draw(weight: Tensor, std: float, config: ModernBertConfig) -> None:
+    """Draw from a normal distribution that is cut off."""
+    most = config.initializer_cutoff_factor * std
+    if not weight.is_meta:
+        nn.init.trunc_normal_(weight, std=std, a=-most, b=most)
+
+
+KEYS: dict[str, str | None] = {
+    "hidden_act": "hidden_activation",
+    "hidden_dropout_prob": "mlp_dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    "type_vocab_size": None,
+    "layer_norm_eps": "norm_eps",
+    "pooling": "classifier_pooling",
+}
+
+FIXED = {
+    "attention_bias": False,
+    "mlp_bias": False,
+    "norm_bias": False,
+    "classifier_bias": False,
+    "decoder_bias": True,
+    "sparse_prediction": False,
+}
+
+LAYER = "model.layers.{i}"
+
+MODERNBERT = Family(
+    config=ModernBertConfig,
+    heads={
+        "masked_lm": _build_masked_lm_head,
+        **dict.fromkeys(TASK_HEADS, ModernBertHead),
+        "answer": _build_answer_head,
+    },
+    names={
+        "embeddings.word": ("model.embeddings.tok_embeddings",),
+        "embeddings.norm": ("model.embeddings.norm",),
+        "layers.{i}.attention.qkv": (f"{LAYER}.attn.Wqkv",),
+        "layers.{i}.attention.output": (f"{LAYER}.attn.Wo",),
+        "layers.{i}.attention_norm": (f"{LAYER}.attn_norm",),
+        "layers.{i}.feed_forward.up_gate": (f"{LAYER}.mlp.Wi",),
+        "layers.{i}.feed_forward.down": (f"{LAYER}.mlp.Wo",),
+        "layers.{i}.feed_forward_norm": (f"{LAYER}.mlp_norm",),
+        "final_norm": ("model.final_norm",),
+        "heads.masked_lm.dense": ("head.dense",),
+        "heads.masked_lm.norm": ("head.norm",),
+        "heads.masked_lm": ("decoder",),
+        **{f"heads.{name}.transform": ("head.dense",) for name in TASK_HEADS},
+        **{f"heads.{name}.norm": ("head.norm",) for name in TASK_HEADS},
+        **{f"heads.{name}.dense": ("classifier",) for name in TASK_HEADS},
+    },
+    architectures=architectures("ModernBert"),
+    tied={"decoder.weight": "model.embeddings.tok_embeddings.weight"},
+    absent={
+        "vocab_size": 50368,
+        "hidden_size": 768,
+        "num_hidden_layers": 22,
+        "num_attention_heads": 12,
+        "intermediate_size": 1152,
+        "max_position_embeddings": 8192,
+        "pad_token_id": 50283,
+        "bos_token_id": 50281,
+        "eos_token_id": 50282,
+        "cls_token_id": 50281,
+        "sep_token_id": 50282,
+    },
+    fixed={**FIXED, "rope_scaling": None},
+    written=FIXED,
+    keys=KEYS,
+    values={"pooling": {"first_token": "cls", "mean": "mean"}},
+    base_model_prefix="model",
+    new_model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    build_embeddings=_build_embeddings,
+    build_layers=_build_layers,
+    build_final_norm=_build_final_norm,
+    build_pooler=Pooling,
+    initialize=_initialize,
+)

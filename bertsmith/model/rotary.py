@@ -1,0 +1,54 @@
+"""Rotary positions (Su et al. 2021, "RoFormer"): queries and keys turned by angles."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from bertsmith.model.shape_buckets import fill_up
+
+Rotary = Callable[[Tensor], Tensor]
+"""Turns queries or keys [tokens, heads, head_size] of a packed row, padding rows included."""
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Turns number `i` of a head with number `i + size / 2` by position times `theta^(-2i / size)`.
+
+    `cos` and `sin` are fp32 [tokens, 1, size / 2], filled up as the packed row is.
+    """
+
+    cos: Tensor
+    sin: Tensor
+
+    @classmethod
+    def of(cls, position_ids: Tensor, theta: float, head_size: int) -> Self:
+        """Compute the angles of `position_ids`, int64 [tokens]."""
+        halves = torch.arange(0, head_size, 2, device=position_ids.device, dtype=torch.float32)
+        angles = position_ids[:, None].float() * theta ** -(halves / head_size)
+        return cls(*(fill_up(part)[:, None] for part in (angles.cos(), angles.sin())))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Turn [tokens, heads, size]; the arithmetic is in fp32."""
+        return _Turn.apply(x, self.cos, self.sin)  # type: ignore[no-untyped-call,no-any-return]
+
+
+class _Turn(torch.autograd.Function):
+    """A rotation, whose gradient is turned back: nothing but the angles is kept for it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.angles = cos, sin
+        return _turn(x, cos, sin)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.angles
+        return _turn(gradient, cos, -sin), None, None
+
+
+def _turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.float().chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).to(x.dtype)
