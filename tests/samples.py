@@ -4,7 +4,6 @@ A new task adds a function here that writes a file of examples of the tiny vocab
 entry in `SAMPLES`.
 """
 
-import csv
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tiny_models import BAD, GOOD, OTHER, write_reviews
+from tiny_models import BAD, GOOD, OTHER, save_tiny, write_csv, write_reviews
+
+from bertsmith.tasks.catalog import task_named
 
 
 @dataclass(frozen=True)
@@ -34,26 +35,22 @@ class Sample:
 
     def write_split(self, folder: Path, **counts: int) -> dict[str, Path]:
         """Write files of `counts` examples, each into a folder of its name; give their paths."""
-        for name in counts:
-            (folder / name).mkdir(parents=True)
-        return {
-            name: self.write(folder / name / self.file, count, seed)
-            for seed, (name, count) in enumerate(counts.items())
-        }
+        paths = {name: folder / name / self.file for name in counts}
+        for seed, (name, path) in enumerate(paths.items()):
+            path.parent.mkdir(parents=True)
+            self.write(path, counts[name], seed)
+        return paths
 
 
 def write_scores(path: Path, count: int, seed: int = 0) -> Path:
     """Pairs of texts, scored by how many good words and how few bad ones they hold."""
-    rng = np.random.default_rng(seed)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "text_pair", "label"])
-        for _ in range(count):
-            texts = [list(rng.choice(GOOD + BAD + OTHER[:7], rng.integers(2, 9))) for _ in "ab"]
-            words = [*texts[0], *texts[1]]
-            score = sum(word in GOOD for word in words) - sum(word in BAD for word in words)
-            writer.writerow([*(" ".join(text) for text in texts), 10 + 0.5 * score])
-    return path
+    rng, rows = np.random.default_rng(seed), []
+    for _ in range(count):
+        texts = [list(rng.choice(GOOD + BAD + OTHER[:7], rng.integers(2, 9))) for _ in "ab"]
+        words = [*texts[0], *texts[1]]
+        score = sum(word in GOOD for word in words) - sum(word in BAD for word in words)
+        rows.append([*(" ".join(text) for text in texts), 10 + 0.5 * score])
+    return write_csv(path, ["text", "text_pair", "label"], *rows)
 
 
 def write_questions(path: Path, count: int, seed: int = 0) -> Path:
@@ -105,61 +102,64 @@ def write_choices(path: Path, count: int, seed: int = 0) -> Path:
 
 def write_likeness(path: Path, count: int, seed: int = 0) -> Path:
     """Pairs of texts that are alike where both have a good word, or both a bad one."""
-    rng = np.random.default_rng(seed)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["sentence1", "sentence2", "score"])
-        for _ in range(count):
-            kinds = [(GOOD, BAD)[kind] for kind in rng.integers(2, size=2)]
-            texts = [f"{rng.choice(OTHER[:7])} {rng.choice(kind)}" for kind in kinds]
-            writer.writerow([*texts, 5.0 if kinds[0] is kinds[1] else 1.0])
-    return path
+    rng, rows = np.random.default_rng(seed), []
+    for _ in range(count):
+        kinds = [(GOOD, BAD)[kind] for kind in rng.integers(2, size=2)]
+        texts = [f"{rng.choice(OTHER[:7])} {rng.choice(kind)}" for kind in kinds]
+        rows.append([*texts, 5.0 if kinds[0] is kinds[1] else 1.0])
+    return write_csv(path, ["sentence1", "sentence2", "score"], *rows)
 
 
 def write_topics(path: Path, count: int, seed: int = 0) -> Path:
     """Texts with the labels of the words in them, which may be several, or none."""
-    rng = np.random.default_rng(seed)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "label"])
-        for _ in range(count):
-            words = [*rng.choice(OTHER[:7], rng.integers(2, 7))]
-            chosen = [name for name in ("good", "bad", "fine") if rng.random() < 0.4]
-            words = list(rng.permutation([*words, *chosen]))
-            writer.writerow([" ".join(words), " | ".join(chosen)])
-    return path
+    rng, rows = np.random.default_rng(seed), []
+    for _ in range(count):
+        words = [*rng.choice(OTHER[:7], rng.integers(2, 7))]
+        chosen = [name for name in ("good", "bad", "fine") if rng.random() < 0.4]
+        rows.append([" ".join(rng.permutation([*words, *chosen])), " | ".join(chosen)])
+    return write_csv(path, ["text", "label"], *rows)
 
 
 SAMPLES = {
     "answer": Sample(
-        write_questions,
-        "a.json",
-        "f1",
-        80,
-        "AutoModelForQuestionAnswering",
-        {"stride": 7},
+        write_questions, "a.json", "f1", 80, "AutoModelForQuestionAnswering", {"stride": 7},
         words=("the good .", "a lovely film and a bad story"),
     ),
     "classify --multi-label": Sample(
-        write_topics,
-        "a.csv",
-        "micro_f1",
-        0.9,
-        "AutoModelForSequenceClassification",
+        write_topics, "a.csv", "micro_f1", 0.9, "AutoModelForSequenceClassification",
         {"multi_label": True, "label_separator": "|"},
     ),
     "classify": Sample(
         write_reviews, "a.csv", "accuracy", 0.8, "AutoModelForSequenceClassification"
     ),
     "choose": Sample(
-        write_choices,
-        "a.jsonl",
-        "accuracy",
-        0.8,
-        "AutoModelForMultipleChoice",
+        write_choices, "a.jsonl", "accuracy", 0.8, "AutoModelForMultipleChoice",
         words=("the film was", "good", "dull and awful"),
     ),
     "embed": Sample(write_likeness, "a.csv", "spearman", 0.8, "AutoModel"),
     "regress": Sample(write_scores, "a.csv", "pearson", 0.8, "AutoModelForSequenceClassification"),
     "tag": Sample(write_names, "a.conll", "f1", 0.7, "AutoModelForTokenClassification"),
+}  # fmt: skip
+
+TEXT = {"text": "a good film"}
+RECORDS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
+    "classify": (("neg", "pos"), "text-classification", TEXT),
+    "multi_label": (("neg", "pos"), "text-classification", TEXT | {"pair": "a bad one"}),
+    "regress": ((), "text-classification", TEXT),
+    "tag": (("O", "B-X"), "token-classification", TEXT),
+    "answer": ((), "question-answering", {"question": "the film ?", "context": "a good film"}),
+    "choose": ((), "multiple-choice", {"text": "the film was", "choices": ["good", "bad"]}),
+    "masked_lm": ((), "fill-mask", {"text": "a [MASK] film"}),
+    "": ((), "feature-extraction", TEXT),
+    "embed": ((), "sentence-similarity", {"text": "a good film", "pair": "a bad one"}),
 }
+"""For each head the labels of a model, its task, and a record that its predictor reads."""
+
+
+def prepare(name: str, folder: Path, train: int, held_out: int, **changes: Any) -> Any:
+    """Write a model and so many examples; give the task and settings to fine-tune with."""
+    sample, task = SAMPLES[name], task_named(name.split()[0])
+    known = {"device": "cpu", "precision": "fp32", **sample.settings, **changes}
+    files = sample.write_split(folder / "data", train=train, eval=held_out)
+    model = known.pop("model", None) or save_tiny(folder / "start")
+    return task, task.settings(model=model, out=folder / "out", **files, **known)

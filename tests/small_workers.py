@@ -1,8 +1,7 @@
 """A small model trained by workers, and the check that they do what one process would."""
 
-from contextlib import contextmanager
-
 import torch
+from torch_threads import threads
 
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
@@ -56,18 +55,9 @@ def train(workers, first, end):
     return found
 
 
-@contextmanager
-def one_thread():
-    """Sum in the same order, however many cores there are."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def check_same_as_one_process(alone, together, steps=4):
     """Train by one process and by several, whose workers may be up or not at first."""
-    with one_thread():
+    with threads(1):  # which sums in the same order, however many cores there are
         expected = train(alone, 1, steps + 1)  # not entered: it has no workers
         with together:
             found = train(together, 1, 3)

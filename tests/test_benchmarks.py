@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_workers import one_thread
+from torch_threads import threads
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
@@ -277,7 +277,7 @@ def run_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -
     """Run the script on a CPU; gives the page that it writes."""
     words = ["gpu", "--device", "cpu", "--smoke", "--out", str(tmp_path), *more]
     monkeypatch.setattr(sys, "argv", words)
-    with one_thread():
+    with threads(1):
         gpu.main()
     (page,) = tmp_path.glob("gpu-*-smoke.md")
     return page

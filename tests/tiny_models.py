@@ -93,14 +93,18 @@ def reviews(count, seed=0):
     return examples
 
 
-def write_reviews(path: Path, count, seed=0):
-    """The same as a csv file; gives its path."""
+def write_csv(path: Path, *rows):
+    """Write a table, its header first; gives its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "label"])
-        writer.writerows((example.text, example.label) for example in reviews(count, seed))
+        csv.writer(file).writerows(rows)
     return path
+
+
+def write_reviews(path: Path, count, seed=0):
+    """The same as a csv file; gives its path."""
+    rows = ((example.text, example.label) for example in reviews(count, seed))
+    return write_csv(path, ("text", "label"), *rows)
 
 
 def load_for_task(settings, dataset):

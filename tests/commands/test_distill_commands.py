@@ -6,6 +6,7 @@ import shutil
 import pytest
 import torch
 import transformers
+from folders import contents
 from tiny_models import save_tiny, save_tiny_of, write_reviews
 from tiny_runs import FP32, LENGTHS
 
@@ -187,8 +188,8 @@ def test_refusals(refused, corpus_dir, reader, place, tmp_path):
     assert not out.exists()
     # Several students are not written over their teacher.
     shutil.copytree(place / "teacher", out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    before = contents(out)
     words = of_task(place, out, "--model", place / "teacher", "--seeds", 2, "--overwrite")
     for flag, named in (("--teacher", out), ("--cache", out / "cache")):
         assert f"{flag} {named}" in refused(*words, flag, named)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert contents(out) == before

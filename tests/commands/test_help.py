@@ -23,7 +23,7 @@ def test_the_table_has_the_help_of_the_settings():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_is_short_and_points_to_the_rest(capsys, name):
     code, short, _ = run(capsys, *name.split(), "--help")
-    assert code == 0
+    assert code == 0 and f"bertsmith {name}" in short
     assert len(short.splitlines()) <= MOST_LINES
     assert max(map(len, short.splitlines())) <= 80
     code, whole, _ = run(capsys, *name.split(), "--help-all")

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from close_figures import close
 from tiny_models import save_tiny
 from tiny_runs import FP32
 
@@ -12,6 +11,7 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import SentenceFolder
 
 QUESTIONS = "the film was\tgood\tbad\tfine\t0\na story\tdull\tlovely\tawful\t1\n" * 3
+LONG = "no such file.tsv " * 99 + "good"  # longer than a path may be
 SCORED = "sentence1\tsentence2\tscore\ngood\tfine\t5\ngood\tbad\t0\nbad\tawful\t4.5\n"
 
 
@@ -49,23 +49,6 @@ def test_choose(bertsmith, place, tmp_path):
     assert len(rows) == 6
 
 
-def test_embed_is_learnt_scored_and_used(bertsmith, place, tmp_path):
-    data, out = place / "scored.tsv", tmp_path / "out"
-    trained = json.loads(
-        bertsmith("finetune", "embed", "--model", place / "encoder", "--train", data,
-                  "--eval", data, "--out", out, "--steps", 2, "--json", *FP32)
-    )  # fmt: skip
-    evaluated = json.loads(bertsmith("evaluate", out, "--data", data, "--json", *FP32))
-    assert evaluated == close({**trained["evaluation"], "unknown_rate": 0.0})
-    (tmp_path / "texts.txt").write_text("good\nvery bad\n")
-    bertsmith("embed", out, tmp_path / "texts.txt", "--out", tmp_path / "v.npy", *FP32)
-    first, second = np.load(tmp_path / "v.npy")
-    assert np.linalg.norm(first) == pytest.approx(1, abs=1e-6)  # as the folder says
-    cosine, *texts = bertsmith("predict", out, "good", "very bad", *FP32).strip().split("\t")
-    assert float(cosine) == pytest.approx(float(first @ second), abs=1e-4)
-    assert texts == ["good", "very bad"]
-
-
 def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, place, tmp_path):
     out, data = tmp_path / "out", place / "scored.tsv"
     common = ("--out", out, "--steps", 1, *FP32)
@@ -79,7 +62,7 @@ def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, 
     assert not (out / "earlier-run").exists()
 
 
-def test_typed_texts_that_are_no_pair(bertsmith, refused, place, monkeypatch):
+def test_typed_texts_that_are_a_pair_or_none(bertsmith, refused, place, tmp_path, monkeypatch):
     monkeypatch.chdir(place)
     (place / "good").write_text("a file whose name is a word")
     for words, parts in (
@@ -89,5 +72,10 @@ def test_typed_texts_that_are_no_pair(bertsmith, refused, place, monkeypatch):
     ):
         message = refused("predict", "encoder", *words, *FP32)
         assert all(part in message for part in parts)
-    long = "no such file.tsv " * 99
-    assert "no such file.tsv" in bertsmith("predict", "encoder", "good", long, *FP32)
+    (place / "texts.txt").write_text(f"good\n{LONG}\n")
+    bertsmith("embed", "encoder", "texts.txt", "--out", tmp_path / "v.npy", *FP32)
+    first, second = np.load(tmp_path / "v.npy")
+    assert np.linalg.norm(first) == pytest.approx(1, abs=1e-6)  # as the folder says
+    cosine, *texts = bertsmith("predict", "encoder", "good", LONG, *FP32).strip().split("\t")
+    assert float(cosine) == pytest.approx(float(first @ second), abs=1e-4)
+    assert texts == ["good", LONG]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,16 +11,14 @@ from tiny_runs import LENGTHS, SIZE, StopAtStep, small_job
 from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.commands.pretrain import describe
-from bertsmith.errors import BertsmithError, ConfigError
+from bertsmith.errors import BertsmithError
 from bertsmith.model.accounting import computed_work, count_parameters, flops_of, total
 from bertsmith.model.electra_pair import ElectraPair, build_trained
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.build import build_model, build_objective
-from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.run import pretrain
-from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.journal import read_journal
 
@@ -126,34 +123,6 @@ def test_both_models_count(bertsmith, corpus_dir, trained):
     assert plan["memory"]["optimizer"] >= 8 * plan["parameters"]
 
 
-@pytest.mark.parametrize(
-    ("family", "said", "shares"),
-    [
-        ("electra", (), (0.85, 0.0, 0.15)),
-        ("electra", (1.0, None, 0.0), (1.0, 0.0, 0.0)),
-        ("electra", (0.8, 0.1, 0.1), (0.8, 0.1, 0.1)),
-        ("electra", (0.9, None, 0.0), "found 0.9"),
-        ("electra", (0.7,), "found 0.9"),
-        ("bert", (), (0.8, 0.1, 0.1)),
-        ("bert", (0.9, None, 0.0), (0.9, 0.1, 0.0)),
-        ("bert", (1.0, None, 0.0), "found 1.1"),
-    ],
-)
-def test_shares_that_are_not_said_are_the_familys(corpus_dir, family, said, shares):
-    names = ("mask_share", "random_share", "keep_share")
-    start = replace(job(corpus_dir), model=ModelSettings("tiny", family))
-
-    def learnt():
-        settings = PretrainingSettings(**dict(zip(names, said, strict=False)))
-        return resolve_unmeasured(replace(start, pretraining=settings)).pretraining
-
-    if isinstance(shares, str):
-        with pytest.raises(ConfigError, match=f"keep_share: {shares}"):
-            learnt()
-    else:
-        assert tuple(getattr(learnt(), name) for name in names) == shares
-
-
 def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tmp_path):
     begun, out = job(corpus_dir, checkpoint_every=3), tmp_path / "stopped"
     with pytest.raises(BertsmithError, match="stopped"):
@@ -199,6 +168,7 @@ def test_refusals(refused, corpus_dir, trained, tmp_path):
             command(corpus_dir, out, "--objective", "replaced_token", "--family", "bert"),
             "family bert have no head for it. Pass --objective masked_lm",
         ),
+        (command(corpus_dir, out, "--mask-share", 0.9, "--keep-share", 0), "keep_share: found 0.9"),
         (("fill", trained, "a [MASK]"), use),
         (("distill", "pretraining", "--teacher", trained, "--steps", 1, *more), use),
         (("compress", trained, "--prune-heads", 0.5, *more), use),

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from folders import contents
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from bertsmith.tokenization.auto import load_tokenizer
@@ -64,7 +65,7 @@ def test_a_refusal_leaves_what_was_there(train, refused, text, tmp_path):
     thesis.mkdir()
     (thesis / "thesis.doc").write_text("years of work")
     bad.write_bytes(b"fine\n\n\xff\n")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     for file, where, more, words in (
         (text, out, ("--vocab-size", 20), "20 is too small"),
         (text, thesis, (), "holds more than a tokenizer (thesis.doc)"),
@@ -75,8 +76,7 @@ def test_a_refusal_leaves_what_was_there(train, refused, text, tmp_path):
     ):
         message = refused("tokenizer", "train", file, "--out", where, "--overwrite", *more)
         assert words in message
-    now = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert now == before
+    assert contents(tmp_path) == before
 
 
 def test_case_is_kept_in_a_unigram_vocabulary_on_request(train, text, tmp_path):

@@ -1,9 +1,9 @@
 """A comparison of three tiny recipes with a task, as files."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
+from tiny_models import write_csv
 
 FILE = """
 steps = 4
@@ -39,12 +39,9 @@ batch_size = 5
 def write_examples(path: Path, count: int, seed: int) -> None:
     """Texts of the corpus's words, sorted by what they begin with."""
     rng = np.random.default_rng(seed)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "label"])
-        for _ in range(count):
-            label = rng.choice(["bace", "difo"])
-            writer.writerow([f"{label} {rng.choice(['guha', 'keli', 'monu'])}.", label])
+    labels = rng.choice(["bace", "difo"], count)
+    rows = [(f"{label} {rng.choice(['guha', 'keli', 'monu'])}.", label) for label in labels]
+    write_csv(path, ("text", "label"), *rows)
 
 
 def write_lab(folder: Path) -> Path:

@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from samples import SAMPLES
+from samples import prepare
 from small_workers import small_model, small_objective
-from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, load_for_task, tiny_tokenizer
 
 from bertsmith.compression.head_importance import head_importance, least_important
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.shrinking import prune_heads
-from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 
 
@@ -42,13 +41,8 @@ def by_masks(model, objective):
 @pytest.fixture(params=["classify", "tag", "answer", "choose", "regress"])
 def learning(request, tmp_path):
     """A model with a task's head, and what makes its objective of any batch size."""
-    sample, task = SAMPLES[request.param], task_named(request.param)
-    path = sample.write(tmp_path / sample.file, 11, 0)
-    settings = task.settings(
-        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", train=path, eval=path,
-        **sample.settings,
-    )  # fmt: skip
-    dataset = task.read(settings)
+    task, settings = prepare(request.param, tmp_path, 11, 11)
+    dataset, path = task.read(settings), settings.train
     task, rows = dataset.task, dataset.train
     encoded = task.encode(tiny_tokenizer(), rows, NUM_POSITIONS, labelled=True)
     train = training_examples(task, encoded, path, rows)

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from folders import contents
 
 from bertsmith.data import corpus as corpus_module
 from bertsmith.data import encoding
@@ -55,11 +56,6 @@ def documents_of(folder):
         for start, end in pairwise(corpus.sentence_starts[corpus.document_starts]):
             found[tuple(corpus.token_ids(start, end).tolist())] += 1
     return found
-
-
-def contents(folder):
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_the_corpus_holds_the_ids_of_the_texts(tmp_path, texts, tokenizer):

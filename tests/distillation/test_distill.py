@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
-from samples import SAMPLES
+from samples import SAMPLES, prepare
 from stop_at import StopAt
 from tiny_models import save_tiny, tiny_tokenizer, write_reviews
 
@@ -19,9 +19,10 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.catalog import task_named, task_of_folder
+from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.training.journal import read_journal
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ def student(place):
 
 
 def journal(out):
-    return [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    return read_journal(out / "journal.jsonl")
 
 
 def test_a_student_of_half_the_layers_learns_what_its_teacher_knows(settings, student, place):
@@ -110,20 +111,15 @@ def test_texts_without_labels_teach(settings, student, place):
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"classify"}))
 def test_every_task_has_students(name, tmp_path):
-    sample, task = SAMPLES[name], task_named(name.split()[0])
-    files = sample.write_split(tmp_path, train=24, eval=9)
-    settings = task.settings(
-        model=save_tiny(tmp_path / "start"), out=tmp_path / "teacher", device="cpu",
-        precision="fp32", threads=1, steps=1, **files, **sample.settings,
-    )  # fmt: skip
+    task, settings = prepare(name, tmp_path, 24, 9, threads=1, steps=1)
     finetune(task, settings)
-    out = tmp_path / "out"
-    student = DistillSettings(teacher=tmp_path / "teacher", unlabelled=files["eval"])
+    out = tmp_path / "student"
+    student = DistillSettings(teacher=settings.out, unlabelled=settings.eval)
     sides = distill(student, task, replace(settings, out=out)).comparison
     assert sides.after.parameters["total"] < sides.before.parameters["total"]
     assert task_of_folder(read_folder(out)) is task
     assert load_model(out).config.num_hidden_layers == 1
-    getattr(transformers, sample.transformers).from_pretrained(out)
+    getattr(transformers, SAMPLES[name].transformers).from_pretrained(out)
 
 
 def test_it_starts_as_the_teachers_own_layers_and_the_run_names_it(settings, student, place):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from samples import SAMPLES
-from tiny_models import NUM_POSITIONS, load_for_task, loss_of, save_tiny, tiny_tokenizer
+from samples import SAMPLES, prepare
+from tiny_models import NUM_POSITIONS, load_for_task, loss_of, tiny_tokenizer
 
 from bertsmith.distillation import teacher_cache
 from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching, divide_batch
@@ -15,7 +15,6 @@ from bertsmith.distillation.run import all_texts, with_row_numbers
 from bertsmith.distillation.teacher import LiveTeacher
 from bertsmith.distillation.teacher_cache import stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
@@ -31,11 +30,7 @@ class Case:
     """A task with examples, a random model and further examples without labels."""
 
     def __init__(self, name, folder):
-        sample, self.type = SAMPLES[name], task_named(name.split()[0])
-        self.settings = self.type.settings(
-            model=save_tiny(folder / "start"), out=folder / "out", device="cpu",
-            **sample.write_split(folder, train=23, eval=11), **sample.settings,
-        )  # fmt: skip
+        self.type, self.settings = prepare(name, folder, 23, 11)
         self.dataset = self.type.read(self.settings)
         self.task = self.dataset.task
 

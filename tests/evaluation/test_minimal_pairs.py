@@ -7,15 +7,14 @@ import pytest
 import torch
 import transformers
 from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, save_tiny, save_tiny_of
+from tiny_runs import FP32
 
-from bertsmith.cli import main
 from bertsmith.data.examples import Columns
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.minimal_pairs import evaluate_minimal_pairs, load_pair_scorer
 from bertsmith.model.families import FAMILIES
 from bertsmith.tasks.minimal_pairs import MinimalPair
 
-FP32 = ("--device", "cpu", "--precision", "fp32")
 LONG = " ".join([*GOOD, *BAD, *OTHER[:7]] * 2)
 PAIRS = [
     ("a good film", "good a film"),
@@ -143,29 +142,24 @@ def file(tmp_path):
     return path
 
 
-def test_the_command(folder, file, tmp_path, capsys, scorer):
-    words = ["evaluate", str(folder), "--minimal-pairs", str(file), *FP32]
-    main([*words, "--json", "--scores", str(tmp_path / "scores.jsonl")])
-    found = json.loads(capsys.readouterr().out)
+def test_the_command(folder, file, tmp_path, bertsmith, scorer):
+    words = ("evaluate", folder, "--minimal-pairs", file, *FP32)
+    found = json.loads(bertsmith(*words, "--json", "--scores", tmp_path / "scores.jsonl"))
     report = evaluate_minimal_pairs(scorer, file).to_json()
-    assert found | {"pairs_per_second": 0, "unknown_rate": 0} == report | {
-        "pairs_per_second": 0,
-        "unknown_rate": 0,
-    }
+    others = {"pairs_per_second": 0, "unknown_rate": 0}
+    assert found | others == report | others
     rows = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
     assert [row["paradigm"] for row in rows] == UIDS
     for row, score in zip(rows, scorer(PAIRS), strict=True):
         assert (row["score_good"], row["score_bad"]) == pytest.approx((score.good, score.bad))
-    main(words)
-    lines = capsys.readouterr().out.splitlines()
+    lines = bertsmith(*words).splitlines()
     assert lines[0].startswith(f"accuracy  {report['accuracy']:.4f}   (share of the 5 pairs")
     assert "field   accuracy   pairs" in lines
 
 
-def test_bf16_is_compared_with_fp32(folder, file, capsys):
-    words = ("--minimal-pairs", str(file), "--device", "cpu", "--precision", "bf16", "--json")
-    main(["evaluate", str(folder), *words])
-    found = json.loads(capsys.readouterr().out)
+def test_bf16_is_compared_with_fp32(folder, file, bertsmith):
+    words = ("--minimal-pairs", file, "--device", "cpu", "--precision", "bf16", "--json")
+    found = json.loads(bertsmith("evaluate", folder, *words))
     assert found["choices_beside_fp32"]["num_pairs"] == 5
 
 
@@ -183,11 +177,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_flags_that_do_not_fit(folder, file, capsys, words):
+def test_flags_that_do_not_fit(folder, file, refused, words):
     line = words.replace("@", str(file)).split()
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(folder), *line, *FP32])
-    assert REFUSED[words] in capsys.readouterr().err
+    assert REFUSED[words] in refused("evaluate", folder, *line, *FP32)
 
 
 HEADS = {
@@ -198,31 +190,26 @@ HEADS = {
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_other_heads_are_refused(tmp_path, file, capsys, head):
+def test_other_heads_are_refused(tmp_path, file, refused, head):
     family, message = HEADS[head]
     labels = ("a", "b") if head == "classify" else ()
     if family == "electra":
         save_tiny_of(tmp_path / "m", "electra", heads=("replaced_token",))
     else:
         save_tiny(tmp_path / "m", *filter(None, [head]), labels=labels)
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(tmp_path / "m"), "--minimal-pairs", str(file), *FP32])
-    (line,) = capsys.readouterr().err.splitlines()
+    line = refused("evaluate", tmp_path / "m", "--minimal-pairs", file, *FP32)
     assert message in line
     assert "bertsmith pretrain" in line
 
 
-def test_a_generator_is_named(tmp_path, file, capsys):
-    save_tiny_of(tmp_path / "m", "electra", heads=("replaced_token",))
-    save_tiny_of(tmp_path / "m" / "generator", "electra")
-    words = [str(file), *FP32]
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(tmp_path / "m"), "--minimal-pairs", *words])
-    assert f"Use its generator, which does: {tmp_path / 'm' / 'generator'}" in (
-        capsys.readouterr().err
-    )
-    main(["evaluate", str(tmp_path / "m" / "generator"), "--minimal-pairs", *words, "--json"])
-    assert json.loads(capsys.readouterr().out)["num_pairs"] == 5
+def test_a_generator_is_named(tmp_path, file, bertsmith, refused):
+    model, words = tmp_path / "m", ("--minimal-pairs", file, *FP32)
+    save_tiny_of(model, "electra", heads=("replaced_token",))
+    save_tiny_of(model / "generator", "electra")
+    use = f"Use its generator, which does: {model / 'generator'}"
+    assert use in refused("evaluate", model, *words)
+    found = json.loads(bertsmith("evaluate", model / "generator", *words, "--json"))
+    assert found["num_pairs"] == 5
 
 
 def test_portions_do_not_change_scores(scorer, monkeypatch):

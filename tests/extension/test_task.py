@@ -1,11 +1,11 @@
 """A task in one file outside the package and one registration is trained, scored and loaded."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tiny_models import save_tiny
 
-from bertsmith.cli import main
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks import catalog
@@ -119,7 +119,7 @@ def write_counts(path: Path, count: int) -> Path:
 
 
 def test_a_task_is_one_file_and_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bertsmith: Callable[..., str]
 ) -> None:
     (tmp_path / "toy_task.py").write_text(TASK)
     monkeypatch.syspath_prepend(tmp_path)
@@ -136,5 +136,4 @@ def test_a_task_is_one_file_and_one_line(
     assert type(predictor.definition) is task
     assert evaluate(predictor, settings.eval).to_json() == result.evaluation.to_json()
     assert load(settings.out, device="cpu")("film film").answer == pytest.approx(2, abs=0.9)
-    main(["predict", str(settings.out), "film", "--device", "cpu"])
-    assert capsys.readouterr().out.endswith("\tfilm\n")
+    assert bertsmith("predict", settings.out, "film", "--device", "cpu").endswith("\tfilm\n")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_workers import one_thread
 from test_objective import Line, line_workers, train
 from torch import Tensor
+from torch_threads import threads
 
 from bertsmith.model.trainable import ParameterSpec
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
@@ -61,7 +61,7 @@ STATE = ["velocity/inner.bias", "velocity/outer.bias", "total/inner.weight",
 
 @pytest.mark.parametrize("num_members", [1, 2])
 def test_a_rule_trains_and_resumes_bit_for_bit(num_members: int, tmp_path: Path) -> None:
-    with one_thread():
+    with threads(1):
         whole = line_workers(num_members, SETTINGS)
         expected = train(whole, 1, 9)
         first = line_workers(num_members, SETTINGS)

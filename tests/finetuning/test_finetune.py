@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from folders import contents
 from stop_at import StopAt
 from tiny_models import load_for_task, reviews, save_tiny, save_tiny_of, write_reviews
 from tiny_tokenizers import TINY
+from torch_threads import another_number
 
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Interrupted
 from bertsmith.finetuning.run import finetune
@@ -15,6 +17,7 @@ from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.training.journal import read_journal
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +49,7 @@ def whole(place):
 
 
 def journal(out):
-    return [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    return read_journal(out / "journal.jsonl")
 
 
 def load_for_names(settings, *names):
@@ -62,12 +65,8 @@ def test_a_run_goes_on_as_it_was_chosen_to_compute(settings, tmp_path, remember)
     with pytest.raises(Interrupted):
         finetune(Classify, stopped, [StopAt(3)])
     remember("fused", **fp32, fp32_medium_gflops=0.0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads + 1)  # as on another machine
-    try:
+    with another_number():
         continued = finetune(Classify, replace(stopped, resume=True))
-    finally:
-        torch.set_num_threads(threads)
     assert untimed(stopped.out) == untimed(settings.out)
     assert continued.evaluation == whole.evaluation
 
@@ -246,9 +245,7 @@ TABLE, ONE = "text,label\ngood,pos\nbad,neg\n", "text,label\na,pos\n"
     "train, held_out, changes, parts",
     [
         (TABLE, "text,label\nso,neutral\n", {}, ["eval.csv:2", "'neu"]),
-        ("text,label\ngood,pos\nfine,pos\n", ONE, {}, ["train.csv", "only label"]),
         ("text,label\ngood,pos\nbad,\n", ONE, {}, ["train.csv:3", "'label'"]),
-        ("text,label\n", ONE, {}, ["train.csv", "no complete rows"]),
         (TABLE, "", {}, ["eval.csv", "nothing in it"]),
         (TABLE, ONE, {"max_length": 99}, ["4 to 37"]),
         (TABLE, ONE, {"device": "tpu"}, ["'tpu'"]),
@@ -258,10 +255,10 @@ def test_bad_input_leaves_an_earlier_model_as_it_was(
     settings, tmp_path, train, held_out, changes, parts
 ):
     earlier = save_tiny(settings.out, "classify", labels=("a", "b"))
-    before = {path.name: path.read_bytes() for path in earlier.iterdir()}
+    before = contents(earlier)
     files = {"train": tmp_path / "train.csv", "eval": tmp_path / "eval.csv"}
     files["train"].write_text(train)
     files["eval"].write_text(held_out)
     message = refusal(replace(settings, **files, overwrite=True, **changes), BertsmithError)
     assert all(part in message for part in parts)
-    assert before == {path.name: path.read_bytes() for path in earlier.iterdir()}
+    assert before == contents(earlier)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from folders import contents
 from stop_at import StopAt
 from tiny_models import reviews, save_tiny, write_reviews
 
@@ -190,12 +191,6 @@ def test_a_series_goes_on_from_any_moment_at_which_it_was_killed(settings):
     killed.mkdir()
     (killed / ".run.json.999999.tmp").write_text("{")
     assert finetune_repeatedly(Classify, replace(series, resume=True)).figures == whole.figures
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("flags", [{"seeds": 2}, {"folds": 2, "eval": NOT_GIVEN}])

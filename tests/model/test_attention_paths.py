@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch_threads import another_number
 
 from bertsmith.model import attention_paths, varlen
 from bertsmith.model.attention_paths import attention_path, describe_attention, measured_paths
@@ -20,8 +21,7 @@ def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(rememb
     assert len(found) == 12 and set(found.values()) <= {"explicit", "fused"}
     remember("fused")
     monkeypatch.setattr(attention_paths, "measure_paths", None)
-    torch.set_num_threads((threads := torch.get_num_threads()) + 1)
-    try:
+    with another_number():
         measured_paths()["bf16 learning 128"] = "explicit"
         for dtype, is_learning, lengths, path in (
             (torch.bfloat16, True, (65, 128, 255), "explicit"),
@@ -31,8 +31,6 @@ def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(rememb
         ):
             for length in lengths:
                 assert attention_path(dtype, is_learning=is_learning, length=length) == path
-    finally:
-        torch.set_num_threads(threads)
 
 
 FAST = VarlenTrial(0.001, 0.002, 3e-3, has_dropout=True)

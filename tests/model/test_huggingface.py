@@ -283,14 +283,11 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
         (tmp_path / "runs" / name).mkdir(parents=True)
     (tmp_path / "runs" / "sentiment.csv").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(CheckpointError, match="install the package huggingface_hub"):
-        load_model("nobody/nothing")
-    hub, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
-    hub.snapshot_download = snapshot_download
-    errors.HfHubHTTPError = errors.HFValidationError = ValueError
-    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "huggingface_hub", None)
+        with pytest.raises(CheckpointError, match="install the package huggingface_hub"):
+            load_model("nobody/nothing")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     for name, said in (
         ("runs/sentimnt", r"^runs/sentimnt: there is no such folder\. runs/ is a folder here and "
          r"has no sentimnt\. Near: sentiment\. Name the folder of a checkpoint\.$"),

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 import torch
+from limits import file_size_limit
 from tiny_models import tiny_model
 
 from bertsmith.errors import ConfigError
@@ -28,11 +29,6 @@ def test_weights_are_sent_by_their_place_and_keep_types_and_mode():
 
 
 def test_a_limit_on_the_size_of_files_is_named():
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(ConfigError, match=r"2\.0 MB that processes share.*ulimit -f"):
-            SharedFile(2_000_000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    said = r"2\.0 MB that processes share.*ulimit -f"
+    with pytest.raises(ConfigError, match=said), file_size_limit(100_000):
+        SharedFile(2_000_000)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from measurements import speeds
+from torch_threads import another_number, threads
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.attention_paths import attention_paths
@@ -45,13 +46,9 @@ def test_the_fastest_way_that_keeps_its_promise_is_chosen():
 def test_products_are_measured_for_each_number_of_threads_and_torch_is_left_as_it_was(remember):
     remember(bf16_gflops=12345.0)
     assert measured_products().value.bf16_gflops == 12345.0
-    threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    torch.set_num_threads(threads + 1)
-    try:
-        with torch.inference_mode():
-            found = measured_products().value
-    finally:
-        torch.set_num_threads(threads)
+    before = torch.get_float32_matmul_precision()
+    with another_number(), torch.inference_mode():
+        found = measured_products().value
     assert min(found.fp32_gflops, found.fp32_medium_gflops, found.bf16_gflops) > 0
     assert found.bf16_gflops != 12345.0
     assert found.fp32_medium_error < 0.05
@@ -68,25 +65,22 @@ def test_a_block_computes_as_measured_and_torch_is_restored_after_an_error(
     remember, monkeypatch, device, precision, inside
 ):
     monkeypatch.setattr(hardware, "select_device", torch.device)
-    threads, route = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    torch.set_num_threads(1)
-    remember()
-    torch.set_num_threads(threads + 1)
-    torch.set_float32_matmul_precision("high")
-    try:
-        settings = Compute(
-            device=device, threads=1, precision="fp32" if device == "cuda" else "auto"
-        )
-        with pytest.raises(RuntimeError), compute_settings(settings) as found:
-            assert found == (torch.device(device), precision)
-            assert torch.get_num_threads() == 1
-            assert torch.get_float32_matmul_precision() == inside
-            raise RuntimeError
-        assert torch.get_num_threads() == threads + 1
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(route)
+    number, route = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    with threads(1):
+        remember()
+    settings = Compute(device=device, threads=1, precision="fp32" if device == "cuda" else "auto")
+    with another_number():
+        torch.set_float32_matmul_precision("high")
+        try:
+            with pytest.raises(RuntimeError), compute_settings(settings) as found:
+                assert found == (torch.device(device), precision)
+                assert torch.get_num_threads() == 1
+                assert torch.get_float32_matmul_precision() == inside
+                raise RuntimeError
+            assert torch.get_num_threads() == number + 1
+            assert torch.get_float32_matmul_precision() == "high"
+        finally:
+            torch.set_float32_matmul_precision(route)
 
 
 def test_earlier_choices_count_instead_of_measurements(remember):

@@ -48,14 +48,6 @@ def place(tmp_path):
     return tmp_path
 
 
-def refused(capsys, words):
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
-
-
 COMMANDS = {
     "tokenizer train {0}/text.txt --vocab-size 60 --out {out}": "folder",
     "corpus build {0}/text.txt --tokenizer {0}/tok --processes 1 --out {out}": "folder",
@@ -67,12 +59,12 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_a_second_process_is_told_at_its_start(place, capsys, kind):
+def test_a_second_process_is_told_at_its_start(place, refused, kind):
     out = place / "new" / "out"  # neither is there yet
     for command in (command for command in COMMANDS if COMMANDS[command] == kind):
         words = command.format(place, out=out).split()
         with another_process(kind, words[-1]):
-            line = refused(capsys, words)
+            line = refused(*words)
         assert words[-1] in line
         assert "another process" in line and "Wait until it ends" in line
     visible = [path.name for path in out.parent.iterdir() if not path.name.startswith(".")]
@@ -81,14 +73,14 @@ def test_a_second_process_is_told_at_its_start(place, capsys, kind):
         pass
 
 
-def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(place, capsys):
+def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(place, refused):
     out = place / "out"
     words = f"tokenizer train {place}/text.txt --vocab-size 60 --out".split()
     with another_process("folder", out) as other:
         main([*words, f"{out}-2"])
         (place / "out-2/vocab.txt").rename(out / "vocab.txt")
         other.communicate("\n")
-    assert "--overwrite" in refused(capsys, [*words, str(out)])
+    assert "--overwrite" in refused(*words, out)
 
     def find_it_taken():
         raise ConfigError("taken")

@@ -11,7 +11,6 @@ from tiny_models import save_tiny, save_tiny_of, tiny_tokenizer, write_reviews
 from tiny_tokenizers import TINY
 
 import bertsmith
-from bertsmith import cli
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
@@ -69,14 +68,14 @@ def test_a_flipped_bit_is_told_of_once(folder, name):
         bertsmith.load(folder)
 
 
-def test_changes_by_hand_are_said_on_the_command_line(folder, capsys):
+def test_changes_by_hand_are_said_on_the_command_line(folder, typed):
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {"0": "no", "1": "yes"}
     del config["label2id"]
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "vocab.txt").unlink()
-    cli.main(["predict", str(folder), "a film", "--json", "--device", "cpu"])
-    printed = capsys.readouterr()
+    words = ("predict", folder, "a film", "--json", "--device", "cpu")
+    printed = typed(*words)
     assert json.loads(printed.out)["predictions"][0]["label"] in ("no", "yes")
     (line,) = printed.err.splitlines()
     assert line.startswith(f"bertsmith: {folder}: config.json differs")
@@ -84,8 +83,7 @@ def test_changes_by_hand_are_said_on_the_command_line(folder, capsys):
 
     kept = [x for x in (folder / SUMS_FILE).read_text().splitlines() if "tokenizer" in x]
     (folder / SUMS_FILE).write_text("".join(f"{line}\n" for line in kept))
-    cli.main(["predict", str(folder), "a film", "--json", "--device", "cpu"])
-    assert capsys.readouterr().err == ""
+    assert typed(*words).err == ""
 
 
 def test_sums_follow_what_commands_write(tmp_path):

@@ -15,7 +15,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tiny_models import save_model, save_tiny, tiny_model, tiny_tokenizer, write_reviews
+from limits import file_size_limit, limited
+from tiny_models import save_tiny, write_reviews
+from tiny_runs import FP32
 
 from bertsmith.data.shards import Corpus
 from bertsmith.data.text_files import iter_lines
@@ -44,16 +46,6 @@ def without_privileges(do):
 
 
 @contextlib.contextmanager
-def limited(kind, number):
-    before = resource.getrlimit(kind)
-    resource.setrlimit(kind, (number, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(kind, before)
-
-
-@contextlib.contextmanager
 def one_more_file():
     """Allow one file more than are open: of the number that the listing has, the lowest free."""
     taken = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
@@ -67,9 +59,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's cap
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "model"
-    save_model(tiny_model("masked_lm"), folder, tiny_tokenizer())
-    return folder
+    return save_tiny(tmp_path_factory.mktemp("models") / "model", "masked_lm")
 
 
 @on_linux
@@ -121,7 +111,7 @@ def test_a_folder_that_takes_no_file_and_a_disk_without_room(tmp_path):
     for length in (60_000, 300):
         with (
             pytest.raises(InputError, match=r"misses\.jsonl: cannot be written \(File too large\)"),
-            limited(resource.RLIMIT_FSIZE, 100),
+            file_size_limit(100),
         ):
             write(tmp_path / "misses.jsonl", "a" * length)
     assert list(tmp_path.iterdir()) == [folder]
@@ -134,20 +124,7 @@ def test_ascii_locales_read_and_write_all_characters(tmp_path):
     out = tmp_path / "erreurs-é.jsonl"
     for code, words in (
         (2, ["prédire"]),
-        (
-            0,
-            [
-                "predict",
-                str(model),
-                "le café 电影",
-                "--out",
-                str(out),
-                "--device",
-                "cpu",
-                "--precision",
-                "fp32",
-            ],
-        ),
+        (0, ["predict", model, "le café 电影", "--out", out, *FP32]),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "bertsmith", *words], env=ascii_only, capture_output=True,

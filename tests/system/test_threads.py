@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+import torch_threads
 
 from bertsmith.system import threads
 from bertsmith.system.threads import map_on_threads
@@ -14,10 +15,8 @@ WAIT = 20
 
 @pytest.fixture(autouse=True)
 def four_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(4)
-    yield
-    torch.set_num_threads(before)
+    with torch_threads.threads(4):
+        yield
 
 
 def test_items_are_worked_on_together_and_come_in_their_order():

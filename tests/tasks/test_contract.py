@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 from close_figures import close
-from samples import SAMPLES, Sample
+from samples import SAMPLES, Sample, prepare
 from tiny_models import NUM_POSITIONS, load_for_task, loss_of, save_tiny, tiny_tokenizer
 
 from bertsmith.cli import COMMANDS
@@ -20,7 +20,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.catalog import task_named, task_of_folder, tasks
+from bertsmith.tasks.catalog import task_of_folder, tasks
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
@@ -28,7 +28,6 @@ from bertsmith.tasks.example_objective import (
 )
 from bertsmith.tasks.task import Task, TaskDataset
 
-SIZES = {"train": 23, "eval": 11}
 PIPELINES = {
     "answer": "question-answering", "choose": "multiple-choice", "classify": "text-classification",
     "embed": "sentence-similarity", "regress": "text-classification", "tag": "token-classification",
@@ -76,18 +75,8 @@ class Case:
 
 @pytest.fixture(params=sorted(SAMPLES))
 def case(request, tmp_path):
-    sample = SAMPLES[request.param]
-    folder = tmp_path / "data"
-    files = {}
-    for seed, (name, count) in enumerate(SIZES.items()):
-        (folder / name).mkdir(parents=True)
-        files[name] = sample.write(folder / name / sample.file, count, seed)
-    task = task_named(request.param.split()[0])
-    settings = task.settings(
-        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", device="cpu", precision="fp32",
-        **files, **sample.settings,
-    )  # fmt: skip
-    return Case(sample, task, settings, task.read(settings))
+    task, settings = prepare(request.param, tmp_path, 23, 11)
+    return Case(SAMPLES[request.param], task, settings, task.read(settings))
 
 
 def all_ids(batches):
@@ -220,12 +209,6 @@ def test_finetuning_learns_and_evaluation_gives_the_same_scores(case, tmp_path):
     json.dumps(result.to_json())
 
 
-@pytest.mark.parametrize("name", sorted(SAMPLES))
-def test_every_task_can_begin_from_scratch(name, tmp_path):
-    sample, task = SAMPLES[name], task_named(name.split()[0])
-    settings = task.settings(
-        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", device="cpu", precision="fp32",
-        threads=1, steps=1, from_scratch=True, **sample.write_split(tmp_path, train=24, eval=9),
-        **sample.settings,
-    )  # fmt: skip
-    assert "from-scratch" in finetune(task, settings).load_report
+def test_every_task_can_begin_from_scratch(case):
+    settings = replace(case.settings, threads=1, steps=1, from_scratch=True)
+    assert "from-scratch" in finetune(case.type, settings).load_report

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_models import tiny_model
+from torch_threads import threads
 
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.model import attention_paths
@@ -15,9 +16,8 @@ from bertsmith.tasks.text_vectors import mean_vectors
 
 @pytest.fixture(autouse=True)
 def torch_as_before():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+    with threads(torch.get_num_threads()):
+        yield
 
 
 def texts(count):
@@ -31,8 +31,8 @@ def text_at(rows, place):
     return EncodedTexts((rows.ids[place],), (rows.type_ids[place],), (0,))
 
 
-def vectors(rows, threads):
-    torch.set_num_threads(threads)
+def vectors(rows, num_threads):
+    torch.set_num_threads(num_threads)
     return compute_in_order(tiny_model(), rows, mean_vectors)
 
 
@@ -40,15 +40,15 @@ def vectors(rows, threads):
 def test_threads_do_not_change_what_is_computed(count):
     rows = texts(count)
     alone = np.concatenate([vectors(text_at(rows, i), 1) for i in range(count)])
-    for threads in (1, 2, 3):
-        np.testing.assert_allclose(vectors(rows, threads), alone, atol=1e-6)
-        assert torch.get_num_threads() == threads
+    for number in (1, 2, 3):
+        np.testing.assert_allclose(vectors(rows, number), alone, atol=1e-6)
+        assert torch.get_num_threads() == number
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_each_text_gets_the_vectors_of_its_own_tokens(threads):
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_each_text_gets_the_vectors_of_its_own_tokens(number):
     rows = texts(300)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(number)
     readers = set()
 
     def ids(model, batch):
@@ -59,7 +59,7 @@ def test_each_text_gets_the_vectors_of_its_own_tokens(threads):
         compute_tokens_in_order(tiny_model(), rows, ids), rows.ids, strict=True
     ):
         assert found[:, 0].tolist() == expected.tolist()
-    assert (threading.get_ident() in readers) == (threads == 1)
+    assert (threading.get_ident() in readers) == (number == 1)
 
 
 def test_the_machine_is_measured_before_threads_read(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
+from samples import RECORDS
 from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
 
 import bertsmith
@@ -21,20 +22,6 @@ from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.token_classification import Tag
 
-TEXT = {"text": "a good film"}
-CALLS = {
-    "classify": (("neg", "pos"), "text-classification", TEXT),
-    "multi_label": (("neg", "pos"), "text-classification", TEXT | {"pair": "a bad one"}),
-    "regress": ((), "text-classification", TEXT),
-    "tag": (("O", "B-X"), "token-classification", TEXT),
-    "answer": ((), "question-answering", {"question": "the film ?", "context": "a good film"}),
-    "choose": ((), "multiple-choice", {"text": "the film was", "choices": ["good", "bad"]}),
-    "masked_lm": ((), "fill-mask", {"text": "a [MASK] film"}),
-    "": ((), "feature-extraction", TEXT),
-    "embed": ((), "sentence-similarity", {"text": "a good film", "pair": "a bad one"}),
-}
-"""For each head the labels of a model, its task, and a record that its predictor reads."""
-
 
 @pytest.fixture(scope="module")
 def load(tmp_path_factory):
@@ -44,7 +31,7 @@ def load(tmp_path_factory):
         if head not in folders:
             target = tmp_path_factory.mktemp("model") / "m"
             heads = [head] * (head not in ("", "embed"))
-            folders[head] = save_tiny(target, *heads, labels=CALLS[head][0])
+            folders[head] = save_tiny(target, *heads, labels=RECORDS[head][0])
             if head == "embed":
                 (target / "modules.json").write_text("[]")
         return bertsmith.load(folders[head], device="cpu", precision=precision)
@@ -52,9 +39,9 @@ def load(tmp_path_factory):
     return load
 
 
-@pytest.mark.parametrize("head", CALLS)
+@pytest.mark.parametrize("head", RECORDS)
 def test_records_texts_and_examples_give_the_same(load, head):
-    predictor, (_, task, record) = load(head), CALLS[head]
+    predictor, (_, task, record) = load(head), RECORDS[head]
     assert type(predictor) is Predictor
     assert predictor.task == task
     example = predictor.example(record)
@@ -73,9 +60,9 @@ def rounded(answer):
     return np.round(answer, 5) if isinstance(answer, float | np.ndarray) else answer
 
 
-@pytest.mark.parametrize("head", CALLS)
+@pytest.mark.parametrize("head", RECORDS)
 def test_what_is_no_record_or_text_is_refused(load, head):
-    predictor, record = load(head), CALLS[head][2]
+    predictor, record = load(head), RECORDS[head][2]
     values = tuple(record.values())
     for given, message in (
         (pyarrow.table({"text": ["a good film"]}), r"only the names of columns.*such as list\("),
@@ -117,19 +104,19 @@ def test_several_texts_bring_their_own_companions(load):
 
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=pytest.mark.skipif(
     not can_quantize(), reason="no int8 kernels here"))])  # fmt: skip
-@pytest.mark.parametrize("head", CALLS)
+@pytest.mark.parametrize("head", RECORDS)
 def test_copies_predict_the_same(load, head, precision):
-    predictor, record = load(head, precision), CALLS[head][2]
+    predictor, record = load(head, precision), RECORDS[head][2]
     expected = predictor([record])
     for twin in (pickle.loads(pickle.dumps(predictor)), copy.deepcopy(predictor),
                  copy.copy(predictor)):  # fmt: skip
         assert_equal(twin([record]), expected)
 
 
-@pytest.mark.parametrize("head", CALLS)
+@pytest.mark.parametrize("head", RECORDS)
 def test_predictors_are_saved_moved_and_shown(load, tmp_path, head, capsys, monkeypatch):
     monkeypatch.setattr("bertsmith.system.progress.PLAIN_SECONDS", 0)  # each line, at once
-    predictor, record = load(head), CALLS[head][2]
+    predictor, record = load(head), RECORDS[head][2]
     records = [record] * 5
     expected = predictor(records)
     shown = predictor.predict(records, batch_size=2, show_progress=True)

@@ -1,6 +1,5 @@
 """Sentence vectors: what meets in a loss, how they are scored, and who else opens the folder."""
 
-import csv
 import json
 import weakref
 from dataclasses import replace
@@ -11,7 +10,16 @@ import pytest
 import torch
 from close_figures import close
 from samples import write_likeness
-from tiny_models import BAD, GOOD, OTHER, loss_of, save_tiny, tiny_model, tiny_tokenizer
+from tiny_models import (
+    BAD,
+    GOOD,
+    OTHER,
+    loss_of,
+    save_tiny,
+    tiny_model,
+    tiny_tokenizer,
+    write_csv,
+)
 
 from bertsmith.data.sentence_pairs import RelatedTexts
 from bertsmith.errors import CheckpointError, ConfigError, InputError
@@ -51,14 +59,10 @@ def sentence(rng, words):
 
 def write_pairs(path, count, seed=0):
     """Pairs of texts with two words in common, that no other text has together."""
-    rng = np.random.default_rng(seed)
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["anchor", "positive"])
-        for _ in range(count):
-            words = rng.choice([*GOOD, *BAD, *OTHER[:7]], 4, replace=False)
-            writer.writerow([" ".join(words), " ".join(words[::-1])])
-    return path
+    rng, known = np.random.default_rng(seed), [*GOOD, *BAD, *OTHER[:7]]
+    rows = [rng.choice(known, 4, replace=False) for _ in range(count)]
+    pairs = [(" ".join(words), " ".join(words[::-1])) for words in rows]
+    return write_csv(path, ("anchor", "positive"), *pairs)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 import transformers
 from close_figures import close
-from samples import SAMPLES
+from samples import SAMPLES, prepare
 from tiny_models import save_tiny_of
 
 from bertsmith.evaluation.evaluate import evaluate
@@ -11,7 +11,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.catalog import task_named, task_of_folder
+from bertsmith.tasks.catalog import task_of_folder
 
 FAMILIES = ["albert", "distilbert", "electra", "roberta"]
 MODERN = [(name, "modernbert") for name in sorted(SAMPLES)]
@@ -21,15 +21,8 @@ MODERN = [(name, "modernbert") for name in sorted(SAMPLES)]
     "name, family", [(name, FAMILIES[i % 4]) for i, name in enumerate(sorted(SAMPLES))] + MODERN
 )
 def test_a_task_with_a_family(name, family, tmp_path):
-    sample, task = SAMPLES[name], task_named(name.split()[0])
-    for seed, folder in enumerate(("train", "eval")):
-        (tmp_path / folder).mkdir()
-        sample.write(tmp_path / folder / sample.file, 17, seed)
-    settings = task.settings(
-        model=save_tiny_of(tmp_path / "start", family), out=tmp_path / "out",
-        train=tmp_path / "train" / sample.file, eval=tmp_path / "eval" / sample.file,
-        device="cpu", precision="fp32", steps=2, **sample.settings,
-    )  # fmt: skip
+    model = save_tiny_of(tmp_path / "start", family)
+    task, settings = prepare(name, tmp_path, 17, 17, model=model, steps=2)
     result = finetune(task, settings)
     assert task_of_folder(read_folder(settings.out)) is task
     assert read_folder(settings.out).settings["model_type"] == family
@@ -37,7 +30,7 @@ def test_a_task_with_a_family(name, family, tmp_path):
     assert not report.missing and not report.unused
     again = evaluate(load(settings.out, device="cpu", precision="fp32"), settings.eval)
     assert again.to_json() == close(result.evaluation.to_json())
-    theirs, info = getattr(transformers, sample.transformers).from_pretrained(
+    theirs, info = getattr(transformers, SAMPLES[name].transformers).from_pretrained(
         settings.out, output_loading_info=True
     )
     absent = {key for key in info["missing_keys"] if "pooler" not in key}

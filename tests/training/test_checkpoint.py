@@ -1,11 +1,10 @@
 """Checkpoints: whole or not at all, the last ones kept, damage found and named."""
 
-import resource
-from contextlib import contextmanager
 from functools import partial
 
 import pytest
 import torch
+from limits import file_size_limit
 from small_workers import small_model
 
 from bertsmith.errors import CheckpointError, InputError
@@ -28,17 +27,6 @@ def save(directory, step, keep=2, size=7):
     state = TrainingState(IDENTITY, step, 1.5 * step, {"real_tokens": 11.0})
     write = partial(save_model, small_model("masked_lm"))
     return save_checkpoint(directory, write, {"m/x": torch.ones(size)}, state, keep)
-
-
-@contextmanager
-def file_size_limit(size):
-    """No file may grow beyond `size` bytes: a write that fails half way, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_the_last_ones_are_kept_in_order_of_steps(tmp_path):

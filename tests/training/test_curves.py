@@ -1,9 +1,9 @@
 """The picture of a run, and its TensorBoard events."""
 
-import resource
 import xml.etree.ElementTree as ET
 
 import pytest
+from limits import file_size_limit
 
 from bertsmith.training import tensorboard as events_module
 from bertsmith.training.curves import draw_curves
@@ -46,11 +46,10 @@ def test_tensorboard_reads_the_events(tmp_path, monkeypatch):
 def test_a_full_disk_ends_a_run_and_does_not_stop_it_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr("bertsmith.training.trackers.tracker.WRITE_SECONDS", 0.0)
     monkeypatch.setattr(events_module, "FLUSH_SECONDS", 0.0)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with pytest.raises(OSError, match="File too large"), EventWriter(tmp_path, 1) as events:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
-        try:
-            for entry in journal(60):
-                events.write(entry)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with (
+        pytest.raises(OSError, match="File too large"),
+        EventWriter(tmp_path, 1) as events,
+        file_size_limit(500),
+    ):
+        for entry in journal(60):
+            events.write(entry)

@@ -1,12 +1,11 @@
-"""Muon: its updates are torch's, by whoever makes them, and a run of it resumes bit for bit."""
+"""Muon: its updates are torch's, by whoever makes them."""
 
 import pytest
 import torch
-from small_workers import one_thread, small_model, small_objective, small_workers, train
+from small_workers import small_model
 from test_optim import arrays_of, is_vector
 from torch import nn
 
-from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.training.optim import OptimSettings, RangeUpdater
 
 SETTINGS = OptimSettings(optimizer="muon", learning_rate=1e-2, weight_decay=0.1)
@@ -55,25 +54,3 @@ def test_updates_are_those_of_torch(num_parts, monkeypatch):
             reference.step()
     for name, view in layout.views(arrays.weights).items():
         torch.testing.assert_close(view, torch.cat(expected[name]), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("num_members", [1, 2])
-def test_a_run_resumes_bit_for_bit(num_members, corpus_dir, tmp_path):
-    task = small_objective(corpus_dir)
-    with one_thread():
-        whole = small_workers(task, num_members, optim=SETTINGS)
-        expected = train(whole, 1, 6)  # not entered: one process does all the work
-        first = small_workers(task, num_members, optim=SETTINGS)
-        with first:
-            first.wait()
-            found = train(first, 1, 3)
-            write_safetensors(tmp_path / "state.safetensors", first.state_dict())
-            second = small_workers(task, num_members, optim=SETTINGS)
-            second.model.load_state_dict(first.model.state_dict())
-        second.load_state_dict(read_safetensors(tmp_path / "state.safetensors"))
-        with second:
-            second.wait()
-            found += train(second, 3, 6)
-    assert found == expected
-    assert torch.equal(second.arrays.weights, whole.arrays.weights)
-    assert "exp_avg_sq/layers.0.attention.qkv.weight" not in second.state_dict()

@@ -9,13 +9,13 @@ import torch
 from small_workers import (
     OPTIM,
     check_same_as_one_process,
-    one_thread,
     small_config,
     small_model,
     small_objective,
     small_workers,
     train,
 )
+from torch_threads import threads
 
 from bertsmith.errors import TrainingError
 from bertsmith.model.families.albert import AlbertConfig
@@ -131,8 +131,7 @@ def test_a_run_that_ends_before_its_workers_are_up_does_not_wait_for_them(corpus
 
 def test_signals_are_for_the_main_process_and_measuring_uses_the_cores_of_all(corpus_dir):
     """As of Ctrl-C in a terminal, or of `timeout`: a worker that ended would lose the step."""
-    with one_thread():
-        torch.set_num_threads(2)
+    with threads(2):
         with small_workers(small_objective(corpus_dir), 2) as team:
             assert torch.get_num_threads() == 1
             for is_up in (False, True):
