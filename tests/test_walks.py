@@ -30,7 +30,7 @@ Lines = dict[str, list[str]]
 @pytest.fixture
 def lines(tmp_path, corpus_dir):
     """Command lines of one step each, with everything in this process."""
-    save_tiny(tmp_path / "model")
+    save_tiny(tmp_path / "model", "classify", labels=("neg", "pos"))
     train, held_out = (write_reviews(tmp_path / f"{name}.csv", 8) for name in ("train", "eval"))
     one = ["--steps", "1", "--threads", "1", "--precision", "fp32", "--batch-size", "2"]
     out = ["--out", str(tmp_path / "out")]
@@ -38,6 +38,8 @@ def lines(tmp_path, corpus_dir):
     rows = ["--corpus", str(corpus_dir), "--preset", "tiny", "--eval-rows", "2"]
     return {
         "finetune": ["finetune", "classify", *data, *one, *out],
+        "predict": ["predict", str(tmp_path / "model"), "good"],
+        "evaluate": ["evaluate", str(tmp_path / "model"), "--data", str(train)],
         "pretrain": ["pretrain", *rows, *one, *out, "--max-length", "16"],
     }
 
@@ -71,14 +73,15 @@ def test_few_frames_stand_between_a_command_and_its_loss(lines, command, code):
     assert max(depths) <= MAX_FRAMES
 
 
-def test_a_model_folder_is_read_once(lines, tmp_path):
+@pytest.mark.parametrize("command", ["finetune", "predict", "evaluate"])
+def test_a_model_folder_is_read_once(lines, tmp_path, command):
     program = (
         "import sys; from bertsmith.cli import main\n"
         "sys.addaudithook(lambda event, args: event == 'open' and print('OPENED', args[0]))\n"
         "main(sys.argv[1:])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, *lines["finetune"]], capture_output=True, text=True,
+        [sys.executable, "-c", program, *lines[command]], capture_output=True, text=True,
         check=True, timeout=120, env=os.environ | {"PYTHONPATH": str(Path(PACKAGE).parent)},
     )  # fmt: skip
     opened = Counter(re.findall(rf"^OPENED {tmp_path}/model/(.*)$", done.stdout, re.MULTILINE))

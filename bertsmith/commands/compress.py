@@ -23,5 +23,5 @@ class Settings(CompressSettings):
 
 def main(args: Sequence[str], prog: str) -> None:
     """Write the smaller model, then print what it costs."""
-    settings = parse_for_folder(Settings, args, prog)
+    settings, _ = parse_for_folder(Settings, args, prog)
     print_report(compress(settings), settings.json)

@@ -3,7 +3,7 @@
 import json as json_module
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -25,10 +25,12 @@ from bertsmith.evaluation.minimal_pairs import (
 )
 from bertsmith.evaluation.page import Survey, write_evaluation_page
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
+from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import CHUNK_CHARS, Predictor
 from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task
@@ -66,6 +68,9 @@ class Settings(InferenceCompute):
     as in training."""
     stride: Advanced[int | None] = None
     """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
+    label_separator: Advanced[str | None] = None
+    """Separator between the labels of a text in --data, where the model gives several. Default: as
+    in training."""
     errors: Path | None = None
     """Errors file, .jsonl or .csv, for every wrong answer: text, right answer, the model's, and how
     sure it was; the most confident first. Where answers are numbers (regress, embed), it has the
@@ -86,8 +91,9 @@ def main(args: Sequence[str], prog: str) -> None:
 
     Scores are seen even if the page cannot be written.
     """
-    settings = parse_for_folder(Settings, args, prog)
+    settings, folder = parse_for_folder(Settings, args, prog)
     check_flags(settings)
+    model = folder or settings.model
     outputs = {
         "--errors": settings.errors,
         "--page": settings.page,
@@ -95,9 +101,9 @@ def main(args: Sequence[str], prog: str) -> None:
     }
     with hold_outputs(outputs, settings.data or settings.minimal_pairs):
         if settings.data is not None:
-            measure(settings, settings.data)
+            measure(settings, model, settings.data)
         elif settings.minimal_pairs is not None:
-            measure_pairs(settings, settings.minimal_pairs)
+            measure_pairs(settings, model, settings.minimal_pairs)
 
 
 def check_flags(settings: Settings) -> None:
@@ -109,7 +115,8 @@ def check_flags(settings: Settings) -> None:
         )
     flag, names = "--data", ["scores"]
     if settings.minimal_pairs is not None:
-        flag, names = "--minimal-pairs", ["long_texts", "stride", "errors", "page"]
+        flag = "--minimal-pairs"
+        names = ["long_texts", "stride", "label_separator", "errors", "page"]
     unfit = [name for name in names if getattr(settings, name) is not None]
     if settings.minimal_pairs is not None and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")
@@ -122,10 +129,10 @@ def check_flags(settings: Settings) -> None:
         )
 
 
-def measure_pairs(settings: Settings, path: Path) -> None:
+def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> None:
     """Score the sentences of minimal pairs, and print the result."""
     scorer = load_pair_scorer(
-        settings.model,
+        model,
         device=settings.device,
         precision=settings.precision,
         max_length=settings.max_length,
@@ -170,18 +177,18 @@ def write_scores(file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[P
         file.write(json_module.dumps(row, ensure_ascii=False) + "\n")
 
 
-def measure(settings: Settings, data: Path) -> None:
+def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     """Score the model, print the result, and write the page."""
     predictor = load_predictor(
-        settings.model,
+        model,
         device=settings.device,
         precision=settings.precision,
         max_length=settings.max_length,
         long_texts=settings.long_texts,
         stride=settings.stride,
     )
-    task = predictor.definition.with_columns(settings.columns)
-    predictor = predictor.with_definition(task)
+    task = with_separator(predictor.definition, settings.label_separator)
+    predictor = predictor.with_definition(task.with_columns(settings.columns))
     tell(predictor.loaded.precision_note)
     survey, sample = Survey(), Sample()
     result = score(predictor, data, settings, [survey, sample])
@@ -194,6 +201,23 @@ def measure(settings: Settings, data: Path) -> None:
             settings.page, task.name, survey, result,
             model=settings.model, data=data,
         )  # fmt: skip
+
+
+def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any]:
+    """Return a copy that reads several labels between separators of the data's own, if given.
+
+    Raises:
+        ConfigError: the model gives each text one label, or the separator is empty.
+    """
+    if separator is None:
+        return task
+    if not isinstance(task, MultiLabel):
+        raise ConfigError(
+            "--label-separator: this model does not give several labels. Leave it out."
+        )
+    if not separator:
+        raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
+    return replace(task, label_separator=separator)
 
 
 class Sample:

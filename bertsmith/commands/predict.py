@@ -17,6 +17,7 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
@@ -69,18 +70,18 @@ class Settings(InferenceCompute):
 
 def main(args: Sequence[str], prog: str) -> None:
     """Predict, and print or write."""
-    settings = parse_for_folder(Settings, args, prog)
+    settings, folder = parse_for_folder(Settings, args, prog)
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
     check_no_file(settings.text)
     with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
-        predict(settings)
+        predict(settings, folder)
 
 
-def predict(settings: Settings) -> None:
+def predict(settings: Settings, folder: ModelFolder | None) -> None:
     """Load the model, and predict text after text."""
     predictor = load_predictor(
-        settings.model,
+        folder or settings.model,
         device=settings.device,
         precision=settings.precision,
         max_length=settings.max_length,

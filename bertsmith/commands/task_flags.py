@@ -8,37 +8,33 @@ from typing import Any, TypeVar, cast, get_type_hints
 from bertsmith.commands.flags import parse
 from bertsmith.data.examples import Columns
 from bertsmith.errors import CheckpointError
-from bertsmith.model.model_folder import read_folder
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.catalog import task_of_folder, tasks
 
 T = TypeVar("T")
 
 
-def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> T:
-    """Parse a command line as `cls`, whose field `columns` has the type of the model's task."""
-    columns = columns_type(cls, args)
-    field = ("columns", columns, dataclasses.field(default_factory=columns))
-    full = dataclasses.make_dataclass(cls.__name__, [field], bases=(cls,), frozen=True)
-    return cast(T, parse(full, args, prog, inspect.getdoc(cls)))
+def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, ModelFolder | None]:
+    """Parse a command line as `cls`, whose field `columns` has the type of the model's task.
 
-
-def columns_type(settings: type[Any], args: Sequence[str]) -> type[Any]:
-    """Return the columns class of the model's task; `Columns` without one.
+    Return the settings, and the folder that was read for it, which need not be read again.
 
     Raises:
         CheckpointError: there is no such model. For --help it makes no difference.
     """
     readers = [task.columns for task in tasks().values()]
-    model = first_word(args, switches(settings, *readers))
-    if model is None:
-        return Columns
+    model = first_word(args, switches(cls, *readers))
+    folder = None
     try:
-        task = task_of_folder(read_folder(model))
+        folder = None if model is None else read_folder(model)
     except CheckpointError:
         if not {"-h", "--help"} & set(args):
             raise
-        return Columns
-    return Columns if task is None else task.columns
+    task = None if folder is None else task_of_folder(folder)
+    columns = Columns if task is None else task.columns
+    field = ("columns", columns, dataclasses.field(default_factory=columns))
+    full = dataclasses.make_dataclass(cls.__name__, [field], bases=(cls,), frozen=True)
+    return cast(T, parse(full, args, prog, inspect.getdoc(cls))), folder
 
 
 def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:

@@ -12,7 +12,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.electra_pair import who_guesses
-from bertsmith.model.model_folder import read_folder
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.auto import check_limit
 from bertsmith.tasks.minimal_pairs import MinimalPair, MinimalPairs, PairScores
 from bertsmith.tasks.predictor import Predictor, in_chunks
@@ -117,7 +117,7 @@ class PairAccumulator:
 
 
 def load_pair_scorer(
-    path: str | Path,
+    path: str | Path | ModelFolder,
     *,
     device: str = "auto",
     precision: str = "auto",
@@ -128,7 +128,7 @@ def load_pair_scorer(
     Raises:
         CheckpointError: the folder is incomplete, or has another head.
     """
-    folder = read_folder(path)
+    folder = path if isinstance(path, ModelFolder) else read_folder(path)
     if "masked_lm" not in folder.heads:
         found = ", ".join(f"'{head}'" for head in folder.heads) or "none"
         if "replaced_token" in folder.heads:

@@ -96,7 +96,12 @@ class TagReport:
 
     def notes(self) -> list[str]:
         notes = []
-        if self.scheme != "plain" and not self.total.num_predicted:
+        if self.scheme != "plain" and not self.total.support:
+            notes.append(
+                "no entity is among the right labels, so F1 is 0 whatever the model finds: look at "
+                "the accuracy, or take data with entities"
+            )
+        elif self.scheme != "plain" and not self.total.num_predicted:
             notes.append(
                 f"the model found no entity in {self.num_sentences:,} sentences: it needs more "
                 "steps or examples"

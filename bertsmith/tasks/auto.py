@@ -138,7 +138,7 @@ def load(
 
 
 def load_predictor(
-    path: str | Path,
+    path: str | Path | ModelFolder,
     *,
     device: str = "auto",
     precision: str = "auto",
@@ -154,7 +154,7 @@ def load_predictor(
         CheckpointError: as `load`; also if the model is of no task.
         ConfigError: as `load`; also if the task reads no windows.
     """
-    folder = read_folder(path)
+    folder = path if isinstance(path, ModelFolder) else read_folder(path)
     predictor = predictor_of(folder, device=device, precision=precision, max_length=max_length)
     given = {"long_texts": long_texts, "stride": stride}
     return predictor.with_definition(with_windowing(predictor.definition, given))

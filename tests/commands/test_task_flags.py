@@ -1,8 +1,5 @@
 """The flags of predict and evaluate are those of the model's task, wherever its name stands."""
 
-import sys
-import types
-
 import pytest
 from tiny_models import save_tiny
 
@@ -14,7 +11,7 @@ from bertsmith.errors import CheckpointError
 
 
 def flags_of(args):
-    return parse_for_folder(predict.Settings, args, "predict")
+    return parse_for_folder(predict.Settings, args, "predict")[0]
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +27,7 @@ def test_only_the_model_decides(tagger, tmp_path):
 
 
 def test_a_name_of_the_hub_tells_its_task(tagger, tmp_path, monkeypatch):
-    """The hub is the only stand-in: a library that is not installed for the tests."""
-    hub, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
-    hub.snapshot_download = lambda name, **_: tagger
-    errors.HfHubHTTPError = errors.HFValidationError = ValueError
-    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: tagger)
     monkeypatch.chdir(tmp_path)
     settings = flags_of(["org/tagger", "a text"])
     assert isinstance(settings.columns, TagColumns)

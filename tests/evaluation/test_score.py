@@ -177,6 +177,9 @@ def test_labels_of_words_in_another_scheme(tmp_path):
     everything_out = conll(tmp_path / "o.conll", (WORDS, "O O O O O O"), ("no name", "O O"))
     assert score_tag_files(gold, everything_out).recall == 0
     assert score_tag_files(gold, gold).f1 == 1
+    assert "no entity is among the right labels" in str(
+        score_tag_files(everything_out, everything_out)
+    )
     late = conll(tmp_path / "late.conll", (WORDS, "O O O O O O"), ("no name", "B-LOC I-LOC"))
     assert score_tag_files(gold, late).scheme == "IOB2"
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from close_figures import close
 from samples import write_topics
 from tiny_models import save_tiny
+from tiny_runs import FP32
 
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.labels import label_set
@@ -101,7 +103,7 @@ def test_the_held_out_loss_of_a_sure_mistake_is_finite_and_near_its_logit(logit)
     assert accumulator.figures()["loss"] == pytest.approx(abs(logit), abs=1)
 
 
-def test_a_run_keeps_separator_and_threshold(settings):
+def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     result = finetune(Classify, replace(settings, steps=2, threshold=0.3))
     predictor = load(settings.out)
     assert predictor.definition == MultiLabel(
@@ -112,6 +114,17 @@ def test_a_run_keeps_separator_and_threshold(settings):
         assert prediction.labels == tuple(name for name in likely if likely[name] >= 0.3)
     assert "micro-F1" in str(result)
     assert evaluate(predictor, settings.eval) == result.evaluation
+    # Other data may have another separator.
+    other = settings.eval.with_name("other.csv")
+    other.write_text(settings.eval.read_text().replace("|", ";"))
+    words = ("evaluate", settings.out, "--data", other, *FP32, "--label-separator")
+    assert (
+        json.loads(bertsmith(*words, ";", "--json")).items()
+        >= close(result.evaluation.to_json()).items()
+    )
+    assert "found nothing" in refused(*words, "")
+    tagger = save_tiny(settings.out.with_name("one"), "classify", labels=("a", "b"))
+    assert "does not give several labels" in refused(words[0], tagger, *words[2:], ";")
 
 
 def test_settings_that_do_not_fit(settings):
