@@ -11,7 +11,7 @@ from typing import IO, Any
 import tyro
 
 from bertsmith.commands.flags import tell
-from bertsmith.commands.task_flags import parse_for_folder
+from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
@@ -24,14 +24,13 @@ from bertsmith.evaluation.minimal_pairs import (
     load_pair_scorer,
 )
 from bertsmith.evaluation.page import Survey, write_evaluation_page
-from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.evaluation.precision_agreement import FirstExamples, agreement_with_fp32
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
-from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
 from bertsmith.tasks.multi_label_classification import MultiLabel
-from bertsmith.tasks.predictor import CHUNK_CHARS, Predictor
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task
 
@@ -138,16 +137,16 @@ def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> 
         max_length=settings.max_length,
     )
     tell(scorer.loaded.precision_note)
-    sample = Sample()
+    first = FirstExamples()
     with ExitStack() as stack:
-        callbacks: list[PairCallback] = [sample.see]
+        callbacks: list[PairCallback] = [first.see]
         if settings.scores is not None:
             file = stack.enter_context(atomic_write(settings.scores, "w"))
             callbacks.append(partial(write_scores, file))
         result = evaluate_minimal_pairs(
             scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
         )
-    print_result(settings, scorer, result, path, sample, {})
+    print_result(settings, scorer, result, path, first, {})
 
 
 def print_result(
@@ -155,7 +154,7 @@ def print_result(
     predictor: Predictor[Any],
     result: Evaluation,
     path: Path,
-    sample: "Sample",
+    first: FirstExamples,
     more: Mapping[str, float],
 ) -> None:
     """Print the result; beside it what is unknown, and what fp32 would have given."""
@@ -164,7 +163,7 @@ def print_result(
     tell_unknown(unknown_rate, place_name(path))
     precision = predictor.loaded.precision
     if precision != "fp32":
-        agreement = agreement_with_fp32(predictor, sample.examples)
+        agreement = agreement_with_fp32(predictor, first.examples)
         report[f"{agreement.name}_beside_fp32"] = agreement.figures
         tell(agreement.sentence(precision))
     print(json_module.dumps(report) if settings.json else result)
@@ -179,23 +178,15 @@ def write_scores(file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[P
 
 def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     """Score the model, print the result, and write the page."""
-    predictor = load_predictor(
-        model,
-        device=settings.device,
-        precision=settings.precision,
-        max_length=settings.max_length,
-        long_texts=settings.long_texts,
-        stride=settings.stride,
-    )
+    predictor = load_as_told(settings, model)
     task = with_separator(predictor.definition, settings.label_separator)
-    predictor = predictor.with_definition(task.with_columns(settings.columns))
-    tell(predictor.loaded.precision_note)
-    survey, sample = Survey(), Sample()
-    result = score(predictor, data, settings, [survey, sample])
+    predictor = predictor.with_definition(task)
+    survey, first = Survey(), FirstExamples()
+    result = score(predictor, data, settings, [survey, first])
     more = {}
     if survey.calibration.num_predictions:
         more["expected_calibration_error"] = survey.calibration.error
-    print_result(settings, predictor, result, data, sample, more)
+    print_result(settings, predictor, result, data, first, more)
     if settings.page is not None:
         write_evaluation_page(
             settings.page, task.name, survey, result,
@@ -218,18 +209,6 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
     if not separator:
         raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
     return replace(task, label_separator=separator)
-
-
-class Sample:
-    """The first examples that pass, kept for a second look: standard input is read once."""
-
-    def __init__(self) -> None:
-        self.examples: list[Any] = []
-
-    def see(self, examples: Sequence[Any], outcomes: Sequence[Any]) -> None:
-        """Keep the first `SAMPLED_FROM` examples, fewer of long ones."""
-        if sum(example.num_chars for example in self.examples) < CHUNK_CHARS:
-            self.examples += examples[: SAMPLED_FROM - len(self.examples)]
 
 
 def score(

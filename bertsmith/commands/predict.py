@@ -11,19 +11,17 @@ from typing import Any, NamedTuple
 import tyro
 
 from bertsmith.commands.flags import tell
-from bertsmith.commands.task_flags import parse_for_folder
+from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.evaluation.precision_agreement import FirstExamples, agreement_with_fp32
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
-from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.marks import Marked, Part
-from bertsmith.tasks.predictor import CHUNK_CHARS
 from bertsmith.tasks.task import Task
 
 MAX_ROWS = 1000
@@ -80,24 +78,15 @@ def main(args: Sequence[str], prog: str) -> None:
 
 def predict(settings: Settings, folder: ModelFolder | None) -> None:
     """Load the model, and predict text after text."""
-    predictor = load_predictor(
-        folder or settings.model,
-        device=settings.device,
-        precision=settings.precision,
-        max_length=settings.max_length,
-        long_texts=settings.long_texts,
-        stride=settings.stride,
-    )
-    task = predictor.definition.with_columns(settings.columns)
-    predictor = predictor.with_definition(task)
-    tell(predictor.loaded.precision_note)
+    predictor = load_as_told(settings, folder or settings.model)
+    task = predictor.definition
     if settings.out is not None:
         check_ending(settings.out, task.formats)
     source = examples_to_predict(task, settings)
-    first: list[Any] = []
+    first = FirstExamples()
     totals = Totals()
     rows: list[PageRow] = []
-    pairs = totals.counting(predictor.iter_predictions(noting(first, source)))
+    pairs = totals.counting(predictor.iter_predictions(first.passing(source)))
     report = show(task, settings, pairs if settings.page is None else shown(pairs, rows), totals)
     if settings.page is not None:
         write_page(
@@ -113,7 +102,7 @@ def predict(settings: Settings, folder: ModelFolder | None) -> None:
     tell_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
     # A model is loaded for this a second time, which a few texts are not worth.
     if settings.file is not None and predictor.loaded.precision != "fp32":
-        agreement = agreement_with_fp32(predictor, first)
+        agreement = agreement_with_fp32(predictor, first.examples)
         report[f"{agreement.name}_beside_fp32"] = agreement.figures
         tell(agreement.sentence(predictor.loaded.precision))
     if settings.json:
@@ -228,16 +217,6 @@ def print_line(line: Any) -> None:
         print(line)
     else:
         console.print(line)
-
-
-def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
-    """Yield the examples, and keep the first `SAMPLED_FROM` in `first`, fewer of long ones."""
-    num_chars = 0
-    for example in source:
-        if len(first) < SAMPLED_FROM and num_chars < CHUNK_CHARS:
-            first.append(example)
-            num_chars += example.num_chars
-        yield example
 
 
 def as_characters(word: str) -> str:

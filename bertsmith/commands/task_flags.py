@@ -3,13 +3,17 @@
 import dataclasses
 import inspect
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
-from bertsmith.commands.flags import parse
+from bertsmith.commands.flags import parse, tell
 from bertsmith.data.examples import Columns
 from bertsmith.errors import CheckpointError
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_of_folder, tasks
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.task import Task
 
 T = TypeVar("T")
 
@@ -35,6 +39,14 @@ def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, M
     field = ("columns", columns, dataclasses.field(default_factory=columns))
     full = dataclasses.make_dataclass(cls.__name__, [field], bases=(cls,), frozen=True)
     return cast(T, parse(full, args, prog, inspect.getdoc(cls))), folder
+
+
+def load_as_told(settings: Any, model: Path | ModelFolder) -> Predictor[Task[Any, Any]]:
+    """Load a fine-tuned model as the flags of a line say; tell of its precision."""
+    names = ("device", "precision", "max_length", "long_texts", "stride")
+    predictor = load_predictor(model, **{name: getattr(settings, name) for name in names})
+    tell(predictor.loaded.precision_note)
+    return predictor.with_definition(predictor.definition.with_columns(settings.columns))
 
 
 def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:

@@ -1,12 +1,12 @@
 """A sample of the user's texts, computed in fp32 beside bf16 or int8."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from bertsmith.tasks.agreement import Agreement, not_compared
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import CHUNK_CHARS, Predictor
 
 Item = TypeVar("Item")
 
@@ -17,6 +17,27 @@ SAMPLE_TOKENS = SAMPLE_TEXTS * 512
 """A sample has at most so many tokens, which `SAMPLE_TEXTS` of BERT's longest inputs have."""
 SAMPLE_CHARS = 16 * SAMPLE_TOKENS
 """Longer texts are not even cut into tokens to see whether they may be in a sample."""
+
+
+class FirstExamples:
+    """The first examples that pass, fewer of long ones: standard input is read once."""
+
+    def __init__(self) -> None:
+        self.examples: list[Any] = []
+        self._num_chars = 0
+
+    def see(self, examples: Iterable[Any], outcomes: Any = None) -> None:
+        """Keep examples until there are `SAMPLED_FROM`, or enough characters."""
+        for example in examples:
+            if len(self.examples) < SAMPLED_FROM and self._num_chars < CHUNK_CHARS:
+                self.examples.append(example)
+                self._num_chars += example.num_chars
+
+    def passing(self, examples: Iterable[Item]) -> Iterator[Item]:
+        """Yield the examples, which are seen on the way."""
+        for example in examples:
+            self.see([example])
+            yield example
 
 
 def sample(texts: Sequence[Item]) -> list[Item]:
