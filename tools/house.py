@@ -92,10 +92,10 @@ GOALS: dict[str, float] = {
 
 SMALL_FILE = 900  # tokens
 PLUGIN_ROOMS = {
-    "checkpoint_formats",
     "commands",
     "families",
     "update_rules",
+    "weight_formats",
 }  # a file for each choice, however small
 NOT_CODE = (
     tokenize.NL,
@@ -154,9 +154,9 @@ class Module:
         ]
 
     def public_names(self) -> list[str]:
-        """List the public classes and functions at the top of the file."""
+        """List the public classes and functions at the top of the file, overloads once."""
         names = [node.name for node in self.tree.body if isinstance(node, DEFINITIONS)]
-        return [name for name in names if not name.startswith("_")]
+        return list(dict.fromkeys(name for name in names if not name.startswith("_")))
 
 
 def docstring(node: ast.AST) -> ast.Constant | None:

@@ -182,7 +182,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     task = with_separator(predictor.definition, settings.label_separator)
     predictor = predictor.with_definition(task)
     survey, first = Survey(), FirstExamples()
-    result = score(predictor, data, settings, [survey, first])
+    result = score_data(predictor, data, settings, [survey, first])
     more = {}
     if survey.calibration.num_predictions:
         more["expected_calibration_error"] = survey.calibration.error
@@ -211,7 +211,7 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
     return replace(task, label_separator=separator)
 
 
-def score(
+def score_data(
     predictor: Predictor[Task[Any, Any]],
     data: Path,
     settings: Settings,

@@ -45,8 +45,10 @@ def main(args: Sequence[str], prog: str) -> None:
         print(json.dumps({"text": text, **prediction.to_json()}, ensure_ascii=False))
         return
     for number, words in enumerate(prediction.masks, start=1):
-        print(f"{filler.loaded.tokenizer.mask_token} {number}: " + ", ".join(map(shown, words)))
+        print(
+            f"{filler.loaded.tokenizer.mask_token} {number}: " + ", ".join(map(format_word, words))
+        )
 
 
-def shown(word: Word) -> str:
+def format_word(word: Word) -> str:
     return f"{word.token} {word.probability:.1%}"

@@ -14,7 +14,13 @@ from bertsmith.commands.pretrain import build_job, one_length
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import RELEASED_VOCABULARY
 from bertsmith.model.config import BertConfig
-from bertsmith.pretraining.estimate import Estimate, Hardware, accelerators, forecast, to_json
+from bertsmith.pretraining.estimate import (
+    Estimate,
+    Hardware,
+    accelerators,
+    forecast,
+    forecast_to_json,
+)
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.system.bounds import check_all_largest
@@ -73,7 +79,9 @@ def main(args: Sequence[str], prog: str) -> None:
         found = forecast(
             job, seconds=settings.measure_seconds, has_text=settings.corpus is not None
         )
-    facts = to_json(found, accelerators(settings.hardware, settings.flops, settings.efficiency))
+    facts = forecast_to_json(
+        found, accelerators(settings.hardware, settings.flops, settings.efficiency)
+    )
     print(json.dumps(facts) if settings.json else describe(facts, found))
 
 

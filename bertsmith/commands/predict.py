@@ -21,7 +21,7 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
-from bertsmith.tasks.marks import Marked, Part
+from bertsmith.tasks.marks import Marked, MarkedPart
 from bertsmith.tasks.task import Task
 
 MAX_ROWS = 1000
@@ -119,7 +119,7 @@ class PageRow(NamedTuple):
     """A prediction on the page: cells, and the text with the decision marked."""
 
     cells: Sequence[str]
-    parts: Sequence[Part]
+    parts: Sequence[MarkedPart]
 
 
 def shown(pairs: Iterable[tuple[Any, Any]], rows: list[PageRow]) -> Iterator[tuple[Any, Any]]:

@@ -45,12 +45,14 @@ def main(args: Sequence[str], prog: str) -> None:
         with atomic_dir(out) as folder:
             tokenizer.save(folder)
     if settings.json:
-        print(json.dumps(as_json(settings.extension, out, report), ensure_ascii=False))
+        print(json.dumps(extension_as_json(settings.extension, out, report), ensure_ascii=False))
     else:
-        print("\n".join(as_lines(settings.extension, out, report)))
+        print("\n".join(extension_lines(settings.extension, out, report)))
 
 
-def as_json(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> dict[str, Any]:
+def extension_as_json(
+    settings: ExtensionSettings, out: Path, report: ExtensionReport
+) -> dict[str, Any]:
     return {
         "out": str(out),
         "settings": to_jsonable(settings),
@@ -70,7 +72,9 @@ def as_json(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> 
     }
 
 
-def as_lines(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> Iterator[str]:
+def extension_lines(
+    settings: ExtensionSettings, out: Path, report: ExtensionReport
+) -> Iterator[str]:
     """Format the report for a reader."""
     total = report.num_old + len(report.added)
     yield f"{out}: {total:,} tokens, the {report.num_old:,} of {settings.from_} and behind them"

@@ -39,12 +39,14 @@ def main(args: Sequence[str], prog: str) -> None:
     out = settings.out
     _, learned, report = write_tokenizer(settings.tokenizer, out, overwrite=settings.overwrite)
     if settings.json:
-        print(json.dumps(as_json(settings.tokenizer, out, learned, report), ensure_ascii=False))
+        print(
+            json.dumps(report_as_json(settings.tokenizer, out, learned, report), ensure_ascii=False)
+        )
     else:
-        print("\n".join(as_lines(settings.tokenizer, out, learned, report)))
+        print("\n".join(training_lines(settings.tokenizer, out, learned, report)))
 
 
-def as_json(
+def report_as_json(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> dict[str, Any]:
     return {
@@ -72,7 +74,7 @@ def _stats_as_json(stats: TokenizerStats) -> dict[str, float]:
     return asdict(stats) | {name: round(getattr(stats, name), 6) for name in rates}
 
 
-def as_lines(
+def training_lines(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> Iterator[str]:
     """Format the report for a reader."""

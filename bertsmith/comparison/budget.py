@@ -28,7 +28,7 @@ MAX_STEPS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Budget:
+class ComparisonBudget:
     """An amount of training: minutes, real tokens, floating-point operations or steps."""
 
     amount: float
@@ -67,7 +67,7 @@ class Budget:
         return {"minutes": None, "steps": steps}
 
 
-def budget_of(given: dict[Unit, float | None], place: str) -> Budget:
+def budget_of(given: dict[Unit, float | None], place: str) -> ComparisonBudget:
     """Return the only budget among amounts by unit.
 
     Raises:
@@ -83,7 +83,7 @@ def budget_of(given: dict[Unit, float | None], place: str) -> Budget:
     ((unit, amount),) = found.items()
     if not 0 < amount < np.inf:
         raise ConfigError(f"{place}: found {unit} = {amount:g}; allowed is a number above 0.")
-    return Budget(amount, unit)
+    return ComparisonBudget(amount, unit)
 
 
 def steps_for(amount: float, cost: Callable[[int], float]) -> int:

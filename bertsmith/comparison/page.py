@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bertsmith.comparison.figures import METHOD
-from bertsmith.comparison.report import ComparisonReport, verdict
+from bertsmith.comparison.report import ComparisonReport, classify_difference
 from bertsmith.comparison.runs import Moment, RunResult
 from bertsmith.metrics.differences import Difference
 from bertsmith.pages.charts import COLORS, Band, Chart, Scale, Series, round_step
@@ -22,7 +22,7 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
         path,
         "comparison/page.html",
         report=report,
-        verdict=verdict,
+        verdict=classify_difference,
         method=METHOD,
         charts=charts(report),
         scale_of=scale_of,

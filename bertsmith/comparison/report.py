@@ -99,7 +99,7 @@ class ComparisonReport:
         return [
             ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(
-                (figure.title, name, figure.in_words(each), verdict(figure, name))
+                (figure.title, name, figure.in_words(each), classify_difference(figure, name))
                 for figure in self.figures
                 for name, each in figure.differences().items()
             ),
@@ -157,7 +157,7 @@ WITHIN = "within noise"
 UNKNOWN = "unknown"
 
 
-def verdict(figure: Figure, recipe: str) -> str:
+def classify_difference(figure: Figure, recipe: str) -> str:
     """Classify a recipe as better, worse, within noise, or unknown."""
     difference = figure.differences()[recipe]
     if difference.low is None:

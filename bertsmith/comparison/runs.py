@@ -144,7 +144,7 @@ def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunRe
         noted = measured(work, job, folder)
         folder.write_run({**folder.read_run(), NOTED: noted})
         shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
-        work.tell(f"{name}: {shown(noted['figures'])}")
+        work.tell(f"{name}: {format_figures(noted['figures'])}")
     result.figures.update(noted["figures"])
     result.cost.update(noted["cost"])
     result.moments.extend(moments_of(folder))
@@ -261,5 +261,5 @@ def check_rows(folder: RunFolder, comparison: Comparison) -> None:
         )
 
 
-def shown(figures: Mapping[str, float]) -> str:
+def format_figures(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in figures.items())

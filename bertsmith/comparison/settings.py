@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bertsmith.comparison.budget import UNITS, Budget, Unit, budget_of
+from bertsmith.comparison.budget import UNITS, ComparisonBudget, Unit, budget_of
 from bertsmith.config import from_mapping, read_recipe
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.pretraining.job import PretrainJob
@@ -138,7 +138,7 @@ class Comparison:
     """All runs of a comparison; the jobs already have their length."""
 
     settings: ComparisonSettings
-    budget: Budget
+    budget: ComparisonBudget
     num_seeds: int
     recipes: tuple[Recipe, ...]
     tasks: tuple[ComparedTask, ...]
@@ -242,7 +242,7 @@ def recipe_of(
     return Recipe(name, replace(job, training=training))
 
 
-def with_budget(recipe: Recipe, budget: Budget) -> Recipe:
+def with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
     """Return the recipe with its length set.
 
     Raises:
@@ -298,7 +298,9 @@ def find_data(path: Path, place: str) -> Path:
     return path
 
 
-def asked_budget(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> Budget:
+def asked_budget(
+    path: Path, file: ComparisonFile, settings: ComparisonSettings
+) -> ComparisonBudget:
     """Return the budget from command line or file."""
     on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in UNITS}
     if any(amount is not None for amount in on_line.values()):

@@ -6,11 +6,11 @@ from typing import Any
 
 import tyro
 
-from bertsmith.compression.folder import Compressed, Smaller, Source, check_out, save_beside
+from bertsmith.compression.folder import Compressed, Smaller, SourceModel, check_out, save_beside
 from bertsmith.compression.heads import HeadSettings
 from bertsmith.compression.vocabulary import VocabularySettings
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.evaluation.side_by_side import Trial
+from bertsmith.evaluation.side_by_side import ComparisonInput
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.int8 import slower_note
 from bertsmith.model.loading import build
@@ -35,7 +35,7 @@ class LayerSettings:
     """Choice of layers, with --num-layers: at equal distances from the first to the last (spread;
     of twelve, the six that DistilBERT took), the first, or the last."""
 
-    def shrink(self, source: Source) -> Smaller:
+    def shrink(self, source: SourceModel) -> Smaller:
         """Keep some of a model's layers.
 
         Raises:
@@ -127,8 +127,8 @@ def compress(settings: CompressSettings) -> Compressed:
         path = find_checkpoint(settings.model)
         check_out(settings.out, path, overwrite=settings.overwrite)
         folder, device = read_folder(path), select_device(settings.device)
-        source = Source(folder, build(folder).to(device), settings.corpus, settings.columns)
-        trial = Trial(
+        source = SourceModel(folder, build(folder).to(device), settings.corpus, settings.columns)
+        trial = ComparisonInput(
             settings.data, settings.columns, settings.limit,
             device=settings.device, precision=settings.precision,
         )  # fmt: skip

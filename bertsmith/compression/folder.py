@@ -13,10 +13,15 @@ from typing import Any
 from torch import Tensor
 
 from bertsmith._version import __version__
-from bertsmith.compression.held_out import corpus_objective, held_out_figures
+from bertsmith.compression.held_out import corpus_objective, measure_held_out
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
-from bertsmith.evaluation.side_by_side import Comparison, Measure, Trial, compare
+from bertsmith.evaluation.side_by_side import (
+    ComparisonInput,
+    Measure,
+    ModelComparison,
+    compare_side_by_side,
+)
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.model_folder import ModelFolder, read_folder
@@ -39,7 +44,7 @@ SENTENCE_FILES = (
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceModel:
     """Model to make smaller, as it was read, and what it may be judged by."""
 
     folder: ModelFolder
@@ -66,7 +71,7 @@ class Compressed:
     """Description for a reader."""
     facts: Mapping[str, Any]
     """Description for programs: the layers, heads or number of tokens."""
-    comparison: Comparison
+    comparison: ModelComparison
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -121,7 +126,9 @@ def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
         )
 
 
-def save_beside(source: Source, smaller: Smaller, out: Path, trial: Trial) -> Compressed:
+def save_beside(
+    source: SourceModel, smaller: Smaller, out: Path, trial: ComparisonInput
+) -> Compressed:
     """Save the smaller model, measure it beside its source, and record both."""
     report, notes = smaller.model.load_report, smaller.notes
     if report is not None and report.unused:
@@ -136,7 +143,7 @@ def save_beside(source: Source, smaller: Smaller, out: Path, trial: Trial) -> Co
     with atomic_dir(out) as folder:
         save_model(smaller.model.cpu(), folder, smaller.tokenizer)
         _copy_sentence_files(source.path, folder)
-        comparison = compare(
+        comparison = compare_side_by_side(
             source.folder, read_folder(folder), replace(trial, texts=smaller.texts, measure=measure)
         )
         record = {
@@ -152,12 +159,12 @@ def save_beside(source: Source, smaller: Smaller, out: Path, trial: Trial) -> Co
     return Compressed(out, smaller.done, smaller.facts, comparison, notes)
 
 
-def _measure_on_corpus(source: Source, smaller: Smaller) -> Measure | None:
+def _measure_on_corpus(source: SourceModel, smaller: Smaller) -> Measure | None:
     """Build the measure of a pre-trained model, given a corpus."""
     if source.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
     objective = corpus_objective(source.corpus, smaller.model, source.tokenizer)
-    return held_out_figures(objective, smaller.kept_ids, source.tokenizer.unk_id)
+    return measure_held_out(objective, smaller.kept_ids, source.tokenizer.unk_id)
 
 
 def _copy_sentence_files(source: Path, folder: Path) -> None:

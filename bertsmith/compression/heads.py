@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.compression.folder import Smaller, Source
+from bertsmith.compression.folder import Smaller, SourceModel
 from bertsmith.compression.head_importance import (
     all_heads,
     head_importance,
@@ -48,7 +48,7 @@ class HeadSettings:
     """Keep the shape: set heads to zero instead of removing them. The model stays as large, and
     transformers 5 opens it, which no longer supports pruned heads."""
 
-    def shrink(self, source: Source) -> Smaller:
+    def shrink(self, source: SourceModel) -> Smaller:
         """Remove the attention heads that matter least on the given data.
 
         Raises:
@@ -103,7 +103,7 @@ class HeadSettings:
             )
         return num_heads - self.num_heads
 
-    def weighing_objective(self, source: Source) -> Objective[BertModel, Batch]:
+    def weighing_objective(self, source: SourceModel) -> Objective[BertModel, Batch]:
         """Build the objective whose first step holds all data that ranks heads."""
         if (self.examples is None) == (source.corpus is None) or self.num_examples < 1:
             raise ConfigError(
@@ -132,7 +132,7 @@ def _num_of_share(share: float, num_heads: int, num_layers: int) -> int:
     return found
 
 
-def _task_objective(source: Source, path: Path, num_examples: int) -> FineTuning:
+def _task_objective(source: SourceModel, path: Path, num_examples: int) -> FineTuning:
     """Build the loss of the model's task on the first examples of a file."""
     predictor = predictor_of(source.folder, device="cpu", precision="fp32")
     task = predictor.definition.with_columns(source.columns)

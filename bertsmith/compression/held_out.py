@@ -67,7 +67,7 @@ def corpus_objective(
     )
 
 
-def held_out_figures(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
+def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
     """Build a measure of models on the same held-out rows.
 
     A model of `kept_ids` alone reads the rows in its own ids.

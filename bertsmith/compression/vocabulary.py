@@ -8,7 +8,7 @@ from typing import Annotated
 import torch
 import tyro
 
-from bertsmith.compression.folder import Smaller, Source
+from bertsmith.compression.folder import Smaller, SourceModel
 from bertsmith.compression.held_out import open_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.reading import Errors, SourceReport
@@ -44,7 +44,7 @@ class VocabularySettings:
         if self.min_count < 1:
             raise ConfigError(f"--min-count: found {self.min_count}; allowed is 1 or more.")
 
-    def shrink(self, source: Source) -> Smaller:
+    def shrink(self, source: SourceModel) -> Smaller:
         """Keep the tokens that texts use.
 
         Raises:
@@ -84,7 +84,7 @@ class VocabularySettings:
             kept_ids=torch.tensor(sorted(ids)),
         )
 
-    def token_counts(self, source: Source, read: SourceReport) -> Counts:
+    def token_counts(self, source: SourceModel, read: SourceReport) -> Counts:
         """Count the tokens of the texts or the corpus."""
         if source.corpus is not None:
             counts = open_corpus(source.corpus, source.tokenizer).count_tokens()
@@ -101,7 +101,7 @@ class VocabularySettings:
         )
         return (document.text for document in found)
 
-    def sample_texts(self, source: Source) -> list[str]:
+    def sample_texts(self, source: SourceModel) -> list[str]:
         """Return some of the texts, for timing."""
         if source.corpus is None:
             cut = (text[: 8 * RANDOM_TOKENS] for text in self.documents())

@@ -19,7 +19,7 @@ from bertsmith.distillation.student import StudentSettings, check_vocabularies, 
 from bertsmith.distillation.teacher import fingerprint
 from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
+from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.loading import build, load_model
@@ -200,8 +200,10 @@ def distill_pretraining(
         write_card(out, folder.read_run())
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
-    trial = Trial(device=said.device, precision=said.precision, measure=pretraining.evaluate)
-    comparison = compare(read_folder(student.teacher), read_folder(out), trial)
+    trial = ComparisonInput(
+        device=said.device, precision=said.precision, measure=pretraining.evaluate
+    )
+    comparison = compare_side_by_side(read_folder(student.teacher), read_folder(out), trial)
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
     facts = {"out": str(out), "student": made_of, **data}
     if cache is not None:
@@ -256,7 +258,9 @@ def _load_student(
     return model, made_of
 
 
-def _result_of(summary: Summary, facts: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
+def _result_of(
+    summary: Summary, facts: dict[str, Any], comparison: ModelComparison
+) -> dict[str, Any]:
     """Flatten the summary, facts and final losses; add the comparison."""
     found = asdict(summary)
     last_step, held_out = found.pop("last_step"), found.pop("held_out")

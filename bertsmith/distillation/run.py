@@ -23,7 +23,7 @@ from bertsmith.distillation.student import StudentSettings, check_vocabularies, 
 from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
+from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import count_parts, resolve
 from bertsmith.finetuning.run import (
@@ -70,7 +70,7 @@ class Distilled:
     student: FineTuned
     made_of: str
     num_unlabelled: int
-    comparison: Comparison | None
+    comparison: ModelComparison | None
     """Teacher and student; None where the examples are not read from files."""
 
     def to_json(self) -> dict[str, Any]:
@@ -356,14 +356,14 @@ def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
     )
 
 
-def side_by_side(settings: FinetuneSettings, student: DistillSettings, say: Say) -> Comparison:
+def side_by_side(settings: FinetuneSettings, student: DistillSettings, say: Say) -> ModelComparison:
     """Compare teacher and student on the eval examples."""
     say("measuring teacher and student side by side")
-    trial = Trial(
+    trial = ComparisonInput(
         data=settings.eval,
         columns=settings.columns,
         limit=settings.eval_limit,
         device=settings.device,
         precision=settings.precision,
     )
-    return compare(read_folder(student.teacher), read_folder(settings.out), trial)
+    return compare_side_by_side(read_folder(student.teacher), read_folder(settings.out), trial)

@@ -120,7 +120,7 @@ def stored_teacher(
         ConfigError: the folder holds something else.
         CheckpointError: a file in it is damaged.
     """
-    wanted = {"of": "outputs", **facts, "texts": digest(texts), "hidden": teacher.hidden}
+    wanted = {"of": "outputs", **facts, "texts": hash_texts(texts), "hidden": teacher.hidden}
     open_cache(directory, wanted)
     tokens = np.array(texts.lengths, dtype=np.int64)
     lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)
@@ -145,11 +145,11 @@ def fill(
             continue
         rows = outputs.rows_of(part)
         say(f"asking the teacher about texts {rows.start + 1:,} to {rows.stop:,} of {len(texts):,}")
-        for store, found in zip(stores, ask(teacher, texts, rows), strict=True):
+        for store, found in zip(stores, ask_teacher(teacher, texts, rows), strict=True):
             store.write(part, found)
 
 
-def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
+def ask_teacher(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
     """Compute outputs of `rows`, in order, and vectors if requested."""
     found: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)]
     device = teacher.model.device
@@ -167,7 +167,7 @@ def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDA
     return found
 
 
-def digest(texts: EncodedTexts) -> str:
+def hash_texts(texts: EncodedTexts) -> str:
     """Compute the SHA-256 of the rows' token ids and segments."""
     found = hashlib.sha256()
     for row, types in zip(texts.ids, texts.type_ids, strict=True):

@@ -58,7 +58,7 @@ PLAIN = {"matthews_correlation", "pearson", "spearman", "rmse", "mrr"}
 """Scores that are no share."""
 
 
-class Score(NamedTuple):
+class ScoreTile(NamedTuple):
     """A score as the page shows it."""
 
     title: str
@@ -192,7 +192,7 @@ def write_evaluation_page(
     )
 
 
-def scores_of(evaluation: Evaluation) -> list[Score]:
+def scores_of(evaluation: Evaluation) -> list[ScoreTile]:
     """List each score once, shares as percentages."""
     hidden, counted, most, titles = set[str](), "texts", 1.0, dict(TITLES)
     match evaluation:
@@ -212,7 +212,7 @@ def scores_of(evaluation: Evaluation) -> list[Score]:
         title, meaning = titles.get(name, (name.replace("_", " "), ""))
         is_plain = name in PLAIN or abs(value) >= ENDLESS
         shown = f"{value:.3f}" if is_plain else f"{value / most:.1%}"
-        found.append(Score(title, shown, meaning.format(counted)))
+        found.append(ScoreTile(title, shown, meaning.format(counted)))
     return found
 
 

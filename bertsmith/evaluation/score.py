@@ -50,7 +50,7 @@ Gold = TypeVar("Gold", bound=Example | ChoiceExample)
 
 
 @dataclass(frozen=True)
-class AnswerOptions:
+class AnswerScoring:
     """Options of answers to questions."""
 
     no_answer_probs: Path | None = None
@@ -76,7 +76,7 @@ class ClassColumns(Columns):
 
 
 def score_answer_files(
-    gold: Path, predictions: Path, options: AnswerOptions | None = None
+    gold: Path, predictions: Path, options: AnswerScoring | None = None
 ) -> AnswerReport:
     """Score predicted answers as the official scorers of SQuAD 1.1, 2.0 and CMRC 2018 do.
 
@@ -89,7 +89,7 @@ def score_answer_files(
         ConfigError: a threshold without probabilities, or one that is no finite number.
         InputError: a file cannot be read, or a prediction has no probability.
     """
-    options = options or AnswerOptions()
+    options = options or AnswerScoring()
     threshold, probs_file = options.no_answer_threshold, options.no_answer_probs
     if threshold is not None and not math.isfinite(threshold):
         raise ConfigError(f"--no-answer-threshold: found {threshold}; allowed is a finite number.")

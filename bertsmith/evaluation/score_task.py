@@ -16,7 +16,7 @@ from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import iter_lines
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.evaluation.score import (
-    AnswerOptions,
+    AnswerScoring,
     ClassColumns,
     score_answer_files,
     score_choice_files,
@@ -30,7 +30,7 @@ AnyFormat = Literal["auto", FoundFormat, "conll", "conllu", "text"]
 T = TypeVar("T")
 
 TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
-    "answer": (AnswerOptions, score_answer_files),
+    "answer": (AnswerScoring, score_answer_files),
     "choose": (ChoiceColumns, score_choice_files),
     "classify": (ClassColumns, score_class_files),
     "regress": (Columns, score_number_files),
@@ -43,7 +43,7 @@ LABELS_SEEN = 1000
 
 
 @dataclass(frozen=True)
-class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerOptions):
+class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
     """Options for reading and scoring the files; each belongs to some of the tasks."""
 
     text_column: str | None = None

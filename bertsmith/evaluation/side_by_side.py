@@ -44,7 +44,7 @@ Measure = Callable[[BertModel], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Trial(InferenceCompute):
+class ComparisonInput(InferenceCompute):
     """Input of a comparison: labelled `data`, or texts to encode.
 
     Without either, the models are timed on texts of random tokens.
@@ -76,7 +76,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """Two models side by side, and the conditions of timing."""
 
     before: Figures
@@ -124,7 +124,9 @@ def row(label: str, before: float, after: float, form: str) -> tuple[str, str, s
     return label, form.format(before), form.format(after), change
 
 
-def compare(before: ModelFolder, after: ModelFolder, trial: Trial) -> Comparison:
+def compare_side_by_side(
+    before: ModelFolder, after: ModelFolder, trial: ComparisonInput
+) -> ModelComparison:
     """Measure two model folders on the same input, in turn.
 
     Raises:
@@ -137,7 +139,7 @@ def compare(before: ModelFolder, after: ModelFolder, trial: Trial) -> Comparison
     seconds, num_rounds = alternate(runs, TIMED_SECONDS if trial.seconds is None else trial.seconds)
     scores, num_skipped = first.scores(trial)
     other_scores, _ = second.scores(trial)
-    return Comparison(
+    return ModelComparison(
         first.figures(len(timed) / seconds[0], scores),
         second.figures(len(timed) / seconds[1], other_scores),
         first.precision,
@@ -154,7 +156,7 @@ class Runner:
     model: Predictor[Any]
 
     @classmethod
-    def load(cls, folder: ModelFolder, trial: Trial) -> "Runner":
+    def load(cls, folder: ModelFolder, trial: ComparisonInput) -> "Runner":
         """Load the task's predictor if there is data, otherwise a text encoder."""
         device, precision = trial.device, trial.precision
         if trial.data is None:
@@ -185,7 +187,7 @@ class Runner:
         else:
             self.model.predict(things)
 
-    def scores(self, trial: Trial) -> tuple[dict[str, float], int]:
+    def scores(self, trial: ComparisonInput) -> tuple[dict[str, float], int]:
         """Compute the metrics on the trial, and count skipped rows."""
         if trial.measure is not None:
             with torch.no_grad():
@@ -202,7 +204,7 @@ class Runner:
         return Figures(parameters, weight_bytes(self.folder.path), texts_per_second, scores)
 
 
-def timed_things(runner: Runner, trial: Trial) -> list[Any]:
+def timed_things(runner: Runner, trial: ComparisonInput) -> list[Any]:
     """Return the trial's first examples or texts, as many as are timed."""
     if trial.data is not None:
         reader = runner.model.definition.reader(trial.data, trial.columns, labelled=True)

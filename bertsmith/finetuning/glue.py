@@ -199,7 +199,7 @@ def run_glue(
             after=partial(_note_scores, each, tell),
             score=partial(_figure, each.task),
         )
-        runs[each.task.name] = [read_run(each.task, run) for run in planned]
+        runs[each.task.name] = [read_scores(each.task, run) for run in planned]
         submissions += _conclude(each, runs[each.task.name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
@@ -265,15 +265,15 @@ def _note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:
         START_NOTE: facts["result"][START_NOTE],
     }
     run.folder.write_run({**facts, "glue": noted})
-    done = read_run(found.task, run)
+    done = read_scores(found.task, run)
     tell(f"{run.name}: {_shown_scores([done])}, {done.seconds:.0f} s")
 
 
 def _figure(task: GlueTask, run: SeriesRun) -> float:
-    return read_run(task, run).figure
+    return read_scores(task, run).figure
 
 
-def read_run(task: GlueTask, run: SeriesRun) -> GlueRun:
+def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
     """Read the scores of a complete run."""
     noted, settings = run.folder.read_run()["glue"], run.settings
     return GlueRun(

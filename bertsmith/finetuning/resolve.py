@@ -113,7 +113,7 @@ def resolve(
 def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOptim:
     """Build the optimizer settings for a model of this shape."""
     return LayerwiseOptim(
-        learning_rate=settings.learning_rate or default_rate(shape.hidden_size),
+        learning_rate=settings.learning_rate or default_learning_rate(shape.hidden_size),
         weight_decay=settings.weight_decay,
         warmup_fraction=settings.warmup_fraction,
         num_layers=shape.num_layers,
@@ -133,7 +133,7 @@ def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
     return max(DEFAULT_EPOCHS * steps_per_epoch, MIN_STEPS)
 
 
-def default_rate(hidden_size: int) -> float:
+def default_learning_rate(hidden_size: int) -> float:
     """Return the learning rate for a model of this width.
 
     >>> default_rate(384)

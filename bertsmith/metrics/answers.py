@@ -74,7 +74,7 @@ CHOSEN = {
 """Translation of `is_answered`: 1 for each selected question, else 0."""
 
 
-class Pairs(Sequence[Pair]):
+class ScorePairs(Sequence[Pair]):
     """Sequence of exact match and F1 pairs, 9 bytes each.
 
     Integers stay integers: Python's `sum` rounds differently after adding a float than after adding
@@ -125,7 +125,7 @@ class QuestionScores:
     """
 
     language: Language = "en"
-    scores: Pairs = field(default_factory=Pairs)
+    scores: ScorePairs = field(default_factory=ScorePairs)
     other_scores: dict[int, Pair] = field(default_factory=dict)
     is_answered: bytearray = field(default_factory=bytearray)
     given: bytearray = field(default_factory=bytearray)
@@ -155,28 +155,28 @@ class QuestionScores:
             self.other_scores[len(self.scores)] = both["1.1"]
         self.scores.append(both["2.0"])
 
-    def pairs(self, protocol: Protocol) -> Pairs:
+    def pairs(self, protocol: Protocol) -> ScorePairs:
         """Return the scores by a protocol.
 
         SQuAD 1.1's gives questions without an answer 0.
         """
         if protocol == "2.0" or not (self.other_scores or self.has_unanswerable):
             return self.scores
-        return Pairs(
+        return ScorePairs(
             self.other_scores.get(place, pair) if has else NOTHING
             for place, (pair, has) in enumerate(zip(self.scores, self.is_answered, strict=True))
         )
 
     def with_threshold(
         self, pairs: Iterable[Pair], no_answer_probs: Sequence[float], threshold: float
-    ) -> Pairs:
+    ) -> ScorePairs:
         """Return the scores with answers above the threshold taken as empty.
 
         `pairs` and `no_answer_probs` have one entry per question. Missing predictions still score
         0.
         """
         taken_back = [(float(not has),) * 2 for has in (False, True)]
-        return Pairs(
+        return ScorePairs(
             taken_back[has] if is_given != ord("m") and prob > threshold else pair
             for pair, prob, has, is_given in zip(
                 pairs, no_answer_probs, self.is_answered, self.given, strict=True

@@ -151,7 +151,7 @@ class Chart:
         x, y = float(LEGEND_LEFT), HEIGHT + 12.0
         for series in self.series:
             name = shorten(series.name)
-            width = KEY_WIDTH + CHAR_WIDTH * columns(name)
+            width = KEY_WIDTH + CHAR_WIDTH * text_width(name)
             if x > LEGEND_LEFT and x + width > self.width:
                 x, y = float(LEGEND_LEFT), y + LEGEND_ROW
             keys.append(Key(series, name, x, y))
@@ -223,7 +223,7 @@ def _outline(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def columns(text: str) -> int:
+def text_width(text: str) -> int:
     """Count the columns that a text takes, two for each wide character.
 
     >>> columns("BERT"), columns("词元")
@@ -234,9 +234,9 @@ def columns(text: str) -> int:
 
 def shorten(name: str) -> str:
     """Cut a name to `MAX_NAME` columns."""
-    if columns(name) <= MAX_NAME:
+    if text_width(name) <= MAX_NAME:
         return name
-    while columns(name) >= MAX_NAME:
+    while text_width(name) >= MAX_NAME:
         name = name[:-1]
     return f"{name}…"
 

@@ -460,7 +460,7 @@ def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int
     return [source.rows_per_epoch for source in sources]
 
 
-def to_json(found: Estimate, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
+def forecast_to_json(found: Estimate, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
     """Return the forecast as plain JSON, in seconds, bytes and operations."""
     step = found.phases[-1]
     run_flops = found.flops

@@ -87,7 +87,7 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Source:
+class InitialModel:
     """A loaded model folder to continue from."""
 
     name: str
@@ -103,7 +103,7 @@ class Source:
     """The folder's generator, for replaced token detection; `fit` changes it."""
 
     @classmethod
-    def of(cls, name: str, folder: ModelFolder, heads: Sequence[str]) -> "Source":
+    def of(cls, name: str, folder: ModelFolder, heads: Sequence[str]) -> "InitialModel":
         """Build the model of a folder, which the user calls `name`; missing heads are random.
 
         Raises:

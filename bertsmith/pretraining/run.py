@@ -25,7 +25,7 @@ from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.from_model import (
     AdaptationReport,
-    Source,
+    InitialModel,
     save_with_pooler,
     source_facts,
     stored_pooler,
@@ -40,7 +40,7 @@ from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
-from bertsmith.training.objective import Measure, Measured
+from bertsmith.training.objective import Measure, MeasuredObjective
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
 from bertsmith.training.runner import TrainingRun, run_training
@@ -101,7 +101,9 @@ def pretrain(
         trained = run_training(
             TrainingRun(
                 start.model.to(machine.device),
-                objective if measure is None else Measured(objective, measure, "common_eval"),
+                objective
+                if measure is None
+                else MeasuredObjective(objective, measure, "common_eval"),
                 config.run_config(objective.identity(), start.notes),
                 start.save,
                 {
@@ -169,7 +171,7 @@ def _begin(
         is_resized = adapted["num_positions"][0] != adapted["num_positions"][1]
     else:
         torch.manual_seed(config.seed)
-        source = Source.of(config.source, folder, config.pretraining.heads)
+        source = InitialModel.of(config.source, folder, config.pretraining.heads)
         counts = lambda: torch.from_numpy(token_counts(corpus))  # noqa: E731
         report = source.fit(tokenizer, config.corpus, counts, longest)
         model, pooler = source.trained, source.pooler

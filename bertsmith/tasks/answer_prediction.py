@@ -16,7 +16,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
 from bertsmith.data.squad import Question
 from bertsmith.metrics.answers import ENDLESS
-from bertsmith.tasks.marks import RIGHT, Part, Span, mark_spans
+from bertsmith.tasks.marks import RIGHT, Mark, MarkedPart, mark_spans
 
 NUM_CANDIDATES = 20
 """Spans of a question over which probabilities are computed, as in the released code."""
@@ -285,9 +285,9 @@ class AnswerPrediction:
         before, found, after = passage(example.context, self.start, self.end)
         return line.append(before).append(found, "bold reverse").append(after)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MarkedPart]:
         """Return the passage around the answer, which is marked."""
-        spans = [Span(*self.best[1:], "", RIGHT)] if self.is_answered else []
+        spans = [Mark(*self.best[1:], "", RIGHT)] if self.is_answered else []
         return mark_spans(self.context, spans, SHOWN_CHARACTERS)
 
     def _probabilities(self) -> NDArray[np.float64]:

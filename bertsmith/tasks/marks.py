@@ -9,7 +9,7 @@ RIGHT: Color = 0
 WRONG: Color = 1
 
 
-class Part(NamedTuple):
+class MarkedPart(NamedTuple):
     """A part of a text; without a color it is not marked."""
 
     text: str
@@ -17,7 +17,7 @@ class Part(NamedTuple):
     color: Color | None = None
 
 
-class Span(NamedTuple):
+class Mark(NamedTuple):
     """Characters of a text to mark, from `start` up to before `end`."""
 
     start: int
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 class Marked(Protocol):
     """A prediction whose decision has a place in the text."""
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MarkedPart]:
         """Return the text with the decision marked."""
         ...
 
@@ -40,13 +40,13 @@ def color_of(name: str, names: Sequence[str]) -> Color:
     return COLORS[names.index(name) % len(COLORS)] if name in names else COLORS[0]
 
 
-def mark_spans(text: str, spans: Iterable[Span], around: int | None = None) -> list[Part]:
+def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> list[MarkedPart]:
     """Cut a text into marked and other parts.
 
     Of spans that overlap, the first given is whole, and others of its label are left out. With
     `around`, at most so many characters of the other parts are kept beside each span.
     """
-    taken: list[Span] = []
+    taken: list[Mark] = []
     for span in spans:
         left = span
         for other in taken:
@@ -58,14 +58,14 @@ def mark_spans(text: str, spans: Iterable[Span], around: int | None = None) -> l
                 left = left._replace(end=other.start)
         if left.start < left.end:
             taken.append(left)
-    parts: list[Part] = []
+    parts: list[MarkedPart] = []
     reached, most = 0, len(text) if around is None else around
     for span in sorted(taken):
         before = most if parts else 0
-        parts.append(Part(_shorten(text[reached : span.start], before, most)))
-        parts.append(Part(text[span.start : span.end], span.label, span.color))
+        parts.append(MarkedPart(_shorten(text[reached : span.start], before, most)))
+        parts.append(MarkedPart(text[span.start : span.end], span.label, span.color))
         reached = span.end
-    parts.append(Part(_shorten(text[reached:], most if taken else 2 * most, 0)))
+    parts.append(MarkedPart(_shorten(text[reached:], most if taken else 2 * most, 0)))
     return [part for part in parts if part.text]
 
 

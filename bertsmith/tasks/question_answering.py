@@ -46,7 +46,7 @@ from bertsmith.tasks.answer_prediction import (
 )
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
-from bertsmith.tasks.marks import RIGHT, WRONG, Part, Span, mark_spans
+from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import NOT_GIVEN, Sources, WindowSettings
@@ -391,12 +391,12 @@ Face's transformers open."""
         exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
         shown = passage(example.context, prediction.start, prediction.end)
         spans = [
-            Span(answer.start, answer.stop, "right answer", RIGHT)
+            Mark(answer.start, answer.stop, "right answer", RIGHT)
             for answer in example.answers
             if answer.start is not None and answer.stop is not None
         ]
         if prediction.is_answered:
-            spans.insert(0, Span(*prediction.best[1:], "model's answer", WRONG))
+            spans.insert(0, Mark(*prediction.best[1:], "model's answer", WRONG))
         return Outcome(
             text=f"{one_line(example.question)} {''.join(shown)}",
             gold=" | ".join(dict.fromkeys(answers)) or NONE,
@@ -405,7 +405,7 @@ Face's transformers open."""
             confidence=prediction.probability,
             is_exact=bool(exact),
             parts=[
-                Part(f"{one_line(example.question)} — "),
+                MarkedPart(f"{one_line(example.question)} — "),
                 *mark_spans(example.context, spans, SHOWN_CHARACTERS),
             ],
         )

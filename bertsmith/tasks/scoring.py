@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bertsmith.tasks.marks import Part
+from bertsmith.tasks.marks import MarkedPart
 
 
 class Evaluation(Protocol):
@@ -73,7 +73,7 @@ class Outcome:
     is_exact: bool | None = None
     is_distance: bool = False
     """Whether answers are numbers, so that `score` is 1 minus the distance from gold."""
-    parts: Sequence[Part] = ()
+    parts: Sequence[MarkedPart] = ()
     """The text with what is wrong marked, where answers have a place in it."""
 
     @property

@@ -15,7 +15,7 @@ from bertsmith.data.label_schemes import Scheme, convert_labels, find_spans
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.errors import InputError
 from bertsmith.metrics.entities import TagCounts, TagReport
-from bertsmith.tasks.marks import Part, Span, color_of, mark_spans
+from bertsmith.tasks.marks import Mark, MarkedPart, color_of, mark_spans
 from bertsmith.tasks.tagged_text import conll_block, conllu_block, marked_text, span_types
 
 
@@ -70,14 +70,14 @@ class TagPrediction:
         types = span_types(self.names, self.scheme)
         return marked_text(example, self.labels, self.scheme, types)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MarkedPart]:
         """Return the text with its entities marked, or each word with its plain label."""
         types, places = span_types(self.names, self.scheme), self.sentence.places
         spans = find_spans(self.labels, self.scheme)
         return mark_spans(
             self.sentence.text,
             [
-                Span(places[first][0], places[last - 1][1], label, color_of(label, types))
+                Mark(places[first][0], places[last - 1][1], label, color_of(label, types))
                 for label, first, last in spans
             ],
         )

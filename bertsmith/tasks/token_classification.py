@@ -40,7 +40,7 @@ from bertsmith.system.compute import Advanced
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax64, token_logits
 from bertsmith.tasks.losses import ClassLoss, LossSettings
-from bertsmith.tasks.marks import WRONG, Span, mark_spans
+from bertsmith.tasks.marks import WRONG, Mark, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import Sources, WindowSettings
@@ -329,7 +329,7 @@ transformers open."""
         sure = prediction.label_probabilities
         shown = wrong or range(len(gold))
         arrows = [
-            Span(*example.places[i], f"{gold[i]} → {prediction.labels[i]}", WRONG) for i in wrong
+            Mark(*example.places[i], f"{gold[i]} → {prediction.labels[i]}", WRONG) for i in wrong
         ]
         return Outcome(
             text=example.text,

@@ -111,7 +111,7 @@ Measure = Callable[[Any], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Measured(Objective[Any, Any]):
+class MeasuredObjective(Objective[Any, Any]):
     """`objective` with the metrics of `measure` in its evaluations, as `held_out_{name}_…`."""
 
     objective: Objective[Any, Any]

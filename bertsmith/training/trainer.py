@@ -380,7 +380,7 @@ class Trainer:
         losses = ", ".join(f"{name} {shown[name]}" for name in shown if name.endswith("loss"))
         return TrainingError(
             f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. "
-            f"Nothing was updated with them. Rows: {shorten(rows)} (all in {path}). Try a lower "
+            f"Nothing was updated with them. Rows: {first_part(rows)} (all in {path}). Try a lower "
             "learning rate or --precision fp32, or look at these texts."
         )
 
@@ -399,7 +399,7 @@ class Trainer:
         )
 
 
-def shorten(text: str) -> str:
+def first_part(text: str) -> str:
     """The first part of a long list."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertsmith.comparison.budget import Budget, count_flops, steps_for
+from bertsmith.comparison.budget import ComparisonBudget, count_flops, steps_for
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
@@ -39,5 +39,5 @@ def test_steps_cost_the_amount(job):
     assert steps_for(1000, lambda step: 10) == 100
     assert steps_for(3, lambda step: 10) == 1
     assert steps_for(1e6, lambda step: 50 if step < 1000 else 100) == pytest.approx(10500, rel=0.1)
-    assert Budget(7, "steps").of(job) == {"minutes": None, "steps": 7}
-    assert Budget(1.5, "minutes").of(job) == {"minutes": 1.5, "steps": None}
+    assert ComparisonBudget(7, "steps").of(job) == {"minutes": None, "steps": 7}
+    assert ComparisonBudget(1.5, "minutes").of(job) == {"minutes": 1.5, "steps": None}

@@ -9,7 +9,7 @@ from tiny_models import reviews, save_tiny, write_reviews
 from bertsmith.data.examples import Columns
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.evaluation.side_by_side import Trial, compare
+from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.auto import load, load_predictor
@@ -75,7 +75,9 @@ def test_an_unknown_label(classifier, tmp_path):
 
 def test_two_models_side_by_side(folders, tmp_path):
     data = write_reviews(tmp_path / "a.csv", 41)
-    found = compare(*map(read_folder, folders), Trial(data, limit=37, **QUICK))
+    found = compare_side_by_side(
+        *map(read_folder, folders), ComparisonInput(data, limit=37, **QUICK)
+    )
     for folder, figures in zip(folders, (found.before, found.after), strict=True):
         model = load_model(folder)
         parts = dict(figures.parameters)
@@ -97,6 +99,8 @@ def test_folders_without_a_task_are_not_compared(folders, tmp_path):
     save_tiny(tmp_path / "bare")
     data = write_reviews(tmp_path / "a.csv", 3)
     with pytest.raises(CheckpointError, match="no classification head"):
-        compare(*[read_folder(tmp_path / "bare")] * 2, Trial(data, **QUICK))
+        compare_side_by_side(*[read_folder(tmp_path / "bare")] * 2, ComparisonInput(data, **QUICK))
     with pytest.raises(InputError, match="no such file"):
-        compare(*map(read_folder, folders), Trial(tmp_path / "none.csv", **QUICK))
+        compare_side_by_side(
+            *map(read_folder, folders), ComparisonInput(tmp_path / "none.csv", **QUICK)
+        )

@@ -11,7 +11,7 @@ import sklearn.preprocessing
 from bertsmith.data.tagged import TagColumns
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.score import (
-    AnswerOptions,
+    AnswerScoring,
     ClassColumns,
     score_answer_files,
     score_choice_files,
@@ -65,17 +65,17 @@ def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
 def test_no_answer_probabilities_take_answers_back_and_give_the_best_thresholds(gold, tmp_path):
     given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "c": "z"})
     probs = as_json(tmp_path / "n.json", {"a": 0.1, "b": 0.5, "c": 2})
-    report = score_answer_files(gold, given, AnswerOptions(probs)).to_json()
+    report = score_answer_files(gold, given, AnswerScoring(probs)).to_json()
     assert report["NoAns_exact"] == 100.0  # 2 is above 1
     assert report["num_unanswered"] == 1
     assert (report["best_exact"], report["best_exact_thresh"]) == (pytest.approx(200 / 3), 0.1)
     assert (report["best_f1"], report["best_f1_thresh"]) == (pytest.approx(800 / 9), 0.5)
-    patient = score_answer_files(gold, given, AnswerOptions(probs, 2.0))
+    patient = score_answer_files(gold, given, AnswerScoring(probs, 2.0))
     assert patient.no_answer.exact_match == 0
     assert "best F1 88.8889" in str(patient)
     assert "0 of 3 questions were given no answer (threshold 2)" in str(patient)
     given = as_json(tmp_path / "p.json", {"a": "", "b": "y"})  # and none for c
-    options = AnswerOptions(probs, 0.2)
+    options = AnswerScoring(probs, 0.2)
     assert score_answer_files(gold, given, options).num_unanswered == 2
 
 
@@ -87,14 +87,14 @@ def test_predictions_in_lines(gold, tmp_path):
         {"id": "c", "answer": "", "no_answer_score": 4.5},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    report = score_answer_files(gold, path, AnswerOptions(path))
+    report = score_answer_files(gold, path, AnswerScoring(path))
     assert report.overall.exact_match == report.best_f1.score == 100
     assert report.best_f1.threshold == -2
     # Its numbers are logits, by which the answers go already.
     rows[0]["no_answer_score"] = 3.0
     path.write_text("\n".join(map(json.dumps, rows)))
-    assert score_answer_files(gold, path, AnswerOptions(path)).overall.exact_match == 100
-    strict = score_answer_files(gold, path, AnswerOptions(path, 1))
+    assert score_answer_files(gold, path, AnswerScoring(path)).overall.exact_match == 100
+    strict = score_answer_files(gold, path, AnswerScoring(path, 1))
     assert strict.overall.exact_match == pytest.approx(200 / 3)
 
 
@@ -291,7 +291,7 @@ BAD_PROBS = [
 def test_answers_that_are_refused(gold, tmp_path, name, answers, probs, threshold, error, message):
     (tmp_path / name).write_text(answers)
     with pytest.raises(error, match=message):
-        options = AnswerOptions(
+        options = AnswerScoring(
             probs and as_json(tmp_path / "n.json", probs), no_answer_threshold=threshold
         )
         score_answer_files(gold, tmp_path / name, options)

@@ -8,7 +8,7 @@ from tiny_models import save_tiny, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError
 from bertsmith.model.model_folder import read_folder
-from bertsmith.pretraining.from_model import Source, describe_start, first_difference
+from bertsmith.pretraining.from_model import InitialModel, describe_start, first_difference
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.extend import check_extensible
@@ -27,7 +27,7 @@ def extended():
 
 
 def opened(folder, *heads):
-    return Source.of(str(folder), read_folder(folder), heads)
+    return InitialModel.of(str(folder), read_folder(folder), heads)
 
 
 def fit(source, tokenizer, positions=37):

@@ -11,7 +11,13 @@ from bertsmith.errors import BertsmithError
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
 from bertsmith.pretraining.build import build_objective
-from bertsmith.pretraining.estimate import Accelerator, Trial, accelerators, forecast, to_json
+from bertsmith.pretraining.estimate import (
+    Accelerator,
+    Trial,
+    accelerators,
+    forecast,
+    forecast_to_json,
+)
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve
@@ -107,7 +113,7 @@ def test_minutes_hold_as_many_steps_as_fit(looked_at):
     few = with_trial(looked_at, steps=None, minutes=0.6)
     assert few.num_steps == pytest.approx((36 - 33) / first)
     unknown = replace(found, trial=None)
-    assert unknown.num_steps is unknown.tokens is to_json(unknown)["run"]["steps"] is None
+    assert unknown.num_steps is unknown.tokens is forecast_to_json(unknown)["run"]["steps"] is None
 
 
 def test_other_hardware_by_its_peak(looked_at):
@@ -136,7 +142,7 @@ def test_a_trial_is_done_by_all_processes_and_sums_gradients_as_the_run_does(job
     trial = found.trial
     assert trial.rows == 8  # two each are computed at once
     assert trial.step_seconds > 0 and trial.shapes >= 1
-    facts = to_json(found)
+    facts = forecast_to_json(found)
     assert facts["processes"] == 2
     assert facts["run"]["seconds"] > 0
     assert facts["memory"]["peak"] > facts["memory"]["weights"] > 0

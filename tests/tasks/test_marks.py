@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.tasks.marks import RIGHT, WRONG, Part, Span, mark_spans
+from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 
 places = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 
@@ -11,15 +11,15 @@ places = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 @given(st.lists(places, max_size=5))
 def test_nothing_is_lost_and_the_first_span_is_whole(given_places):
     text = "abcdefghijkl"
-    spans = [Span(*place, str(number), RIGHT) for number, place in enumerate(given_places)]
+    spans = [Mark(*place, str(number), RIGHT) for number, place in enumerate(given_places)]
     parts = mark_spans(text, spans)
     assert "".join(part.text for part in parts) == text
     if spans and spans[0].start < spans[0].end:
-        assert Part(text[spans[0].start : spans[0].end], "0", RIGHT) in parts
+        assert MarkedPart(text[spans[0].start : spans[0].end], "0", RIGHT) in parts
 
 
 def test_text_far_from_spans_is_left_out():
-    spans = [Span(4, 5, "model", WRONG), Span(11, 12, "right", RIGHT), Span(11, 12, "right", RIGHT)]
+    spans = [Mark(4, 5, "model", WRONG), Mark(11, 12, "right", RIGHT), Mark(11, 12, "right", RIGHT)]
     parts = mark_spans("....x......y.......", spans, around=2)
     assert [part.text for part in parts] == ["…..", "x", "..…..", "y", "..…"]
     assert [part.text for part in mark_spans("abcdef", [], around=2)] == ["abcd…"]
