@@ -20,7 +20,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 330_650,
+    "code tokens": 330_800,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 16_900,
     "code tokens in comparison": 8_150,
@@ -29,7 +29,7 @@ LIMITS: dict[str, float] = {
     "code tokens in demo": 8_650,
     "code tokens in estimators": 7_650,
     "code tokens in distillation": 9_250,
-    "code tokens in evaluation": 9_400,
+    "code tokens in evaluation": 9_500,
     "code tokens in finetuning": 8_850,
     "code tokens in metrics": 8_600,
     "code tokens in model": 38_750,
@@ -50,13 +50,13 @@ LIMITS: dict[str, float] = {
     "dataclasses with a device": 1,
     "imports for types alone": 15,
     "imports inside functions": 2,
-    "modules with over 12 public names": 11,
-    "names with several homes": 38,
+    "modules with over 12 public names": 10,
+    "names with several homes": 12,
     "private words in docs": 1,
     "root modules": 4,
     "settings replaced": 15,
     "signatures with over 9 parameters": 3,
-    "small files with one user": 31,
+    "small files with one user": 29,
 }
 GOALS: dict[str, float] = {
     "code tokens": 240_000,
