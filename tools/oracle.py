@@ -92,7 +92,7 @@ def jobs() -> Iterator[Job]:
     yield Job("layers", f"compress {less} {out}", f"compress layers {less} {out}")
     old = "compress vocabulary bert --texts text.txt --out fewer-pieces"
     yield Job("pieces", "compress bert --vocabulary text.txt --out fewer-pieces", old)
-    yield Job("params", "params --preset mini --json")
+    yield Job("params", "params mini --json")
     yield Job("fill", f'fill bert "[MASK] is here ." {PLAIN} --json')
     gold, found = "classify-eval.csv", "classify-predictions.jsonl"
     old = f"score classify --gold {gold} --predictions {found} --json"

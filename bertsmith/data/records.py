@@ -454,7 +454,7 @@ def asked_columns(
     if limits := RANGE.fullmatch(asked):
         first, last = whole_number(limits[1]), whole_number(limits[2])
         if first is None or last is None or last - first >= len(found):
-            return None  # before so many are list_names
+            return None  # before so many are listed
         parts = [str(number) for number in range(first, last + 1)]
     else:
         parts = [part.strip() for part in asked.split(",")]
