@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from close_figures import close
 from samples import write_topics
 from tiny_models import save_tiny
 from tiny_runs import FP32
@@ -118,8 +117,8 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     other = settings.eval.with_name("other.csv")
     other.write_text(settings.eval.read_text().replace("|", ";"))
     words = ("evaluate", settings.out, "--data", other, *FP32, "--label-separator")
-    found, expected = json.loads(bertsmith(*words, ";", "--json")), result.evaluation.to_json()
-    assert {name: found[name] for name in expected} == close(expected)
+    found = json.loads(bertsmith(*words, ";", "--json"))
+    assert found["micro_f1"] == pytest.approx(result.evaluation.micro_f1)
     assert "found nothing" in refused(*words, "")
     tagger = save_tiny(settings.out.with_name("one"), "classify", labels=("a", "b"))
     assert "does not give several labels" in refused(words[0], tagger, *words[2:], ";")
