@@ -39,11 +39,7 @@ def objective_over(
 
 
 def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
-    """Build a new model, random from the seed but for what is counted in the corpus.
-
-    Raises:
-        ConfigError: the vocabulary is too large to count neighbours.
-    """
+    """Build a new model, random from the seed but for what is counted in the corpus."""
     torch.manual_seed(config.seed)
     model = objective.new_model(config.model)
     if config.position_initializer == "sinusoidal":

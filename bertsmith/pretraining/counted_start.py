@@ -3,11 +3,13 @@
 The first thing that a BERT learns is how frequent tokens are and which of them stand near each
 other. Both can be counted. The decoder's bias becomes the logarithm of each token's frequency, the
 word embeddings a factorization of positive pointwise mutual information (Levy and Goldberg 2014,
-"Neural word embedding as implicit matrix factorization").
+"Neural word embedding as implicit matrix factorization"). Above `MAX_DENSE` tokens the matrix is
+sparse: memory then grows with the text, not with the square of the vocabulary.
 """
 
-from collections.abc import Sequence
-from typing import Any, cast
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -15,23 +17,43 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.pretraining.token_counts import counted_documents, token_counts
+from bertsmith.pretraining.token_counts import IdArray, counted_documents, token_counts
+from bertsmith.system.progress import progress_bar
 
 WINDOW = 8
 """Largest distance in tokens at which two tokens are neighbours."""
 SMOOTHING = 0.75
 """Exponent of the context counts: it lowers the PMI of rare contexts (Levy et al. 2015, section
 3.2)."""
-MAX_COUNTS = 2**28
-"""Largest number of counts, 1 GiB in fp32. Of a larger vocabulary the most frequent tokens alone
-are contexts."""
-MIN_CONTEXTS = 512
+MAX_DENSE = 2**14
+"""Largest vocabulary with a dense matrix, which takes 1 GiB then. At 8,000 tokens the products of a
+dense one take a third of the time."""
+MAX_PAIRS = 2**24
+"""Largest number of different pairs; of more, the rarest are left out. With 250,000 tokens, 2.3 GB
+are held at most (benchmarks/results/quality-screening.md)."""
+KEYS_AT_ONCE = 2**23
 ITERATIONS = 4
 """Power iterations of the randomized SVD (Halko et al. 2011, algorithm 4.4)."""
 OVERSAMPLING = 16
+
+
+class Pairs(NamedTuple):
+    """Pairs of neighbouring tokens, sorted by `keys`, and how often each occurs.
+
+    The key of a pair is the smaller token id times the size of the vocabulary plus the larger one.
+    """
+
+    keys: IdArray
+    counts: IdArray
+
+
+class Matrix(NamedTuple):
+    """A dense or sparse matrix and its transpose."""
+
+    rows: Tensor
+    columns: Tensor
 
 
 @torch.no_grad()
@@ -41,14 +63,12 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     Over the counted tokens each dimension has the mean 0, and all together have the standard
     deviation `initializer_range`. Tokens that do not occur, special ones among them, keep their
     random vectors.
-
-    Raises:
-        ConfigError: the vocabulary is too large to count neighbours.
     """
     words = model.embeddings.word.weight
     counts = token_counts(corpus)
     seen = torch.from_numpy(counts > 0)
-    vectors = factorize(positive_pmi(count_neighbours(corpus, counts))[seen], words.shape[1])
+    matrix = positive_pmi(count_neighbours(corpus), len(counts))
+    vectors = factorize(matrix, words.shape[1])[seen]
     vectors -= vectors.mean(0)
     spread = vectors.std()
     if spread > 0:  # not in a text in which all words are used alike
@@ -58,68 +78,115 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     bias.copy_((frequencies / frequencies.sum()).log())
 
 
-def count_neighbours(corpus: Corpus, counts: NDArray[np.int64]) -> Tensor:
-    """Count how often tokens stand near contexts, fp32 `[vocabulary, contexts]`.
+def count_neighbours(corpus: Corpus) -> Pairs:
+    """Count pairs of tokens that stand at most `WINDOW` tokens apart in one document.
 
-    Neighbours are at most `WINDOW` tokens apart in one document. Contexts are the most frequent
-    tokens, as many as memory allows. Of large corpora evenly spread documents are counted.
-
-    Args:
-        counts: occurrences of each token, `[vocabulary]`.
-
-    Raises:
-        ConfigError: the vocabulary is too large.
+    Of large corpora evenly spread documents are counted, of more than `MAX_PAIRS` different pairs
+    the most frequent ones are given.
     """
-    size = len(counts)
-    num_contexts = min(size, MAX_COUNTS // size)
-    if num_contexts < min(size, MIN_CONTEXTS):
-        raise ConfigError(
-            f"model.word_initializer: found 'counted' with {size:,} tokens, whose neighbours would "
-            f"take {4 * size * MIN_CONTEXTS / 2**30:.1f} GiB; allowed is 1 GiB, about "
-            f"{MAX_COUNTS // MIN_CONTEXTS:,} tokens. Choose a smaller vocabulary or "
-            "--word-initializer normal."
-        )
-    context_of = np.full(size + 1, -1)  # the last for the gaps between documents
-    context_of[np.argsort(-counts, kind="stable")[:num_contexts]] = np.arange(num_contexts)
-    near = np.zeros(size * num_contexts, dtype=np.float32)
-    for documents in counted_documents(corpus):
+    none = np.zeros(0, dtype=np.int64)
+    pairs = Pairs(none, none)
+    for keys in neighbour_keys(corpus):
+        pairs = merge(pairs, Pairs(*np.unique(keys, return_counts=True)))
+    if len(pairs.keys) > MAX_PAIRS:
+        is_kept = pairs.counts > np.partition(pairs.counts, -MAX_PAIRS)[-MAX_PAIRS]
+        pairs = Pairs(pairs.keys[is_kept], pairs.counts[is_kept])
+    return pairs
+
+
+def neighbour_keys(corpus: Corpus) -> Iterator[IdArray]:
+    """Yield the keys of all pairs of neighbours, about `KEYS_AT_ONCE` in an array."""
+    waiting: list[IdArray] = []
+    for documents in counted_documents(corpus, "counting neighbours"):
         words = with_gaps(documents)
-        contexts = context_of[words]
         for distance in range(1, WINDOW + 1):
-            for word, context in (
-                (words[:-distance], contexts[distance:]),
-                (words[distance:], contexts[:-distance]),
-            ):
-                is_counted = (word >= 0) & (context >= 0)
-                places = (word * num_contexts + context)[is_counted]
-                np.add.at(near, places, np.float32(1))
-    return torch.from_numpy(near).view(size, num_contexts)
+            one, other = words[:-distance], words[distance:]
+            smaller, larger = np.minimum(one, other), np.maximum(one, other)
+            waiting.append((smaller * corpus.vocab_size + larger)[smaller >= 0])
+            if sum(map(len, waiting)) >= KEYS_AT_ONCE:
+                yield np.concatenate(waiting)
+                waiting = []
+    if waiting:
+        yield np.concatenate(waiting)
 
 
-def with_gaps(documents: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+def with_gaps(documents: Sequence[NDArray[Any]]) -> IdArray:
     """Join documents with `WINDOW` times -1 between them, so that no neighbours cross them."""
     gap = np.full(WINDOW, -1)
     return np.concatenate([part for ids in documents for part in (ids.astype(np.int64), gap)])
 
 
-def positive_pmi(counts: Tensor) -> Tensor:
-    """Compute positive pointwise mutual information `[tokens, contexts]`, in place.
+def merge(one: Pairs, other: Pairs) -> Pairs:
+    """Add the counts of two sets of pairs."""
+    if not len(one.keys):
+        return other
+    keys = np.concatenate((one.keys, other.keys))
+    order = np.argsort(keys, kind="stable")  # finds the two sorted runs, and merges them
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    counts = np.concatenate((one.counts, other.counts))[order]
+    return Pairs(keys[starts], np.add.reduceat(counts, starts))
+
+
+def positive_pmi(pairs: Pairs, size: int) -> Matrix:
+    """Compute positive pointwise mutual information `[size, size]` of tokens and contexts.
 
     It is the logarithm of how much more often two tokens are neighbours than chance would have it,
     and 0 where that is less often.
     """
-    of_tokens, of_contexts = counts.sum(1).clamp(min=1), counts.sum(0).clamp(min=1) ** SMOOTHING
-    counts /= of_tokens[:, None]
-    counts *= of_contexts.sum() / of_contexts
-    return counts.log_().clamp_(min=0)
+    smaller, larger = pairs.keys // size, pairs.keys % size
+    is_two = smaller != larger
+    # Columns left of the diagonal come first: a stable sort by row then sorts the columns, too.
+    rows = np.concatenate((larger[is_two], smaller))
+    columns = np.concatenate((smaller[is_two], larger))
+    counts = np.concatenate((pairs.counts[is_two], pairs.counts * np.where(is_two, 1.0, 2.0)))
+    order = np.argsort(rows, kind="stable")
+    rows, columns, counts = rows[order], columns[order], counts[order]
+    of_tokens = np.maximum(np.bincount(rows, counts, size), 1)
+    of_contexts = of_tokens**SMOOTHING
+    counts *= of_contexts.sum()
+    values = np.log(counts / (of_tokens[rows] * of_contexts[columns])).clip(0)
+    if size <= MAX_DENSE:
+        dense = torch.zeros(size, size)
+        dense.view(-1)[torch.from_numpy(rows * size + columns)] = torch.from_numpy(values).float()
+        return Matrix(dense, dense.T)
+    # Pairs have both orders, so the transpose has its values at the same places.
+    transposed = np.log(counts / (of_tokens[columns] * of_contexts[rows])).clip(0)
+    is_kept = np.maximum(values, transposed) > 0
+    starts = np.bincount(rows[is_kept] + 1, minlength=size + 1).cumsum()
+    places = torch.from_numpy(starts), torch.from_numpy(columns[is_kept])
+    return Matrix(*(_sparse(*places, each[is_kept], size) for each in (values, transposed)))
 
 
-def factorize(matrix: Tensor, rank: int) -> Tensor:
+def _sparse(starts: Tensor, columns: Tensor, values: NDArray[Any], size: int) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            starts, columns, torch.from_numpy(values).float(), (size, size), check_invariants=False
+        )
+
+
+def factorize(matrix: Matrix, rank: int) -> Tensor:
     """Compute vectors `[rows, rank]` whose products with vectors of the columns are the matrix.
 
     They are the left singular vectors times the roots of the singular values.
     """
-    kept = min(rank, *matrix.shape)
-    found = torch.svd_lowrank(matrix, min(kept + OVERSAMPLING, *matrix.shape), niter=ITERATIONS)
-    vectors, values = found[0][:, :kept], found[1][:kept]
-    return torch.nn.functional.pad(vectors * values.sqrt(), (0, rank - kept))
+    kept = min(rank, *matrix.rows.shape)
+    size = min(kept + OVERSAMPLING, *matrix.rows.shape)
+    # As in torch.svd_lowrank, which takes minutes of a large matrix and cannot tell how far it is.
+    with progress_bar("factorizing counts", 2 * ITERATIONS + 2) as done:
+        basis = _orthonormal(matrix.rows @ torch.randn(matrix.rows.shape[1], size))
+        done()
+        for _ in range(ITERATIONS):
+            basis = _orthonormal(matrix.columns @ basis)
+            done()
+            basis = _orthonormal(matrix.rows @ basis)
+            done()
+        left, values, _ = torch.linalg.svd((matrix.columns @ basis).T, full_matrices=False)
+    vectors = basis @ left[:, :kept] * values[:kept].sqrt()
+    return torch.nn.functional.pad(vectors, (0, rank - kept))
+
+
+def _orthonormal(columns: Tensor) -> Tensor:
+    basis: Tensor = torch.linalg.qr(columns).Q
+    return basis

@@ -16,13 +16,15 @@ DOCUMENTS_AT_ONCE = 1000
 IdArray = NDArray[np.int64]
 
 
-def counted_documents(corpus: Corpus) -> Iterator[list[NDArray[Any]]]:
+def counted_documents(
+    corpus: Corpus, what: str = "counting tokens"
+) -> Iterator[list[NDArray[Any]]]:
     """Yield the token ids of the documents that are counted, up to 1,000 at once."""
     bounds = corpus.sentence_starts[corpus.document_starts]
     every = max(1, corpus.num_tokens // COUNTED_TOKENS)
     documents = range(0, corpus.num_documents, every)
     starts = range(0, len(documents), DOCUMENTS_AT_ONCE)
-    for first in tracked(starts, "counting tokens"):
+    for first in tracked(starts, what):
         chosen = documents[first : first + DOCUMENTS_AT_ONCE]
         yield [corpus.token_ids(int(bounds[i]), int(bounds[i + 1])) for i in chosen]
 

@@ -8,13 +8,16 @@ import torch
 
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining import counted_start
 from bertsmith.pretraining.counted_start import (
+    ITERATIONS,
+    OVERSAMPLING,
     WINDOW,
+    Matrix,
+    Pairs,
     count_neighbours,
     factorize,
     initialize_counted,
@@ -28,46 +31,77 @@ def documents_of(corpus):
     return [corpus.token_ids(start, end).tolist() for start, end in pairwise(bounds)]
 
 
-def test_neighbours_are_counted_inside_documents(corpus_dir):
+def dense_counts(pairs, size):
+    """Counts of both orders `[size, size]`."""
+    found = np.zeros((size, size))
+    np.add.at(found, (pairs.keys // size, pairs.keys % size), pairs.counts)
+    return found + found.T
+
+
+def test_neighbours_are_counted_inside_documents(corpus_dir, monkeypatch):
     corpus = Corpus.open(corpus_dir)
     expected = np.zeros((corpus.vocab_size, corpus.vocab_size))
     for ids in documents_of(corpus):
         for i, word in enumerate(ids):
             for j in range(max(0, i - WINDOW), min(len(ids), i + WINDOW + 1)):
                 expected[word, ids[j]] += i != j
-    counts = token_counts(corpus)
-    by_frequency = np.argsort(-counts, kind="stable")
-    near = count_neighbours(corpus, counts)
-    np.testing.assert_array_equal(near.numpy(), expected[:, by_frequency])
+    for at_once in (counted_start.KEYS_AT_ONCE, 1):
+        monkeypatch.setattr(counted_start, "KEYS_AT_ONCE", at_once)
+        pairs = count_neighbours(corpus)
+        assert (np.diff(pairs.keys) > 0).all()
+        np.testing.assert_array_equal(dense_counts(pairs, corpus.vocab_size), expected)
 
 
-def test_a_large_vocabulary_has_fewer_contexts_and_a_huge_one_is_refused(corpus_dir, monkeypatch):
+def test_of_too_many_pairs_the_rarest_are_left_out(corpus_dir, monkeypatch):
     corpus = Corpus.open(corpus_dir)
-    counts = token_counts(corpus)
-    everything = count_neighbours(corpus, counts)
-    monkeypatch.setattr(counted_start, "MAX_COUNTS", 20 * corpus.vocab_size)
-    with pytest.raises(ConfigError, match=r"model\.word_initializer.*--word-initializer normal"):
-        count_neighbours(corpus, counts)
-    monkeypatch.setattr(counted_start, "MIN_CONTEXTS", 20)
-    torch.testing.assert_close(count_neighbours(corpus, counts), everything[:, :20])
+    everything = count_neighbours(corpus)
+    limit = len(everything.keys) // 3
+    monkeypatch.setattr(counted_start, "MAX_PAIRS", limit)
+    kept = count_neighbours(corpus)
+    is_kept = np.isin(everything.keys, kept.keys)
+    assert 0 < len(kept.keys) <= limit
+    np.testing.assert_array_equal(kept.counts, everything.counts[is_kept])
+    assert kept.counts.min() > everything.counts[~is_kept].max()
 
 
-def test_positive_pmi_is_that_of_the_definition():
-    counts = torch.tensor([[8.0, 2.0, 0.0], [1.0, 5.0, 4.0]])
+def test_positive_pmi_is_that_of_the_definition(monkeypatch):
+    counts = torch.tensor([[8.0, 2.0, 0.0], [2.0, 6.0, 4.0], [0.0, 4.0, 0.0]])
+    keys, each = np.array([0, 1, 4, 5]), np.array([4, 2, 3, 4])  # in one order
     share = counts / counts.sum()
     contexts = counts.sum(0) ** 0.75
     chance = share.sum(1, keepdim=True) * contexts / contexts.sum()
     expected = (share / chance).log().clamp(min=0)
-    torch.testing.assert_close(positive_pmi(counts.clone()), expected)
+    for limit in (3, 2):
+        monkeypatch.setattr(counted_start, "MAX_DENSE", limit)
+        matrix = positive_pmi(Pairs(keys, each), 3)
+        assert (matrix.rows.layout == torch.strided) == (limit == 3)
+        torch.testing.assert_close(matrix.rows.to_dense(), expected)
+        torch.testing.assert_close(matrix.columns.to_dense(), expected.T)
+
+
+def test_a_sparse_matrix_gives_the_vectors_of_a_dense_one(corpus_dir, monkeypatch):
+    corpus = Corpus.open(corpus_dir)
+    pairs, found = count_neighbours(corpus), []
+    for limit in (corpus.vocab_size, 0):
+        monkeypatch.setattr(counted_start, "MAX_DENSE", limit)
+        torch.manual_seed(0)
+        vectors = factorize(positive_pmi(pairs, corpus.vocab_size), 16)
+        found.append(vectors @ vectors.T)  # whatever the signs of the vectors
+    torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)
 
 
 def test_vectors_reproduce_a_matrix_of_their_rank():
     torch.manual_seed(0)
     half = torch.randn(40, 6)
     matrix = half @ half.T
-    vectors = factorize(matrix.clone(), 6)
+    vectors = factorize(Matrix(matrix, matrix.T), 6)
     torch.testing.assert_close(vectors @ vectors.T, matrix, atol=1e-3, rtol=1e-3)
-    assert factorize(torch.rand(5, 5), 9).shape == (5, 9)
+    assert factorize(Matrix(half[:6], half[:6].T), 9).shape == (6, 9)
+    full = torch.rand(50, 40)
+    torch.manual_seed(0)
+    left, values, _ = torch.svd_lowrank(full, 5 + OVERSAMPLING, niter=ITERATIONS)
+    torch.manual_seed(0)
+    torch.testing.assert_close(factorize(Matrix(full, full.T), 5), left[:, :5] * values[:5].sqrt())
 
 
 def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir):
