@@ -25,8 +25,8 @@ MAX_FLOAT32_ERROR = 2e-6
 MAX_BF16_ERROR = 1e-2
 # bf16 also costs casts and a second copy of the weights, so it must win clearly.
 MIN_BF16_GAIN = 1.3
-MAX_SPEEDUP = 1.5
-"""A product so much faster than its measurement shows that the computer was busy then."""
+MAX_RATIO = 1.5
+"""A product so much faster or slower than its measurement disproves it."""
 
 NUM_ROWS, SIZE = 2048, 512
 
@@ -63,9 +63,7 @@ class ProductSpeeds:
 def measured_products() -> Measured[ProductSpeeds]:
     """Return the speeds with torch's current number of threads, measured once."""
     key = threads_key("products")
-    return remember(
-        key, measure_products, lambda it: ProductSpeeds(**it), is_doubtful=_is_underestimate
-    )
+    return remember(key, measure_products, lambda it: ProductSpeeds(**it), is_wrong=_is_disproved)
 
 
 def threads_key(name: str) -> str:
@@ -108,11 +106,15 @@ def gflops(multiply: Callable[[], object], num_rows: int = NUM_ROWS, seconds: fl
     return round(flops / shortest_seconds(multiply, seconds) / 1e9, 1)
 
 
-def _is_underestimate(found: ProductSpeeds) -> bool:
-    """Return whether an fp32 product is much faster than was measured; takes some 30 ms."""
+def _is_disproved(found: ProductSpeeds) -> bool:
+    """Time the product that a run computes with again, in some 50 ms, and compare."""
     left, right = trial_matrices()
-    with using_route("highest"):
-        return gflops(lambda: left @ right, seconds=0.02) > MAX_SPEEDUP * found.fp32_gflops
+    expected = found.best_fp32_gflops
+    if found.precision == "bf16":
+        left, right, expected = left.bfloat16(), right.bfloat16(), found.bf16_gflops
+    with using_route(found.float32_route):
+        ratio = gflops(lambda: left @ right, seconds=0.02) / expected
+    return not 1 / MAX_RATIO < ratio < MAX_RATIO
 
 
 @contextlib.contextmanager

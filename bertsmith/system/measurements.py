@@ -1,7 +1,8 @@
 """Measurements of this machine, kept on disk for later processes.
 
-One is taken again after a month, and if other programs kept the cores busy meanwhile, on a quiet
-computer. It holds for one processor, one set of instructions and one version of torch.
+One is taken again after a month, if other programs kept the cores busy meanwhile, and if a trial
+contradicts it, but never while the computer is busy: it would be no better. It holds for one
+processor, one set of instructions and one version of torch.
 """
 
 import contextlib
@@ -56,37 +57,45 @@ class Measured(Generic[T]):
         """Whether other programs took so much of the cores that the value may be wrong."""
         return self.load is not None and self.load > MAX_LOAD
 
+    @property
+    def is_old(self) -> bool:
+        return datetime.now(UTC) - datetime.fromisoformat(self.measured_at) > MAX_AGE
+
 
 def remember(
     key: str,
     measure: Callable[[], T],
     decode: Callable[[Any], T],
     *,
-    is_doubtful: Callable[[T], bool] = lambda value: False,
+    is_wrong: Callable[[T], bool] = lambda value: False,
 ) -> Measured[T]:
     """Return the measurement stored under `key`, or take it and store it.
 
     Args:
         decode: builds the value from its JSON, which is that of `dataclasses.asdict`.
-        is_doubtful: whether a stored value must be wrong; asked once in a process.
+        is_wrong: whether a trial contradicts a stored value, and so all that was measured on this
+            machine; asked once in a process.
     """
     found, is_first = _stored(key, decode), key not in _checked
     _checked.add(key)
-    if found is not None and not (is_first and _is_stale(found, is_doubtful)):
+    if found is not None and is_first:
+        is_disproved = not found.is_busy and is_wrong(found.value)
+        if (is_disproved or found.is_busy or found.is_old) and _is_quiet():
+            found = None
+            if is_disproved:
+                forget()
+    if found is not None:
         return found
     values: list[T] = []
     load = load_during(lambda: values.append(measure()))
     found = Measured(values[0], datetime.now(UTC).isoformat(timespec="seconds"), load)
-    # The cache is only a convenience: a full disk or a missing home folder must not stop a run.
-    with contextlib.suppress(InputError, RuntimeError):
-        write_json(_cache_path(), {**_read(), key: asdict(found)})
+    _write({**_read(), key: asdict(found)})
     return found
 
 
 def forget() -> None:
-    """Remove all measurements."""
-    with contextlib.suppress(OSError, RuntimeError):
-        _cache_path().unlink()
+    """Remove all measurements of this machine; a home folder may be shared with others."""
+    _write({key: found for key, found in _read().items() if not key.startswith(machine_key())})
 
 
 def shortest_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
@@ -142,12 +151,9 @@ def _stored(key: str, decode: Callable[[Any], T]) -> Measured[T] | None:
     return None
 
 
-def _is_stale(found: Measured[T], is_doubtful: Callable[[T], bool]) -> bool:
-    if found.is_busy:  # another measurement is no better while the computer still is busy
-        load = load_during(lambda: time.sleep(LOAD_SECONDS))
-        return load is None or load <= MAX_LOAD
-    age = datetime.now(UTC) - datetime.fromisoformat(found.measured_at)
-    return age > MAX_AGE or is_doubtful(found.value)
+def _is_quiet() -> bool:
+    load = load_during(lambda: time.sleep(LOAD_SECONDS))
+    return load is None or load <= MAX_LOAD
 
 
 def _core_seconds() -> tuple[float, float] | None:
@@ -177,3 +183,9 @@ def _read() -> dict[str, Any]:
         return dict(json.loads(_cache_path().read_text(encoding="utf-8")))
     except (OSError, RuntimeError, ValueError, TypeError):
         return {}  # no home folder; absent or damaged
+
+
+def _write(found: dict[str, Any]) -> None:
+    # The cache is only a convenience: a full disk or a missing home folder must not stop a run.
+    with contextlib.suppress(InputError, RuntimeError):
+        write_json(_cache_path(), found)

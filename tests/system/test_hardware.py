@@ -22,7 +22,6 @@ from bertsmith.system.hardware import (
 )
 from bertsmith.system.matrix_products import (
     MAX_BF16_ERROR,
-    _is_underestimate,
     measured_products,
 )
 
@@ -54,8 +53,6 @@ def test_products_are_measured_for_each_number_of_threads_and_torch_is_left_as_i
     assert found.fp32_medium_error < 0.05
     assert 1e-4 < found.bf16_error < MAX_BF16_ERROR
     assert torch.get_float32_matmul_precision() == before
-    assert _is_underestimate(speeds(fp32_gflops=0.01))
-    assert not _is_underestimate(speeds(fp32_gflops=1e9))
 
 
 @pytest.mark.parametrize(

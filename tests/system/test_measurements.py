@@ -11,7 +11,8 @@ from itertools import count
 import pytest
 
 from bertsmith.system import measurements
-from bertsmith.system.measurements import forget, load_during, remember
+from bertsmith.system.matrix_products import measure_products, measured_products, threads_key
+from bertsmith.system.measurements import forget, load_during, machine_key, remember
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
         again = remember("speed", lambda: next(numbers), int).value
         assert again > 1
         assert remember("speed", lambda: next(numbers), int).value == again
+    cache.write_text(json.dumps({"another computer": 1, f"{machine_key()} | speed": 2}))
     forget()
-    assert not cache.exists()
-    forget()
+    assert json.loads(cache.read_text()) == {"another computer": 1}
 
 
 @pytest.mark.parametrize(
@@ -63,9 +64,26 @@ def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkey
     monkeypatch.setattr(measurements, "CORE_TIMES", cache)
     store(cache, **stored)
     numbers = count()
-    settings = {"is_doubtful": lambda value: value < 0}
+    settings = {"is_wrong": lambda value: value < 0}
     found = [remember("speed", lambda: next(numbers), int, **settings).value for _ in range(2)]
     assert found == ([5, 5] if is_kept else [0, 0])
+
+
+def test_a_speed_that_is_not_reached_makes_all_be_measured_again(cache, remember, monkeypatch):
+    monkeypatch.setattr(measurements, "CORE_TIMES", cache)  # tells no load, as above
+
+    def is_kept(factor: float) -> bool:
+        speed = factor * measure_products().best_fp32_gflops
+        remember(fp32_gflops=speed, fp32_medium_gflops=0.0, bf16_gflops=0.0)
+        measurements._checked.clear()  # as in a new process
+        found = measured_products().value.fp32_gflops
+        stored = json.loads(measurements._cache_path().read_text())
+        assert (found == speed) == (threads_key("int8") in stored)  # goes with the products
+        return found == speed
+
+    assert any(is_kept(1) for _ in range(10))  # other programs may slow one of the two
+    assert not is_kept(30)
+    assert not is_kept(1 / 30)
 
 
 @pytest.mark.skipif(not measurements.CORE_TIMES.exists(), reason="the system tells no load")
