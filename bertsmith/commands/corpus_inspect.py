@@ -116,7 +116,7 @@ def _print_split(console: Any, name: str, split: SplitManifest) -> None:
     console.print(
         f"{name}: {split.documents:,} documents, {split.sentences:,} sentences, "
         f"{split.tokens:,} tokens ({unknown:.3%} unknown), {split.characters:,} characters, "
-        f"{len(split.shards):,} shards"
+        f"{len(split.shards):,} shard{'s' * (len(split.shards) != 1)}"
     )
     console.print("  tokens in a sentence")
     _print_bars(console, split.sentence_lengths)

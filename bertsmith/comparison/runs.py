@@ -10,7 +10,7 @@ recorded with its error; the others go on, and the next call tries it again.
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -28,12 +28,13 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain
 from bertsmith.system.hardware import compute_settings
-from bertsmith.system.progress import tracked
+from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same
 from bertsmith.training.run_folder import CONFIG, RunFolder
+from bertsmith.training.run_progress import RunProgress
 
 NOTED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
@@ -97,20 +98,41 @@ def run_all(work: Work) -> list[RunResult]:
     runs = [(recipe, seed) for seed in range(comparison.num_seeds) for recipe in comparison.recipes]
     for recipe, seed in runs:
         check_earlier(comparison, recipe, seed)
-    results = [
-        run_one(work, recipe, seed, f"{number} of {len(runs)}")
-        for number, (recipe, seed) in enumerate(tracked(runs, "all runs"), start=1)
-    ]
+    pending = [run for run in runs if not is_complete(comparison, *run)]
+    results = []
+    with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
+        for number, (recipe, seed) in enumerate(runs, start=1):
+            progress = RunProgress(bar, float((recipe, seed) in pending))
+            results.append(run_one(work, recipe, seed, f"{number} of {len(runs)}", progress))
+            progress.end()
     order = [recipe.name for recipe in comparison.recipes]
     return sorted(results, key=lambda result: (order.index(result.recipe), result.seed))
 
 
-def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
-    """Pre-train, evaluate and fine-tune on every task, or read recorded results."""
+def is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
+    """Return whether a run has all of its scores."""
+    folder = RunFolder(comparison.folder(recipe, seed))
+    return (
+        folder.run_path.exists()
+        and NOTED in folder.read_run()
+        and all(
+            SeriesRun(task.name, task.task, task.of_run(folder.path, seed)).is_done
+            for task in comparison.tasks
+        )
+    )
+
+
+def run_one(work: Work, recipe: Recipe, seed: int, of: str, progress: RunProgress) -> RunResult:
+    """Pre-train, evaluate and fine-tune on every task, or read recorded results.
+
+    Args:
+        progress: moves along with pre-training, which takes most of the time.
+    """
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({of})"
     with noting_failures(work, result, "pre-training"):
-        pretrain_one(work, recipe, seed, name, result)
+        watched = replace(work, callbacks=(*work.callbacks, progress))
+        pretrain_one(watched, recipe, seed, name, result)
     if result.errors:
         return result
     for task in work.comparison.tasks:

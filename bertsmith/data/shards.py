@@ -26,6 +26,7 @@ from bertsmith.data.manifest import (
 )
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.files import sha256_file
+from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -315,9 +316,13 @@ def _check_files(directory: Path, split: SplitManifest, verify: bool) -> None:
     for file in files:
         _check_size(directory / file.name, file)
     if verify:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing lets other threads run
-            for _ in pool.map(lambda file: _check_sha256(directory / file.name, file), files):
-                pass
+        with (
+            progress_bar("verifying checksums", sum(file.bytes for file in files)) as done,
+            ThreadPoolExecutor(os.cpu_count()) as pool,  # hashing lets other threads run
+        ):
+            checks = pool.map(lambda file: _check_sha256(directory / file.name, file), files)
+            for file, _ in zip(files, checks, strict=True):
+                done(file.bytes)
 
 
 def _check_size(path: Path, file: ShardFile) -> None:

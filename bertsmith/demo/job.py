@@ -30,6 +30,7 @@ from bertsmith.demo.pace import (
     SMALL_TEST,
     TOTAL_SECONDS,
     Scale,
+    finetuning_seconds,
     measure_pace,
 )
 from bertsmith.demo.page import METHODS, write_demo_page
@@ -126,21 +127,31 @@ QUICK = Scale(
 )
 
 
+NUM_STEPS = 7
+
+
 class Clock:
     """A timer of the demo's steps that announces each as it begins."""
 
     def __init__(self, say: Say) -> None:
         self.seconds: dict[str, float] = {}
         self.say = say
+        self.ends_at: float | None = None
+        """Seconds after which the demo is expected to end, where that is known."""
         self._started_at = time.perf_counter()
 
     @contextmanager
     def step(self, name: str, words: str) -> Iterator[None]:
         """Time a block under `name`."""
-        self.say(words)
+        left = "" if self.ends_at is None else f" {self._left(self.ends_at)}"
+        self.say(f"[{len(self.seconds) + 1} of {NUM_STEPS}] {words}{left}")
         started_at = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - started_at
+
+    def _left(self, ends_at: float) -> str:
+        minutes = (ends_at - self.total) / 60
+        return f"About {minutes:.0f} minutes to go." if minutes >= 1.5 else "About a minute to go."
 
     @property
     def total(self) -> float:
@@ -188,6 +199,7 @@ def _run(
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     is_planned = settings.minutes is None and not settings.quick
     if is_planned:
+        clock.ends_at = TOTAL_SECONDS
         clock.say(
             f"Plan: {TOTAL_SECONDS / 60:.0f} minutes in all. Reading and building a corpus take "
             "about one, then the speed of this computer tells how much training fits in."
@@ -211,13 +223,17 @@ def _run(
     with clock.step("corpus", "Turning the text into a corpus of token ids."):
         manifest = build_corpus([places.text], tokenizer, places.corpus, HELD_OUT)
     pace = None
-    if is_planned:
+    if not settings.quick:
+        num_test, corpus_seconds = len(question.test), clock.seconds["corpus"]
         planned = pretrain_job(settings, scale, places)
-        pace = measure_pace(
-            planned, scale, len(question.test), clock.seconds["corpus"], lambda: clock.total
-        )
-        scale = pace.scale
-        clock.say(str(pace))
+        measured = measure_pace(planned, scale, num_test, corpus_seconds, lambda: clock.total)
+        seconds = 60 * (settings.minutes or 0)
+        if is_planned:
+            pace, scale = measured, measured.scale
+            seconds = scale.pretrain_seconds or pace.full_seconds
+            clock.say(str(pace))
+        seconds += finetuning_seconds(scale, measured.tokens_per_second, num_test)
+        clock.ends_at = clock.total + seconds + ENDING * corpus_seconds
     job = pretrain_job(settings, scale, places)
     with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
         pretraining = pretrain(job, places.pretrained, callbacks=callbacks)

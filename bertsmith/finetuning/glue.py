@@ -36,7 +36,7 @@ from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
-from bertsmith.system.progress import tracked
+from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
@@ -186,21 +186,23 @@ def run_glue(
     series = Series(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
-    for each in tracked(found, "all tasks"):
-        planned = [
-            SeriesRun(f"{each.task.name}, seed {seed}", task_named(each.task.kind), asked)
-            for seed in range(settings.seeds)
-            for asked in (_run_settings(settings, each, seed),)
-        ]
-        for run in planned:
-            check_finetuned(run.settings)
-        series.run(
-            planned,
-            after=partial(_note_scores, each, tell),
-            score=partial(_figure, each.task),
-        )
-        runs[each.task.name] = [read_scores(each.task, run) for run in planned]
-        submissions += _conclude(each, runs[each.task.name], settings)
+    planned = {each.task.name: list(_planned(settings, each)) for each in found}
+    amounts = {each.task.name: _amount(settings, each) for each in found}
+    total = sum(amounts[name] for name, each in planned.items() for run in each if not run.is_done)
+    with progress_bar("all tasks", total, interval=WHOLE_SECONDS) as bar:
+        for each in found:
+            name = each.task.name
+            for run in planned[name]:
+                check_finetuned(run.settings)
+            series.run(
+                planned[name],
+                bar=bar,
+                amount=amounts[name],
+                after=partial(_note_scores, each, tell),
+                score=partial(_figure, each.task),
+            )
+            runs[name] = [read_scores(each.task, run) for run in planned[name]]
+            submissions += _conclude(each, runs[name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
     write_glue_page(settings.out / "glue.html", settings.model, report)
@@ -221,6 +223,19 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
         ],
         scale=Scale(0, 1),
     )
+
+
+def _planned(settings: GlueSettings, found: FoundTask) -> Iterator[SeriesRun]:
+    """Yield the run of each seed."""
+    for seed in range(settings.seeds):
+        asked = _run_settings(settings, found, seed)
+        yield SeriesRun(f"{found.task.name}, seed {seed}", task_named(found.task.kind), asked)
+
+
+def _amount(settings: GlueSettings, found: FoundTask) -> float:
+    """Estimate the work of a run beside that of other tasks, by the text that it reads."""
+    is_limited = settings.steps is not None or settings.sample is not None
+    return 1.0 if is_limited else found.train.stat().st_size
 
 
 def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:

@@ -24,7 +24,7 @@ from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.system.files import sha256_file, write_json
 from bertsmith.system.hardware import compute_choices
-from bertsmith.system.progress import tracked
+from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.training.machine import Machine, computing_on
@@ -32,6 +32,7 @@ from bertsmith.training.model_card import CARD_FILE, write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, same_fields
 from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, run_names
+from bertsmith.training.run_progress import RunProgress
 
 Kind = Literal["seed", "fold"]
 Say = Callable[[str], object]
@@ -135,6 +136,8 @@ class Series:
         self,
         runs: Sequence[SeriesRun],
         *,
+        bar: Bar | None = None,
+        amount: float = 1.0,
         begin: Callable[[], object] | None = None,
         after: Callable[[SeriesRun], object] = lambda run: None,
         score: Callable[[SeriesRun], float] = _best_score,
@@ -142,18 +145,25 @@ class Series:
         """Finish all runs and return their results; only the best keeps its weights.
 
         Args:
+            bar: of work that the runs are part of, `amount` each; by default one is shown of them.
             begin: of a new series, called when the first run is checked and before it is written.
             after: called with each run while its weights are there.
             score: returns the score, after `after`, by which runs are compared.
         """
+        if bar is None:
+            total = len(runs) if begin is not None else sum(not run.is_done for run in runs)
+            with progress_bar("all runs", total, interval=WHOLE_SECONDS) as bar:
+                return self.run(runs, bar=bar, begin=begin, after=after, score=score)
         results: list[dict[str, Any]] = []
         best: SeriesRun | None = None
-        for number, run in enumerate(tracked(runs, "all runs"), start=1):
+        for number, run in enumerate(runs, start=1):
             is_new = begin is not None and number == 1
-            was = ": was done before" if run.is_done and not is_new else ""
-            self.say(f"{run.name}, {number} of {len(runs)}{was}")
-            results.append(self.finish(run, begin if is_new else None))
+            was_done = run.is_done and not is_new
+            self.say(f"{run.name}, {number} of {len(runs)}{': was done before' * was_done}")
+            progress = RunProgress(bar, 0.0 if was_done else amount)
+            results.append(self.finish(run, begin if is_new else None, [progress]))
             after(run)
+            progress.end()
             worse = run
             if best is None or score(run) > score(best):
                 best, worse = run, best or run
@@ -161,14 +171,19 @@ class Series:
                 (worse.settings.out / WEIGHTS).unlink(missing_ok=True)
         return results
 
-    def finish(self, run: SeriesRun, begin: Callable[[], object] | None = None) -> dict[str, Any]:
+    def finish(
+        self,
+        run: SeriesRun,
+        begin: Callable[[], object] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> dict[str, Any]:
         """Return the result of a run as plain JSON, after completing it if necessary."""
         if begin is not None or not run.is_done:
             is_begun = begin is None and run.folder.run_path.exists()
             self.train(
                 run.task_type,
                 replace(run.settings, resume=is_begun),
-                self.callbacks,
+                (*self.callbacks, *callbacks),
                 self.resume_command,
                 dataset=run.dataset,
                 before=begin or (lambda: None),

@@ -18,7 +18,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.system.matrix_products import Precision
-from bertsmith.system.progress import progress_bar
+from bertsmith.system.progress import progress_bar, tracked
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import Optimizer, OptimSettings
@@ -103,12 +103,15 @@ class StepTimer:
         update: list[float] = []
         tokens: list[int] = []
         deadline = float("inf")
-        with progress_bar("timing steps", seconds) as bar:
-            while len(compute) < warm_up + MIN_STEPS or time.perf_counter() < deadline:
-                if len(compute) == warm_up:
-                    deadline = time.perf_counter() + seconds
+        least, started = warm_up + MIN_STEPS, time.perf_counter()
+        with progress_bar("timing steps", 1) as bar:
+            while len(compute) < least or time.perf_counter() < deadline:
                 step, began = first + len(compute), time.perf_counter()
-                bar.move(max(0.0, seconds - (deadline - began)))
+                if len(compute) == warm_up:
+                    deadline = began + seconds
+                # Both must be reached, so the lesser share counts.
+                in_steps, in_time = len(compute) / least, began - started
+                bar.move(min(in_steps, in_time / (deadline - started), 1))
                 sizes = self.workers.prepare(step)
                 self.workers.compute(step, total_counts(sizes))
                 computed = time.perf_counter()
@@ -127,7 +130,7 @@ class StepTimer:
         """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
         with self.workers.evaluating() as model, torch.inference_mode():
-            for _ in range(2):
+            for _ in tracked(range(2), "timing evaluations"):
                 began = time.perf_counter()
                 self.objective.evaluate(model)
         return time.perf_counter() - began

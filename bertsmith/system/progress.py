@@ -17,6 +17,8 @@ BAR_AFTER = 0.7
 """Seconds of work before a bar is shown: shorter work would only flicker."""
 PLAIN_SECONDS = 5.0
 """Seconds between two lines where there is no terminal."""
+WHOLE_SECONDS = 60.0
+"""The same of work whose parts tell their progress themselves."""
 
 _is_shown = ContextVar("is_shown", default=False)
 
@@ -43,44 +45,46 @@ def has_details() -> bool:
 class Bar:
     """Progress of one piece of work; without `total` its end is not known."""
 
-    def __init__(self, what: str, total: float | None, is_shown: bool) -> None:
+    def __init__(
+        self, what: str, total: float | None, is_shown: bool, interval: float = PLAIN_SECONDS
+    ) -> None:
         self._what, self._total, self._is_shown = what, total, is_shown
-        self._done = 0.0
-        self._began = time.monotonic()
+        self.done = 0.0
+        self._interval = interval
+        self._began = self._told_at = time.monotonic()
         self._task: Any = None
 
     def __call__(self, amount: float = 1) -> None:
         """Note that so much more of the work is done."""
-        self.move(self._done + amount)
+        self.move(self.done + amount)
 
     def move(self, done: float, total: float | None = None, what: str | None = None) -> None:
         """Note how much of the work is done; its total and its name may change."""
-        self._done, self._total, self._what = done, total or self._total, what or self._what
+        self.done, self._total, self._what = done, total or self._total, what or self._what
         if self._is_shown:
             _SCREEN.show(self)
 
     def line(self) -> str:
         """Format what is done, and the time that it took and will take."""
         seconds = time.monotonic() - self._began
-        return f"{self._what} · {_state(self._done, self._total, seconds, seconds)}"
+        return f"{self._what} · {_state(self.done, self._total, seconds, seconds)}"
 
 
 class _Screen:
     """Shows all bars in one place; a terminal has one live display."""
 
     def __init__(self) -> None:
-        self._told_at = float("-inf")
         self._progress: Any = None
 
     def show(self, bar: Bar) -> None:
         now = time.monotonic()
         if bar._task is not None:
             self._progress.update(
-                bar._task, completed=bar._done, total=bar._total, description=bar._what
+                bar._task, completed=bar.done, total=bar._total, description=bar._what
             )
         elif not sys.stderr.isatty():
-            if now - max(self._told_at, bar._began) >= PLAIN_SECONDS:
-                self._told_at = now
+            if now - bar._told_at >= bar._interval:
+                bar._told_at = now
                 print(bar.line(), file=sys.stderr, flush=True)
         elif now - bar._began >= BAR_AFTER:
             if self._progress is None:
@@ -93,7 +97,7 @@ class _Screen:
     def _update(self, bar: Bar) -> None:
         self._progress.update(
             bar._task,
-            completed=bar._done,
+            completed=bar.done,
             total=bar._total,
             description=bar._what,
             seconds=time.monotonic() - bar._began,
@@ -112,9 +116,15 @@ _SCREEN = _Screen()
 
 
 @contextmanager
-def progress_bar(what: str, total: float | None, *, shown: bool = False) -> Iterator[Bar]:
-    """Show a bar in a command, or if `shown`; it is called with the amount of work done."""
-    bar = Bar(what, total, shown or _is_shown.get())
+def progress_bar(
+    what: str, total: float | None, *, shown: bool = False, interval: float = PLAIN_SECONDS
+) -> Iterator[Bar]:
+    """Show a bar in a command, or if `shown`; it is called with the amount of work done.
+
+    Args:
+        interval: seconds between two lines where there is no terminal.
+    """
+    bar = Bar(what, total, shown or _is_shown.get(), interval)
     try:
         yield bar
     finally:

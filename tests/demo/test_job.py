@@ -47,9 +47,13 @@ def demo(tmp_path_factory):
         path.write_text(f'"""The {" ".join(words)} is."""\n')
     installation = Installation(libraries, (libraries / "site-packages",))
     few = replace(QUICK, vocab_size=200, pretrain_steps=3, finetune_steps=2)
+    said = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertsmith.demo.job.QUICK", few)
-        results = run_demo(DemoSettings(out=out, quick=True), installation=installation)
+        settings = DemoSettings(out=out, quick=True)
+        results = run_demo(settings, installation=installation, say=said.append)
+    parts = [line.split("]")[0] for line in said if line.startswith("[")]
+    assert parts == [f"[{number} of {len(parts)}" for number in range(1, len(parts) + 1)]
     return out, results, (out / "report.html").read_text(encoding="utf-8")
 
 

@@ -16,7 +16,6 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that each look moves by a second."""
-    monkeypatch.setattr(progress._SCREEN, "_told_at", float("-inf"))
     now = iter(range(10_000))
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
 

@@ -1,0 +1,22 @@
+"""Progress of several runs as a whole, which moves along within each run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bertsmith.system.progress import Bar
+from bertsmith.training.recorder import Callback, Status
+
+
+class RunProgress(Callback):
+    """Move `bar` along with one run, whose work is `amount` of the bar's total."""
+
+    def __init__(self, bar: Bar, amount: float = 1.0) -> None:
+        self._bar, self._before, self._amount = bar, bar.done, amount
+
+    def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        """Note how much of the run is done."""
+        self._bar.move(self._before + self._amount * status.progress)
+
+    def end(self) -> None:
+        """Note that the run is done."""
+        self._bar.move(self._before + self._amount)
