@@ -92,6 +92,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     open_streams()
     allow_any_character()
     args = list(sys.argv[1:] if argv is None else argv)
+    if args[:1] == ["help"]:
+        args = [*args[1:], "--help"]
     debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
     try:
         notes = silenced() if quiet else nullcontext()
@@ -202,6 +204,7 @@ def _overview() -> str:
         lines += ["", f"{step}:", *_table(names)]
     lines += [
         "",
+        f"New here? '{PROG} demo' goes the whole road in five minutes, without any data of yours.",
         "Any command takes -q (print the result alone), -v (more details) and --debug (the full",
         "traceback of an error). 'bertsmith completion' prints the completion for your shell.",
     ]
@@ -221,14 +224,18 @@ def _siblings(word: str) -> list[str]:
 def _unknown(args: list[str]) -> str:
     import difflib
 
-    words = " ".join(args[:2])
-    if siblings := _siblings(args[0]):
-        return f"'{words}' is not a command. After '{args[0]}': " + ", ".join(
-            name.split()[1] for name in siblings
-        )
-    near = difflib.get_close_matches(args[0], [name.split()[0] for name in COMMANDS], n=1)
+    siblings = [name.split()[1] for name in _siblings(args[0])]
+    if siblings and len(args) == 1:
+        return f"'{args[0]}' needs a second word: {', '.join(siblings)}."
+    words, known = " ".join(args[:2]), [f"{args[0]} {name}" for name in siblings]
+    if not siblings:
+        words, known = args[0], [name.split()[0] for name in COMMANDS]
+    near = difflib.get_close_matches(words, known, n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
-    return f"'{args[0]}' is not a command. {hint}'{PROG} --help' lists them."
+    others = f"'{PROG} --help' lists them."
+    if siblings:
+        others = f"After '{args[0]}': {', '.join(siblings)}."
+    return f"'{words}' is not a command. {hint}{others}"
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ same task (distillation), also on texts without labels (--unlabelled). Without -
 every second layer of its teacher. At the end the command compares both in size, speed and score."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
-Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --folds)")]
-Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --teacher)")]
+Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --folds)")]
+Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --teacher)")]
 
 
 @dataclass(frozen=True)

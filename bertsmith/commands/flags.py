@@ -1,7 +1,9 @@
 """Command lines as settings, with or without a recipe; results and lines beside them."""
 
+import contextlib
 import dataclasses
 import inspect
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from tyro.constructors import (
 )
 
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Option, Page
+from bertsmith.commands.mistakes import find_mistake
 from bertsmith.commands.options import MAIN_PANEL, default_of, help_texts, options_of
 from bertsmith.config import from_mapping, read_recipe, shipped_recipes, spelling
 from bertsmith.errors import ConfigError
@@ -41,17 +44,28 @@ def parse(
 
     Raises:
         HelpAsked: help is among the arguments.
+        ConfigError: something is missing, unknown, or no value of its option.
     """
     description = description or inspect.getdoc(cls)
     if HELP_FLAGS & set(args):
         page = Page(description or "", (*more_options, *options_of(cls, default)))
         raise HelpAsked(page, args)
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+    said = io.StringIO()
     try:
-        return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
-                                config=config, registry=HELP))  # fmt: skip
+        with contextlib.redirect_stderr(said):
+            return cast(T, tyro.cli(cls, args=args, prog=prog, description=description,
+                                    default=default, config=config, registry=HELP))  # fmt: skip
     except _RefusedError as refused:
         raise refused.error from None
+    except SystemExit as stop:
+        options = (*more_options, *options_of(cls, default))
+        if stop.code and (mistake := find_mistake(args, options, prog)):
+            said = io.StringIO()
+            raise ConfigError(mistake) from None
+        raise
+    finally:
+        sys.stderr.write(said.getvalue())
 
 
 class _RefusedError(Exception):

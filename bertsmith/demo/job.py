@@ -241,6 +241,8 @@ def _run(
         evaluations = compare_models(places, scale, clock, callbacks, is_planned=is_planned)
         num_draws = len(evaluations[PRETRAINED])
         question = replace(question, draws=question.draws[:num_draws])
+    if clock.ends_at is not None:  # the estimate before had all of training in it
+        clock.ends_at = clock.total + ENDING * clock.seconds["corpus"]
     with clock.step("baselines", "Asking two plain methods the same question."):
         scores = {
             name: [Score(report.accuracy, report.macro_f1) for report in group]

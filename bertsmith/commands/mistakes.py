@@ -1,0 +1,90 @@
+"""Mistakes in a command line, told as all other problems are: in one line, with the next step."""
+
+import difflib
+import re
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from bertsmith.commands.help import Option
+
+FREE = {"TEXT", "TEXTS", "PATH", "NAME"}
+"""Placeholders of values that only the command itself can refuse."""
+NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
+
+
+def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
+    """Describe the first mistake in a refused command line; None where this finds none."""
+    flags = {each.flag.split()[0]: each for each in options if not each.is_positional}
+    rest, given, words = deque(args), set(), []
+    while rest:
+        word = rest.popleft()
+        if not _is_flag(word):
+            words.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        flag = flag.replace("_", "-")
+        if flag not in flags:
+            near = difflib.get_close_matches(flag, flags, n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            return f"{flag}: there is no such option. {hint}'{prog} --help-all' lists them."
+        given.add(flag)
+        placeholder = flags[flag].flag.partition(" ")[2]
+        values = [value] if equals else []
+        while placeholder and not equals and rest and not _is_flag(rest[0]):
+            if values and not placeholder.endswith(" ..."):
+                break
+            values.append(rest.popleft())
+        wrong = next((f"'{value}'" for value in values if not _fits(value, placeholder)), None)
+        if wrong or (placeholder and not values):
+            return f"{flag}: found {wrong or 'no value'}; allowed is {_allowed(placeholder)}."
+    return _of_words(words, given, options, prog)
+
+
+def _of_words(
+    words: Sequence[str], given: set[str], options: Sequence[Option], prog: str
+) -> str | None:
+    """Describe a word too many, or needed options that are missing."""
+    places = [each for each in options if each.is_positional]
+    if len(words) > len(places) and not any(each.flag.endswith(" ...") for each in places):
+        return (
+            f"'{words[len(places)]}': found, but '{prog}' takes no further word. A text of several "
+            f"words is put in quotes; '{prog} --help' lists the options."
+        )
+    missing = [each for each in places[len(words) :] if each.is_required]
+    missing += [each for each in options if _is_missing(each, given)]
+    if not missing:
+        return None
+    needed = ", ".join(f"{each.flag} ({each.summary.rstrip('.')})" for each in missing)
+    return f"not given: {needed}. '{prog} --help' lists all options."
+
+
+def _is_missing(option: Option, given: set[str]) -> bool:
+    """Return whether an option is needed, and neither it nor one that replaces it is given."""
+    replaced_by = re.findall(r"--[a-z-]+", option.help.partition("(required")[2])
+    names = {option.flag.split()[0], *replaced_by}
+    return option.is_required and not option.is_positional and not names & given
+
+
+def _is_flag(word: str) -> bool:
+    with suppress(ValueError):
+        float(word)  # a negative number is a value
+        return False
+    return word.startswith("-") and word != "-"
+
+
+def _fits(value: str, placeholder: str) -> bool:
+    kinds = placeholder.removesuffix(" ...").split("|")
+    if value == "None" or FREE.intersection(kinds) or value in kinds:
+        return True
+    for kind in NUMBERS.keys() & set(kinds):
+        with suppress(ValueError):
+            NUMBERS[kind][0](value)
+            return True
+    return False
+
+
+def _allowed(placeholder: str) -> str:
+    kinds = placeholder.removesuffix(" ...").split("|")
+    names = [NUMBERS[kind][1] if kind in NUMBERS else kind for kind in kinds]
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

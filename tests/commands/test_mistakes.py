@@ -1,0 +1,41 @@
+"""A mistake in a command line is told in one line, with what is allowed."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("pretrain --corpis x", "--corpis: there is no such option. Did you mean --corpus?"),
+        ("pretrain --out x --minutes=2", "not given: --corpus PATH (Folder that"),
+        ("pretrain --out x --minutes two", "--minutes: found 'two'; allowed is a number."),
+        ("pretrain --steps --out x", "--steps: found no value; allowed is a whole number."),
+        ("pretrain --preset tinny", "--preset: found 'tinny'; allowed is tiny, mini, small, med"),
+        ("finetune tag --train x --folds 2", "not given: --model PATH (Folder of the"),
+        ("plan --hardware H100 H101", "--hardware: found 'H101'; allowed is B200, H200"),
+        ("hardware fast", "'fast': found, but 'bertsmith hardware' takes no further word."),
+        ("fill model", "not given: TEXT (A text with [MASK]"),
+        ("finetune clasify", "'finetune clasify' is not a command. Did you mean 'finetune classif"),
+        ("finetune", "'finetune' needs a second word: classify, answer"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(refused, line, told):
+    assert refused(*line.split()).startswith(f"bertsmith: {told}")
+
+
+def test_an_option_that_another_replaces_is_not_asked_for(refused):
+    missing = refused("finetune", "tag")
+    assert "--eval PATH" in missing and "--model PATH" in missing
+    missing = refused("finetune", "tag", "--folds", 5, "--teacher", "large")
+    assert "--eval PATH" not in missing and "--model PATH" not in missing
+
+
+def test_values_that_look_like_options_are_values(refused):
+    assert refused("pretrain", "--corpus", "x", "--out", "y", "--steps", "-3").startswith(
+        "bertsmith: training.steps: found -3"
+    )
+
+
+def test_help_may_come_first(bertsmith):
+    assert bertsmith("help", "corpus", "inspect") == bertsmith("corpus", "inspect", "--help")
+    assert bertsmith("help") == bertsmith("--help")
