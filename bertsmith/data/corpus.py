@@ -1,4 +1,4 @@
-"""Build a corpus folder from text files, whole or not at all.
+"""Build a corpus folder from texts, whole or not at all.
 
 An executor reads and encodes parts of the text; this process chooses the split and writes. The
 output depends on the text, the tokenizer and the settings only: not on the order of the paths, nor
@@ -13,8 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from bertsmith.data.documents import DocumentReader, select_sources
-from bertsmith.data.encoding import EncodedDocument, EncodedPart, Encoder, iter_parts
+from bertsmith.data.documents import DocumentReader, Texts, TextsInMemory, select_sources
+from bertsmith.data.encoding import (
+    EncodedDocument,
+    EncodedPart,
+    Encoder,
+    TextBatch,
+    iter_batches,
+    iter_parts,
+)
 from bertsmith.data.manifest import (
     MANIFEST_NAME,
     SHARD_NAME,
@@ -26,6 +33,7 @@ from bertsmith.data.manifest import (
     TokenizerManifest,
     is_corpus,
 )
+from bertsmith.data.partitions import Partition
 from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.shards import (
     MAX_SHARD_TOKENS,
@@ -78,7 +86,7 @@ class CorpusSettings:
 
 
 def build_corpus(
-    paths: Iterable[str | Path],
+    texts: Texts,
     tokenizer: Tokenizer,
     out: Path,
     settings: CorpusSettings | None = None,
@@ -86,7 +94,7 @@ def build_corpus(
     executor: Executor | None = None,
     overwrite: bool = False,
 ) -> Manifest:
-    """Build the corpus folder `out` from files, folders and globs.
+    """Build the corpus folder `out` from files, folders and globs, or from texts in memory.
 
     Args:
         executor: who reads and encodes; None means a process for each core.
@@ -97,7 +105,7 @@ def build_corpus(
     """
     settings = settings or CorpusSettings()
     executor = executor or LocalProcesses()
-    paths = sorted(map(str, paths))
+    paths = [] if isinstance(texts, TextsInMemory) else sorted(map(str, texts))
     check_out(out, overwrite, paths)
     report = SourceReport()
     sources = select_sources(paths, report)
@@ -105,7 +113,9 @@ def build_corpus(
     encoder = Encoder(tokenizer, reader)
     with hold_folder(out, lambda: check_out(out, overwrite, paths)), atomic_dir(out) as folder:
         tokenizer.save(folder / TOKENIZER_DIR)
-        parts = iter_parts(sources, reader, report)
+        parts: Iterator[Partition | TextBatch] = iter_parts(sources, reader, report)
+        if isinstance(texts, TextsInMemory):
+            parts = iter_batches(texts.read(report))
         with closing(executor.map_in_order(encoder.encode_part, parts)) as encoded:
             blocks = _make_blocks(_place(encoded, settings, report), tokenizer.unk_id, report)
             splits = _write_splits(folder, blocks, tokenizer, settings, report)
@@ -235,7 +245,7 @@ def _no_documents(report: SourceReport) -> InputError:
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.skipped.items()))
     return InputError(
         f"{report.files:,} file(s) read, no document found (skipped: {skipped or 'nothing'}). "
-        "Nothing was written; give files that hold text."
+        "Nothing was written; give texts with words in them."
     )
 
 

@@ -1,4 +1,4 @@
-"""Stream the documents of text files, one at a time.
+"""Stream the documents of text files, or of texts in memory, one at a time.
 
 Text files separate documents by empty lines; the other formats hold one document in each row.
 Memory is bounded: a document or line beyond a few megabytes is divided at the end of a sentence or
@@ -19,7 +19,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.data.json_rows import HALF_CHARACTER, json_type, unique_keys
+from bertsmith.data.encoded_texts import describe
+from bertsmith.data.json_rows import HALF_CHARACTER, as_json, json_type, unique_keys
 from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
@@ -179,22 +180,56 @@ class DocumentReader:
                 yield Document(text, source.path, ordinal)
 
 
+@dataclass(frozen=True, slots=True)
+class TextsInMemory:
+    """Texts in memory, each of which is a document.
+
+    `iter_texts` yields them from the first on, in each pass.
+    """
+
+    iter_texts: Callable[[], Iterable[object]]
+
+    def read(self, report: SourceReport) -> Iterator[Document]:
+        """Stream the documents; texts that are missing or invisible are skipped and counted.
+
+        Raises:
+            InputError: one is no text; names its place.
+        """
+        for place, given in enumerate(self.iter_texts()):
+            text = "" if as_json(given) is None else given
+            if not isinstance(text, str):
+                raise InputError(f"texts[{place}]: found {describe(given)}. Give a string.")
+            if not text.isascii() and HALF_CHARACTER.search(text):
+                raise InputError(f"texts[{place}]: holds half of a surrogate pair. Mend the text.")
+            report.bytes += len(text.encode())
+            for part in _accepted(text, report):
+                yield Document(part, IN_MEMORY, place)
+
+
+IN_MEMORY = Path("the texts given")
+"""Place of texts in memory, in messages."""
+Texts = Iterable[str | Path] | TextsInMemory
+"""Files, folders and globs, or texts in memory."""
+
+
 def iter_documents(
-    paths: Iterable[str | Path],
+    texts: Texts,
     *,
     held_out: Iterable[str | Path] = (),
     text_column: str = "text",
     errors: Errors = "strict",
     report: SourceReport | None = None,
 ) -> Iterator[Document]:
-    """Stream the documents of files, folders and globs, sorted by path (see `DocumentReader`).
+    """Stream the documents of texts; those of files sorted by path (see `DocumentReader`).
 
     Raises:
         InputError: at once for a path that cannot be read, later for what is found inside.
     """
     report = SourceReport() if report is None else report
+    if isinstance(texts, TextsInMemory):
+        return texts.read(report)
     reader = DocumentReader(text_column, errors)
-    sources = select_sources(paths, report, held_out)
+    sources = select_sources(texts, report, held_out)
     return chain.from_iterable(reader.read(Partition(source), report) for source in sources)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertsmith.data.documents import DocumentReader
+from bertsmith.data.documents import Document, DocumentReader
 from bertsmith.data.partitions import Partition, plan_partitions
 from bertsmith.data.reading import SourceReport
 from bertsmith.data.shards import id_dtype
@@ -237,9 +237,7 @@ def iter_parts(
     here: list[Partition] = []
 
     def read() -> Iterator[TextBatch]:
-        documents = (document for part in here for document in reader.read(part, report))
-        for group in group_by_size(documents, PARTITION_BYTES):
-            yield TextBatch(str(group[0]), [document.text for document in group])
+        yield from iter_batches(document for part in here for document in reader.read(part, report))
         here.clear()
 
     for partition in plan_partitions(sources, PARTITION_BYTES):
@@ -249,3 +247,9 @@ def iter_parts(
             yield from read()
             yield partition
     yield from read()
+
+
+def iter_batches(documents: Iterable[Document]) -> Iterator[TextBatch]:
+    """Yield documents that are read here as batches to encode, in order."""
+    for group in group_by_size(documents, PARTITION_BYTES):
+        yield TextBatch(str(group[0]), [document.text for document in group])

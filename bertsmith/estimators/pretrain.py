@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,11 @@ from typing import Any, Self
 
 from bertsmith.config import from_mapping, read_recipe, spelling
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.errors import ConfigError
+from bertsmith.data.documents import IN_MEMORY, TextsInMemory
+from bertsmith.data.encoded_texts import describe
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.estimators.messages import in_python
+from bertsmith.estimators.rows import as_texts
 from bertsmith.pretraining import run
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.system.processes import LocalProcesses
@@ -26,6 +29,7 @@ from bertsmith.vocabulary.train import TokenizerSettings, write_tokenizer
 Place = str | os.PathLike[str]
 VOCAB_SIZE = 8_000
 """Tokens of a vocabulary for some tens of megabytes of text."""
+CORPUS_OPTIONS = [field.name for field in dataclasses.fields(CorpusSettings)]
 PARTS = ("model", "pretraining", "training", "optim")
 """The tables of a recipe; their keys are arguments."""
 
@@ -56,7 +60,7 @@ class Pretrained:
 
 
 def pretrain(
-    texts: Place | Sequence[Place] | None = None,
+    texts: Place | Iterable[Any] | None = None,
     *,
     out: Place | None = None,
     recipe: Place = "quarter-hour",
@@ -77,8 +81,12 @@ def pretrain(
     `runs/reviews-tokenizer` and `runs/reviews-corpus`.
 
     Args:
-        texts: files to learn from, as `bertsmith corpus build` takes them; None with a `corpus`.
-        out: folder of the model; by default `runs/NAME-bert` for texts called NAME.
+        texts: a file, folder or pattern, or a list of `pathlib.Path`s, as `bertsmith corpus build`
+            takes them; or texts in memory, each a document: a list, an array, a column, a table
+            or rows. They are read twice, a portion at a time; an iterator, which can be read once,
+            needs a `tokenizer`. None with a `corpus`.
+        out: folder of the model; by default `runs/NAME-bert` for a file called NAME, else
+            `runs/my-bert`.
         recipe: the name of one of bertsmith's recipes, or the path of a .toml file.
         corpus: folder of a corpus that is built already.
         tokenizer: folder of a tokenizer that is learned already; that of `from_`, where given.
@@ -87,37 +95,47 @@ def pretrain(
         callbacks: receive the entries of the run.
         settings: options of `bertsmith pretrain`, which replace the recipe's: minutes or steps,
             preset, max_length, seed, from_, ...; `resume` goes on with a run that was stopped,
-            `overwrite` replaces an earlier one; text_column names the column of texts in tables.
+            `overwrite` replaces an earlier one. And options of `bertsmith corpus build`:
+            text_column, the column of texts in tables ("text"), deduplicate, errors, ...
 
     Raises:
-        InputError: a file that cannot be read, or too little text.
+        InputError: a file or text that cannot be read, or too little text.
         ConfigError: an unknown or impossible setting, or a folder that holds something.
         Interrupted: Ctrl-C; a checkpoint was saved, from which `resume=True` goes on.
     """
     with in_python(), showing_progress() if show_progress else nullcontext():
         resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
-        columns = {name: settings.pop(name) for name in ("text_column",) if name in settings}
-        if texts is None or isinstance(texts, str | os.PathLike):
-            texts = [] if texts is None else [texts]
-        files = [os.fspath(text) for text in texts]
-        if bool(files) == (corpus is not None):
+        given = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
+        reading = from_mapping(CorpusSettings, given, "pretrain")
+        if (texts is None) == (corpus is None):
             raise ConfigError("pretrain: give texts or a corpus; exactly one of them.")
-        places = Places.of(files[0] if corpus is None else corpus, out, corpus)
+        found = () if texts is None else as_texts(texts, reading.text_column)
+        files = (str(IN_MEMORY),) if isinstance(found, TextsInMemory) else found
+        places = Places.of("my" if files != found else corpus or files[0], out, corpus)
         job = build_job(places.corpus, recipe, settings)
         RunFolder(places.out).check(resume=resume, overwrite=overwrite, has_curves=True)
-        if files and not (resume and places.corpus.exists()):
+        if texts is not None and not (resume and places.corpus.exists()):
             known = job.from_ if tokenizer is None else Path(tokenizer)
+            if known is None and isinstance(texts, Iterator):
+                raise InputError(
+                    f"texts: found {describe(texts)}, which can be read once, but the vocabulary "
+                    "and the corpus each read all texts. Give a list, or the tokenizer to use."
+                )
             if known is None:
                 learning = TokenizerSettings(
-                    files=tuple(files), vocab_size=vocab_size, compare=False, **columns
+                    files=files,
+                    vocab_size=vocab_size,
+                    compare=False,
+                    text_column=reading.text_column,
+                    errors=reading.errors,
                 )
                 known = places.tokenizer
-                write_tokenizer(learning, known, overwrite=overwrite)
+                write_tokenizer(learning, known, found, overwrite=overwrite)
             build_corpus(
-                files,
+                found,
                 load_tokenizer(known),
                 places.corpus,
-                CorpusSettings(**columns),
+                reading,
                 executor=LocalProcesses(),
                 overwrite=overwrite,
             )
@@ -165,7 +183,7 @@ def build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> Pretr
         elif name == "from_":
             tables["from"] = os.fspath(value)
         else:
-            known = [*owners, "from_", "text_column", "resume", "overwrite"]
+            known = [*owners, "from_", *CORPUS_OPTIONS, "resume", "overwrite"]
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(known)}."
             raise ConfigError(f"pretrain: there is no argument '{name}'. {hint}")

@@ -1,15 +1,20 @@
 """Users' data as what the tasks' readers take: a file, or rows with the usual names of columns."""
 
+import glob
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.encoded_texts import as_items, as_list, check_no_pair, describe, is_table
+from bertsmith.data.json_rows import list_names
+from bertsmith.data.sources import Source
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 
@@ -27,6 +32,13 @@ class TableRows:
 
     table: Any
 
+    def __post_init__(self) -> None:
+        if isinstance(self.table, Mapping) and any(map(is_table, self.table.values())):
+            raise InputError(
+                f"found tables by name ({list_names(self.table)}). Give one of them, such as "
+                f"data['{next(iter(self.table))}']."
+            )
+
     def __iter__(self) -> Iterator[Row]:
         table = self.table
         if isinstance(table, Mapping):
@@ -43,6 +55,14 @@ class TableRows:
         if hasattr(table, "to_batches"):  # pyarrow
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
         return iter(table)
+
+    @property
+    def names(self) -> list[Any]:
+        """The names of the columns; empty where they are not known before the rows are read."""
+        if isinstance(self.table, Mapping):
+            return list(self.table)
+        names = getattr(self.table, "column_names", None)
+        return list(getattr(self.table, "columns", ()) if names is None else names)
 
     @property
     def num_rows(self) -> int:
@@ -147,8 +167,7 @@ def as_labels(given: Any) -> list[Any]:
 def matrix_names(given: Any) -> list[str] | None:
     """Return the names of the columns of a table or matrix of labels; None for a list."""
     if is_table(given):
-        first = next(iter(TableRows(given)), {})
-        return [str(name) for name in first]
+        return [str(name) for name in TableRows(given).names]
     if isinstance(given, np.ndarray) and given.ndim == 2:
         return [str(number) for number in range(given.shape[1])]
     return None
@@ -164,6 +183,65 @@ def iter_values(given: Any) -> Iterator[Any]:
     for item in as_items(given, "X"):
         values = as_values(item) if isinstance(item, np.ndarray) else item
         yield values[0] if isinstance(values, tuple) and len(values) == 1 else values
+
+
+def as_texts(given: Any, column: str) -> tuple[str, ...] | TextsInMemory:
+    """Return the files that an argument names, or the texts that it holds.
+
+    A string is a file, and so are paths; strings in a list are texts. Of tables and rows, the texts
+    are those of `column`.
+
+    Raises:
+        InputError: a string that is no file, or strings in a list that look like names of files.
+    """
+    if isinstance(given, str) and next(glob.iglob(given), None) is None:  # noqa: PTH207
+        raise InputError(
+            f"{given[:80]}: no such file or folder. Check the spelling; texts are given as a list, "
+            "[text, ...]."
+        )
+    if isinstance(given, str | os.PathLike):
+        return (os.fspath(given),)
+    first = given[0] if isinstance(given, Sequence) and given else None
+    if isinstance(first, os.PathLike):
+        return tuple(map(os.fspath, given))
+    if (
+        isinstance(first, str)
+        and not any(map(str.isspace, first))
+        and Source.from_name(Path(first))
+    ):
+        raise InputError(
+            f"texts[0]: found '{first}', the name of a file, where a list holds texts. Give files "
+            "as paths: [pathlib.Path(name), ...]."
+        )
+    return TextsInMemory(partial(iter_texts, given, column))
+
+
+def iter_texts(given: Any, column: str) -> Iterator[Any]:
+    """Yield the texts of a list, an array, a column, or of `column` of a table or rows.
+
+    Raises:
+        InputError: no such column.
+    """
+    if is_table(given) or isinstance(given, Mapping):
+        check_column(column, TableRows(given).names or [column], "texts")
+        given = given[column]
+    if hasattr(given, "to_frame"):  # a column of pandas or polars
+        given = TableRows(given.to_frame(column))
+    for place, item in enumerate(as_items(given, "texts")):
+        if isinstance(item, Mapping):
+            check_column(column, item, f"texts[{place}]")
+            yield item[column]
+        else:
+            yield item
+
+
+def check_column(column: str, names: Iterable[Any], place: str) -> None:
+    """Raise InputError unless a table, or the row at `place`, has the column."""
+    if column not in names:
+        found = list_names(list(map(str, names)))
+        raise InputError(
+            f"{place}: no column '{column}', found: {found}. Choose one with text_column."
+        )
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:

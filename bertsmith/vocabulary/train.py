@@ -7,7 +7,7 @@ import importlib.util
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.data.documents import iter_documents
+from bertsmith.data.documents import IN_MEMORY, Texts, TextsInMemory, iter_documents
 from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
@@ -303,9 +303,13 @@ class TokenizerReport:
 
 
 def write_tokenizer(
-    settings: TokenizerSettings, out: Path, *, overwrite: bool = False
+    settings: TokenizerSettings,
+    out: Path,
+    texts: Texts | None = None,
+    *,
+    overwrite: bool = False,
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
-    """Train a tokenizer, and write its folder.
+    """Train a tokenizer as `train_tokenizer` does, and write its folder.
 
     Raises:
         ConfigError: the folder holds something; and as `train_tokenizer`.
@@ -313,7 +317,7 @@ def write_tokenizer(
     """
     check_out(out, overwrite)
     with hold_folder(out, lambda: check_out(out, overwrite)):
-        found = train_tokenizer(settings)
+        found = train_tokenizer(settings, texts)
         with atomic_dir(out) as folder:
             found[0].save(folder)
     return found
@@ -341,9 +345,9 @@ def check_out(out: Path, overwrite: bool) -> None:
 
 
 def train_tokenizer(
-    settings: TokenizerSettings,
+    settings: TokenizerSettings, texts: Texts | None = None
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
-    """Train a tokenizer on text files.
+    """Train a tokenizer on the files of the settings, or on `texts` in their place.
 
     The order of the files does not change the result, except for unigram models: the library that
     trains them sums in any order.
@@ -362,7 +366,7 @@ def train_tokenizer(
         report.seconds[name] = round(time.perf_counter() - started, 2)
 
     with step("counting words"):
-        counts, held_out = count_texts(settings, settings.files, settings.words, report)
+        counts, held_out = count_texts(settings, texts or settings.files, settings.words, report)
     with step("learning pieces"):
         tokenizer, learned = _learn(settings, counts)
     with step("measuring"):
@@ -402,7 +406,7 @@ def _learn(
 
 
 def count_texts(
-    settings: LearningSettings, files: Sequence[str], words: Words, report: TokenizerReport
+    settings: LearningSettings, texts: Texts, words: Words, report: TokenizerReport
 ) -> tuple[Counter[str], Counter[str]]:
     """Count the words to learn from and the held-out words.
 
@@ -429,7 +433,7 @@ def count_texts(
         limit = 0 if settings.held_out else settings.held_out_share * 2.0**64
         found = report.learning
         with progress_bar("counting words", None) as bar:
-            for document in read(files, held_out=settings.held_out, report=found):
+            for document in read(texts, held_out=settings.held_out, report=found):
                 bar.move(found.bytes_read, found.bytes_on_disk)
                 if limit and text_hash(document.text) < limit:
                     hold_out(document.text)
@@ -440,17 +444,18 @@ def count_texts(
         hold_out(document.text)
     counts = count_words(learned_from(), words, executor=LocalProcesses(settings.processes))
     if not counts:
-        raise _no_words(files, report)
+        files = [IN_MEMORY] if isinstance(texts, TextsInMemory) else texts
+        raise _no_words(" ".join(map(str, files)), report)
     report.num_words, report.num_distinct_words = counts.total(), len(counts)
     return counts, held_out
 
 
-def _no_words(files: Sequence[str], report: TokenizerReport) -> InputError:
+def _no_words(place: str, report: TokenizerReport) -> InputError:
     skipped = ", ".join(f"{n} {reason}" for reason, n in report.learning.skipped.items())
     return InputError(
-        f"{' '.join(files)}: no word to learn from in {report.learning.documents} "
+        f"{place}: no word to learn from in {report.learning.documents} "
         f"documents (skipped: {skipped or 'nothing'}; held out: {report.held_out_documents}). "
-        "Name files with more text."
+        "Give more text."
     )
 
 

@@ -1,14 +1,25 @@
 """Texts become a BERT in one call, by the command's own steps and checks."""
 
+import json
 import os
 from pathlib import Path
 
+import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 import tiny_runs
+from memory_peak import peak
+from tiny_tokenizers import tiny_wordpiece
 
 import bertsmith
+from bertsmith.data.corpus import build_corpus
+from bertsmith.data.documents import iter_documents
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.estimators.pretrain import Places
+from bertsmith.estimators.rows import as_texts
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.run_folder import RunFolder
 
 SMALL = {"preset": "tiny", "max_length": 16, "batch_size": 4, "eval_rows": 4, "threads": 1,
@@ -59,10 +70,21 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({"texts": "@", "steps": "3"}, "steps: found '3'"),
     ({"texts": "@", "steps": 0}, "steps: found 0"),
     ({"texts": "@", "recipe": "quarter"}, "Did you mean 'quarter-hour'"),
+    ({"texts": "@", "text_column": 3}, "text_column: found 3"),
+    ({"texts": "A text. " * 99}, r"no such file or folder. .*as a list, \[text, ...\]"),
+    ({"texts": ["a.txt", "b.txt"]}, r"texts\[0\]: found 'a.txt', the name of a file"),
+    ({"texts": ["A text.", 3]}, r"texts\[1\]: found int 3. Give a string"),
+    ({"texts": ["\ud800"]}, r"texts\[0\]: holds half"),
+    ({"texts": 3}, "texts: found int 3. Give a list"),
+    ({"texts": [None, " ", np.nan]}, "no word to learn from in 0 .*3 empty_documents"),
+    ({"texts": iter(["A text."])}, "found list_iterator, which can be read once.*a list, or the"),
+    ({"texts": pandas.DataFrame({"a": ["A text."]})}, "no column 'text', found: 'a'.*text_column"),
+    ({"texts": [{"a": "A text."}]}, r"texts\[0\]: no column 'text', found: 'a'"),
+    ({"texts": {"train": pandas.DataFrame()}}, r"tables by name \('train'\).*data\['train'\]"),
 ])  # fmt: skip
 def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given, message):
     monkeypatch.chdir(tmp_path)
-    given = {name: str(text) if value == "@" else value for name, value in given.items()}
+    given = {name: str(text) if str(value) == "@" else value for name, value in given.items()}
     with pytest.raises(BertsmithError, match=message) as refused:
         bertsmith.pretrain(**given, show_progress=False)
     assert isinstance(refused.value, ConfigError | InputError)
@@ -77,3 +99,66 @@ def test_names_of_folders():
     assert Places.of("runs/reviews-corpus", None, "runs/reviews-corpus").out == Path(
         "runs/reviews-bert"
     )
+
+
+TEXTS = [f"Ba ce di. Fo ga {'hu ' * (number % 5)}je." for number in range(30)]
+GIVEN = [*TEXTS[:9], "\n", None, *TEXTS[9:]]
+FRAME = {"text": GIVEN, "number": list(range(len(GIVEN)))}
+ARROW = pyarrow.table(FRAME)
+IN_MEMORY = {
+    "list": GIVEN, "array": np.array(GIVEN, dtype=object), "column": pandas.Series(GIVEN),
+    "missing": pandas.Series(GIVEN, dtype="string"), "pandas": pandas.DataFrame(FRAME),
+    "polars": polars.DataFrame(FRAME), "polars column": polars.Series(GIVEN), "pyarrow": ARROW,
+    "pyarrow column": ARROW["text"], "pyarrow array": ARROW["text"].combine_chunks(),
+    "columns": FRAME, "rows": ARROW.to_pylist(),
+}  # fmt: skip
+
+
+def check_same_corpus(given, folder):
+    """Check that texts in memory become the corpus that a file of them does."""
+    file = folder / "texts.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in GIVEN))
+    for texts, name in ((as_texts(given, "text"), "memory"), ([file], "file")):
+        build_corpus(texts, tiny_wordpiece(), folder / name, executor=LocalProcesses(1))
+    own, theirs = (
+        {path.name: path.read_bytes() for path in (folder / name).glob("*.npy")}
+        for name in ("memory", "file")
+    )
+    assert own == theirs
+    manifests = [json.loads((folder / name / "manifest.json").read_text())
+                 for name in ("memory", "file")]  # fmt: skip
+    assert [each["sources"]["skipped"] for each in manifests] == [{"empty_documents": 2}] * 2
+    assert manifests[0]["sources"]["documents"] == manifests[1]["sources"]["documents"] == 30
+
+
+@pytest.mark.parametrize("kind", IN_MEMORY)
+def test_texts_in_memory_become_the_corpus_of_their_file(kind, tmp_path):
+    check_same_corpus(IN_MEMORY[kind], tmp_path)
+
+
+def test_datasets_of_hugging_face(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict(FRAME)
+    for name, given in (("a", data), ("b", data["text"]), ("c", data.to_iterable_dataset())):
+        (tmp_path / name).mkdir()
+        check_same_corpus(given, tmp_path / name)
+    with pytest.raises(InputError, match=r"tables by name \('train'\)"):
+        as_texts(datasets.DatasetDict(train=data), "text").iter_texts().__next__()
+
+
+def test_a_call_with_texts_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = bertsmith.pretrain(TEXTS, steps=1, **SMALL)
+    assert os.fspath(one) == "runs/my-bert"
+    once = (text for text in TEXTS)
+    other = bertsmith.pretrain(once, out="runs/b", tokenizer="runs/my-tokenizer", steps=1, **SMALL)
+    assert other.figures["held_out_mlm_loss"] == one.figures["held_out_mlm_loss"]
+    assert bertsmith.pretrain(TEXTS, out="runs/c", deduplicate=True, steps=1, **SMALL).steps == 1
+
+
+def test_no_second_copy_of_the_texts_is_held():
+    texts = [f"{number} " + "word " * 100 for number in range(4000)]
+    tables = texts, pandas.DataFrame({"text": texts}), pyarrow.table({"text": texts})
+    for given in tables:
+        read = as_texts(given, "text")
+        assert peak(lambda read=read: sum(1 for _ in iter_documents(read))) < 1_500_000  # of 2 MB
