@@ -25,6 +25,7 @@ from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
 from bertsmith.data.sources import Format, Source, find_sources
+from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import InputError
 from bertsmith.system.files import write_error
 
@@ -206,8 +207,6 @@ class TextsInMemory:
                 yield Document(part, IN_MEMORY, place)
 
 
-IN_MEMORY = Path("the texts given")
-"""Place of texts in memory, in messages."""
 Texts = Iterable[str | Path] | TextsInMemory
 """Files, folders and globs, or texts in memory."""
 

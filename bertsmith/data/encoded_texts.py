@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Number
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,7 @@ def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Ite
     if isinstance(given, Set):
         raise InputError(f"{name}: found {describe(given)}, which has no order. Give a list.")
     if hasattr(given, "to_pylist"):  # an array of pyarrow, whose items are no strings
-        return map(methodcaller("as_py"), given)  # type: ignore[arg-type]
+        return (item.as_py() for item in given)  # type: ignore[attr-defined]
     has_items = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
     if not has_items or isinstance(given, str | bytes | bytearray):
         raise InputError(f"{name}: found {describe(given)}. Give a list.")

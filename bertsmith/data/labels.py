@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.json_rows import list_names
+from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 
 MAX_FRACTIONS = 20
@@ -48,8 +49,9 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
         )
     if fractions and words:
         raise InputError(
-            f"{path}:{rows[fractions[0]]}: the label '{fractions[0]}' is a fractional number among "
-            f"names ({list_names(words)}). Fix the row, or choose the column with --label-column."
+            f"{row_place(path, rows[fractions[0]])}: the label '{fractions[0]}' is a fractional "
+            f"number among names ({list_names(words)}). Fix the row, or choose the column with "
+            "--label-column."
         )
     if len(fractions) > MAX_FRACTIONS or len(rows) == len(examples) > MAX_FRACTIONS:
         raise InputError(
@@ -73,8 +75,8 @@ def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
         other = seen.setdefault(values[name], name)
         if other != name:
             raise InputError(
-                f"{path}:{rows[name]}: the label '{name}' is {_same_as(name, other)} in row "
-                f"{rows[other]}. Write each class in one way."
+                f"{row_place(path, rows[name])}: the label '{name}' is {_same_as(name, other)} in "
+                f"row {rows[other]}. Write each class in one way."
             )
 
 
@@ -203,8 +205,8 @@ def _unknown_label(
     same = next((name for name in names if value is not None and _value(name) == value), None)
     hint = "" if same is None else f" It is {_same_as(label or '', same)}."
     return InputError(
-        f"{path}:{example.row}: the label '{label}' is not one the model learns.{hint} Known "
-        f"labels: {list_names(names)}. Fix the row, or train with such examples."
+        f"{row_place(path, example.row)}: the label '{label}' is not one the model learns.{hint} "
+        f"Known labels: {list_names(names)}. Fix the row, or train with such examples."
     )
 
 
@@ -214,7 +216,8 @@ def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
     Raises:
         InputError: a label that is no number, or none that fp32 holds; says where.
     """
-    found = (number(example.label, f"{path}:{example.row}: the label") for example in examples)
+    places = (f"{row_place(path, example.row)}: the label" for example in examples)
+    found = (number(example.label, place) for example, place in zip(examples, places, strict=True))
     return np.fromiter(found, dtype=np.float64, count=len(examples))
 
 

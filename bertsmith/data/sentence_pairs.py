@@ -129,8 +129,8 @@ class RelatedReader(RecordReader[RelatedTexts]):
         if not math.isfinite(score):
             raise InputError(
                 f"{self.row_place(row)}: the score is '{text}'; a number is expected. Fix the row, "
-                "or choose the column with --label-column. If the pairs have no scores, 'finetune "
-                "embed --loss contrastive' leaves the column out."
+                "or choose the column with --label-column. If the pairs have no scores, leave the "
+                "column out with --loss contrastive."
             )
         return score
 

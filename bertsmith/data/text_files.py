@@ -19,6 +19,8 @@ from bertsmith.system.progress import progress_bar
 
 ExampleSource = Path | Iterable[Mapping[str, Any]]
 """File of examples, or rows in memory: a list of dicts, or whatever yields mappings."""
+IN_MEMORY = Path("the rows given")
+"""Place of rows or texts in memory, in messages."""
 STANDARD_INPUT = Path("-")
 """Path of standard input, read as one text per line."""
 CHUNK_BYTES = 1 << 16
@@ -27,14 +29,14 @@ CHUNK_BYTES = 1 << 16
 def place_name(source: ExampleSource) -> str:
     """Return the name of a file, or of rows in memory, in messages."""
     if not isinstance(source, Path):
-        return "the rows given"
+        return str(IN_MEMORY)
     return "standard input" if source == STANDARD_INPUT else str(source)
 
 
 def row_place(source: ExampleSource, row: int) -> str:
     """Return the place of a row in messages: `a.csv:3`, `row 3 of the rows given`."""
     place = place_name(source)
-    return f"{place}:{row}" if isinstance(source, Path) else f"row {row} of {place}"
+    return f"row {row} of {place}" if place == str(IN_MEMORY) else f"{place}:{row}"
 
 
 def check_is_file(path: Path) -> None:

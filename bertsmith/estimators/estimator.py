@@ -21,10 +21,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from bertsmith.config import from_mapping
-from bertsmith.data.text_files import ExampleSource
-from bertsmith.errors import ConfigError, InputError
-from bertsmith.estimators.messages import in_python, not_fitted
-from bertsmith.estimators.rows import Row, as_named, as_source, iter_values
+from bertsmith.data.encoded_texts import describe
+from bertsmith.data.text_files import IN_MEMORY, ExampleSource
+from bertsmith.errors import ConfigError, InputError, Interrupted
+from bertsmith.estimators.messages import PythonDisplay, as_arguments, in_python, not_fitted
+from bertsmith.estimators.rows import Row, as_named, as_source, peek, prediction_items
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
@@ -33,9 +34,8 @@ from bertsmith.system.progress import showing_progress
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
-from bertsmith.tasks.settings import IN_MEMORY, FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task
-from bertsmith.training.display import Display
 from bertsmith.training.recorder import Callback
 
 NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "columns")
@@ -120,7 +120,7 @@ class Estimator(ABC):
             for name, value in self.get_params().items()
             if name != "model" and value is not defaults[name] and value != defaults[name]
         ]
-        return f"{type(self).__name__}({', '.join([repr(os.fspath(self.model)), *changed])})"
+        return f"{type(self).__name__}({', '.join([repr(str(self.model)), *changed])})"
 
     def fit(
         self,
@@ -150,6 +150,8 @@ class Estimator(ABC):
             InputError: the examples cannot be read as asked; names the row.
             ConfigError: a parameter that cannot be met, or an `out` that holds an earlier run.
             CheckpointError: `model` is no model's folder.
+            KeyboardInterrupt: Ctrl-C; with `out`, a checkpoint was saved, from which `resume=True`
+                goes on.
         """
         with in_python():
             self._settings(columns)  # refused before anything is read
@@ -169,15 +171,21 @@ class Estimator(ABC):
                 dataset = hold_out(dataset, eval, settings.seed)
             with (
                 showing_progress() if show_progress else nullcontext(),
-                Display() if show_progress else nullcontext() as display,
+                PythonDisplay() if show_progress else nullcontext() as display,
             ):
-                result = finetune(
-                    self.task,
-                    settings,
-                    [*([display] if display else []), *callbacks],
-                    "the same call with resume=True",
-                    dataset=dataset,
-                )
+                try:
+                    result = finetune(
+                        self.task,
+                        settings,
+                        [*([display] if display else []), *callbacks],
+                        "the same call with resume=True",
+                        dataset=dataset,
+                    )
+                except Interrupted as error:  # scikit-learn's searches go on after an Exception
+                    lost = "fit: stopped. Nothing is kept, as the estimator has no `out`."
+                    raise KeyboardInterrupt(lost if folder else as_arguments(str(error))) from None
+            start, notes = as_arguments(result.start_note), map(as_arguments, result.notes)
+            result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
             if show_progress:
                 lines = str(result).split("\n")
                 kept = [line for line in lines if folder is None or str(folder.path) not in line]
@@ -289,8 +297,12 @@ class Estimator(ABC):
         """Build the task's settings from the parameters."""
         given = {name: _plain(value) for name, value in self.get_params().items()}
         places = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": given["out"] or IN_MEMORY, **paths}
-        model = os.fspath(given["model"])
-        values = {**given, "model": model, **places, "columns": columns}
+        if not isinstance(model := given["model"], str | os.PathLike):
+            raise ConfigError(
+                f"model: found {describe(model)}. Give the folder of a model, what pretrain "
+                'returned, or "org/name" on the hub.'
+            )
+        values = {**given, "model": os.fspath(model), **places, "columns": columns}
         return from_mapping(self.task.settings, values, type(self).__name__)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
@@ -346,8 +358,9 @@ class Estimator(ABC):
                     f"X: found the string '{given[:40]}'. Give a list of texts, such as "
                     "[text]; or pathlib.Path(...) for a file."
                 )
+            given = peek(given)
             named = as_named(given, "X")
-            examples: Iterable[Any] = iter_values(given) if named is None else ()
+            examples: Iterable[Any] = prediction_items(given) if named is None else ()
             if named is not None:
                 options = self._settings({**self._columns, **columns}).columns
                 examples = predictor.definition.reader(named, options, labelled=False)

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bertsmith.errors import BertsmithError, NotFittedError
+from bertsmith.training.display import Display
 
-FLAG = re.compile(r"'bertsmith [^']*'|--([a-z][a-z-]*)")
+FLAG = re.compile(
+    r"'bertsmith [^']*'|--(?P<name>[a-z][a-z-]*)"
+    r"(?: (?P<value>[\w./-]+?)(?=[.,;)](?:\s|$)|$| \(| or | if | would ))?"
+)
+"""A flag, with the word behind it where that can only be its value; or a command, as it is."""
 
 
 @contextmanager
@@ -23,10 +28,28 @@ def in_python() -> Iterator[None]:
 def as_arguments(message: str) -> str:
     """Write flags as Python's arguments, but in commands.
 
-    >>> as_arguments("Pass --skip-incomplete, or 'bertsmith evaluate --data'.")
-    "Pass skip_incomplete, or 'bertsmith evaluate --data'."
+    >>> as_arguments("Pass --max-length 64 or --from runs/a, or 'bertsmith evaluate --data'.")
+    "Pass max_length=64 or from_='runs/a', or 'bertsmith evaluate --data'."
     """
-    return FLAG.sub(lambda found: found[1].replace("-", "_") if found[1] else found[0], message)
+    return FLAG.sub(_as_argument, message)
+
+
+def _as_argument(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    if name is None:
+        return found[0]
+    name = "from_" if name == "from" else name.replace("-", "_")
+    if value is None:
+        return name
+    is_code = value.isupper() or value.replace(".", "").isdecimal()
+    return f"{name}={value if is_code else repr(value)}"
+
+
+class PythonDisplay(Display):
+    """The live view of a run, whose notes name arguments."""
+
+    def begin(self, computing: str) -> None:
+        super().begin(as_arguments(computing))
 
 
 def not_fitted(name: str) -> NotFittedError:

@@ -6,22 +6,25 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from bertsmith.config import from_mapping, read_recipe, spelling
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.data.documents import IN_MEMORY, TextsInMemory
-from bertsmith.data.encoded_texts import describe
+from bertsmith.data.documents import TextsInMemory
+from bertsmith.data.encoded_texts import as_items, describe, is_table
+from bertsmith.data.json_rows import list_names
+from bertsmith.data.sources import Source
+from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.estimators.messages import in_python
-from bertsmith.estimators.rows import as_texts
+from bertsmith.estimators.messages import PythonDisplay, in_python
+from bertsmith.estimators.rows import TableRows, check_names_file, plain_column
 from bertsmith.pretraining import run
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import showing_progress
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.training.display import Display
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.vocabulary.train import TokenizerSettings, write_tokenizer
@@ -139,7 +142,7 @@ def pretrain(
                 executor=LocalProcesses(),
                 overwrite=overwrite,
             )
-        with Display() if show_progress else nullcontext() as display:
+        with PythonDisplay() if show_progress else nullcontext() as display:
             figures = run.pretrain(
                 job,
                 places.out,
@@ -191,3 +194,57 @@ def build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> Pretr
         if one in settings and other not in settings:
             tables["training"][other] = None
     return from_mapping(PretrainJob, tables, "pretrain", base)
+
+
+def as_texts(given: Any, column: str) -> tuple[str, ...] | TextsInMemory:
+    """Return the files that an argument names, or the texts that it holds.
+
+    A string is a file, and so are paths; strings in a list are texts. Of tables and rows, the texts
+    are those of `column`.
+
+    Raises:
+        InputError: a string that is no file, or strings in a list that look like names of files.
+    """
+    if isinstance(given, str):
+        check_names_file(given)
+    if isinstance(given, str | os.PathLike):
+        return (os.fspath(given),)
+    first = given[0] if isinstance(given, Sequence) and given else None
+    if isinstance(first, os.PathLike):
+        return tuple(map(os.fspath, given))
+    if (
+        isinstance(first, str)
+        and not any(map(str.isspace, first))
+        and Source.from_name(Path(first))
+    ):
+        raise InputError(
+            f"texts[0]: found '{first}', the name of a file, where a list holds texts. Give files "
+            "as paths: [pathlib.Path(name), ...]."
+        )
+    return TextsInMemory(partial(iter_texts, given, column))
+
+
+def iter_texts(given: Any, column: str) -> Iterator[Any]:
+    """Yield the texts of a list, an array, a column, or of `column` of a table or rows.
+
+    Raises:
+        InputError: no such column.
+    """
+    if is_table(given) or isinstance(given, Mapping):
+        check_column(column, TableRows(given).names or [column], "texts")
+        given = given[column]
+    for place, item in enumerate(as_items(plain_column(given), "texts")):
+        if isinstance(item, Mapping):
+            check_column(column, item, f"texts[{place}]")
+            yield item[column]
+        else:
+            yield item
+
+
+def check_column(column: str, names: Iterable[Any], place: str) -> None:
+    """Raise InputError unless a table, or the row at `place`, has the column."""
+    if column not in names:
+        found = list_names(list(map(str, names)))
+        raise InputError(
+            f"{place}: no column '{column}', found: {found}. Choose one with text_column."
+        )

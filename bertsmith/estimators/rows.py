@@ -5,16 +5,13 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.encoded_texts import as_items, as_list, check_no_pair, describe, is_table
 from bertsmith.data.json_rows import list_names
-from bertsmith.data.sources import Source
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 
@@ -73,16 +70,15 @@ class TableRows:
 
 
 @dataclass(frozen=True)
-class RowsWithLabels:
-    """Rows and the values of one more column."""
+class BuiltRows:
+    """Rows of items, such as texts or rows without labels, and of labels, made while read."""
 
-    rows: Iterable[Mapping[str, Any]]
-    name: str
-    labels: Sequence[Any]
+    items: Iterable[Any]
+    labels: Iterable[Any]
+    build: Callable[[Any, Any], Row]
 
     def __iter__(self) -> Iterator[Row]:
-        pairs = zip(self.rows, self.labels, strict=True)
-        return ({**row, self.name: label} for row, label in pairs)
+        return map(self.build, self.items, self.labels)
 
 
 def as_named(given: Any, argument: str) -> Path | Iterable[Mapping[str, Any]] | None:
@@ -93,6 +89,8 @@ def as_named(given: Any, argument: str) -> Path | Iterable[Mapping[str, Any]] | 
     """
     if isinstance(given, os.PathLike):
         return Path(given)
+    if isinstance(given, TableRows):
+        return given
     if is_table(given) or isinstance(given, Mapping):
         return TableRows(given)
     check_no_pair(given, argument)
@@ -117,9 +115,15 @@ def as_source(
         InputError: something else, labels are missing, or there are not as many as items.
     """
     if isinstance(given, str):
+        check_names_file(given)
         given = Path(given)
     if isinstance(given, Iterator):
         given = list(given)  # it is read more than once
+    if isinstance(labels, str):
+        raise InputError(
+            f"y: found the string '{labels[:40]}'. Give a label for each item; or name the column "
+            "of a table's labels with label_column."
+        )
     named = as_named(given, "X")
     if isinstance(named, Path):
         if labels is not None:
@@ -128,21 +132,21 @@ def as_source(
     if labels is None:
         if named is not None:
             return named
-        items = as_list(given, "X")
+        items = as_list(plain_column(given), "X")
         if not unlabelled:
             raise InputError(
                 f"y: not given for X, found {describe(given)}. Give a label for each item: "
                 "fit(texts, labels); or a table that holds both."
             )
-        return [build(item, None) for item in items]
+        return BuiltRows(items, itertools.repeat(None), build)
     values = as_labels(labels)
     if named is not None:
         count = named.num_rows if isinstance(named, TableRows) else len(given)
         check_lengths({"X": count, "y": len(values)})
-        return RowsWithLabels(named, label_name, values)
-    items = as_list(given, "X")
+        return BuiltRows(named, values, lambda row, label: {**row, label_name: label})
+    items = as_list(plain_column(given), "X")
     check_lengths({"X": len(items), "y": len(values)})
-    return [build(item, label) for item, label in zip(items, values, strict=True)]
+    return BuiltRows(items, values, build)
 
 
 def as_labels(given: Any) -> list[Any]:
@@ -153,7 +157,7 @@ def as_labels(given: Any) -> list[Any]:
     """
     names = matrix_names(given)
     if names is None:
-        return as_list(given, "y", 'list(frame["label"])')
+        return as_list(plain_column(given), "y", 'list(frame["label"])')
     matrix = [list(row.values()) for row in TableRows(given)] if is_table(given) else given.tolist()
     for place, row in enumerate(matrix):
         if not all(isinstance(value, int | float) and value in (0, 1) for value in row):
@@ -173,74 +177,39 @@ def matrix_names(given: Any) -> list[str] | None:
     return None
 
 
+def plain_column(given: Any) -> Any:
+    """Return an iterator of a column of pandas or polars, missing values as None; or `given`."""
+    if not hasattr(given, "to_frame"):
+        return given
+    return (value for row in TableRows(given.to_frame()) for value in row.values())
+
+
 def as_values(item: Any) -> tuple[Any, ...]:
     """Return the values of an item: of a pair both, of a text the text alone."""
     return tuple(item) if isinstance(item, tuple | list | np.ndarray) else (item,)
 
 
-def iter_values(given: Any) -> Iterator[Any]:
-    """Yield items for a predictor, rows of arrays as tuples."""
-    for item in as_items(given, "X"):
-        values = as_values(item) if isinstance(item, np.ndarray) else item
-        yield values[0] if isinstance(values, tuple) and len(values) == 1 else values
+def peek(given: Any) -> Any:
+    """Return an iterator of dicts as `TableRows`, and all else as it is."""
+    if not isinstance(given, Iterator):
+        return given
+    first = list(itertools.islice(given, 1))
+    items = itertools.chain(first, given)
+    return TableRows(items) if first and isinstance(first[0], Mapping) else items
 
 
-def as_texts(given: Any, column: str) -> tuple[str, ...] | TextsInMemory:
-    """Return the files that an argument names, or the texts that it holds.
+def prediction_items(given: Any) -> Iterable[Any]:
+    """Return items for a predictor, rows of arrays as tuples."""
+    items = as_items(given, "X")
+    return map(tuple, items) if getattr(given, "ndim", 1) > 1 else items
 
-    A string is a file, and so are paths; strings in a list are texts. Of tables and rows, the texts
-    are those of `column`.
 
-    Raises:
-        InputError: a string that is no file, or strings in a list that look like names of files.
-    """
-    if isinstance(given, str) and next(glob.iglob(given), None) is None:  # noqa: PTH207
+def check_names_file(given: str) -> None:
+    """Raise InputError for a string that names no file: it may be a text."""
+    if next(glob.iglob(given), None) is None:  # noqa: PTH207
         raise InputError(
             f"{given[:80]}: no such file or folder. Check the spelling; texts are given as a list, "
             "[text, ...]."
-        )
-    if isinstance(given, str | os.PathLike):
-        return (os.fspath(given),)
-    first = given[0] if isinstance(given, Sequence) and given else None
-    if isinstance(first, os.PathLike):
-        return tuple(map(os.fspath, given))
-    if (
-        isinstance(first, str)
-        and not any(map(str.isspace, first))
-        and Source.from_name(Path(first))
-    ):
-        raise InputError(
-            f"texts[0]: found '{first}', the name of a file, where a list holds texts. Give files "
-            "as paths: [pathlib.Path(name), ...]."
-        )
-    return TextsInMemory(partial(iter_texts, given, column))
-
-
-def iter_texts(given: Any, column: str) -> Iterator[Any]:
-    """Yield the texts of a list, an array, a column, or of `column` of a table or rows.
-
-    Raises:
-        InputError: no such column.
-    """
-    if is_table(given) or isinstance(given, Mapping):
-        check_column(column, TableRows(given).names or [column], "texts")
-        given = given[column]
-    if hasattr(given, "to_frame"):  # a column of pandas or polars
-        given = TableRows(given.to_frame(column))
-    for place, item in enumerate(as_items(given, "texts")):
-        if isinstance(item, Mapping):
-            check_column(column, item, f"texts[{place}]")
-            yield item[column]
-        else:
-            yield item
-
-
-def check_column(column: str, names: Iterable[Any], place: str) -> None:
-    """Raise InputError unless a table, or the row at `place`, has the column."""
-    if column not in names:
-        found = list_names(list(map(str, names)))
-        raise InputError(
-            f"{place}: no column '{column}', found: {found}. Choose one with text_column."
         )
 
 

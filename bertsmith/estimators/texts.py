@@ -73,11 +73,11 @@ class TextClassifier(TextEstimator):
     ) -> NDArray[np.float64]:
         """Compute the probability of each class, fp64 `[texts, classes]`; X is as in `predict`."""
         how = {"batch_size": batch_size, "show_progress": show_progress}
-        found = [
-            np.array([prediction.probabilities.get(name, 0.0) for name in self._names])
+        found = (
+            [prediction.probabilities.get(name, 0.0) for name in self._names]
             for prediction in self._predictions(X, columns, **how)
-        ]
-        return np.array(found, dtype=np.float64).reshape(-1, len(self._names))
+        )
+        return np.fromiter(found, dtype=(np.float64, len(self._names)))
 
     def _answers(self, predictions: Iterator[Any]) -> Any:
         if not self._several:
@@ -85,8 +85,8 @@ class TextClassifier(TextEstimator):
             return self.classes_[np.fromiter((places[p.label] for p in predictions), np.int64)]
         if self._several == "lists":
             return [prediction.labels for prediction in predictions]
-        rows = [[name in prediction.labels for name in self._names] for prediction in predictions]
-        return np.array(rows, dtype=np.int64).reshape(-1, len(self._names))
+        rows = ([name in prediction.labels for name in self._names] for prediction in predictions)
+        return np.fromiter(rows, dtype=(np.int64, len(self._names)))
 
     def _row(self, item: Any, label: Any) -> Row:
         is_set = isinstance(label, Set | tuple) and self.multi_label

@@ -31,6 +31,8 @@ class TokenClassifier(Estimator):
         super().__init__(model, **settings)
 
     def _row(self, item: Any, label: Any) -> Row:
+        if label is None:
+            raise InputError(f"y: found None for {item!r:.40}. Give a list of labels.")
         labels = list(label)
         if isinstance(item, str):
             if not all(isinstance(entity, Mapping | list | tuple) for entity in labels):

@@ -91,7 +91,7 @@ class FineTuned:
         ]
         if self.best_step == 0:
             lines.append("no step made it better, so these are the weights that it began with; a "
-                         "lower --learning-rate may help")  # fmt: skip
+                         "lower learning rate may help")  # fmt: skip
         lines += notes_on(vars(self))
         scores = str(self.evaluation)
         # What stands behind the empty line, such as scores of each label, may be long.

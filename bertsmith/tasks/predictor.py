@@ -1,6 +1,6 @@
 """The one kind of predictor, for every head: examples, records or texts in, predictions out."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -140,7 +140,7 @@ class Predictor(Generic[DefinitionT_co]):
         columns = ", ".join(f'frame["{name}"]' for name in fields)
         cure = f"list(zip({columns}))" if len(fields) > 1 else f"list({columns})"
         items = as_items(given, "examples", cure)
-        total = len(items) if isinstance(items, Sequence) else None
+        total = len(items) if isinstance(items, Sized) else None
         with _bar("predicting", total, shown=show_progress) as advance:
             for chunk in in_chunks(self._as_examples(items), check_batch_size(batch_size)):
                 yield from zip(chunk, self._predict(chunk), strict=True)
@@ -163,12 +163,12 @@ class Predictor(Generic[DefinitionT_co]):
                 f"probabilities: {self!r} chooses among no labels. Read what a call of it gives."
             )
         pairs = self.iter_predictions(given, batch_size=batch_size, show_progress=show_progress)
-        found = [
+        found = (
             list(each.values()) if isinstance(each, Mapping) else each
             for each in (prediction.probabilities for _, prediction in pairs)
-        ]
+        )
         if self.task == "text-classification":
-            return np.array(found, dtype=np.float64).reshape(-1, len(self.labels))
+            return np.fromiter(found, dtype=(np.float64, len(self.labels)))
         return [np.array(each, dtype=np.float64) for each in found]
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from rich.text import Text as RichText
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.label_schemes import Scheme, convert_labels, find_spans
 from bertsmith.data.tagged import TaggedSentence
+from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.tasks.marks import Mark, MarkedPart, color_of, mark_spans
@@ -189,7 +190,7 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> Tagged
     try:
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)
     except InputError as error:
-        raise InputError(f"{place}:{sentence.row}: {error}") from None
+        raise InputError(f"{row_place(place, sentence.row)}: {error}") from None
     if sentence.scheme == scheme:
         return sentence
     return replace(sentence, labels=tuple(labels), scheme=scheme)

@@ -17,9 +17,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.data.documents import IN_MEMORY, Texts, TextsInMemory, iter_documents
+from bertsmith.data.documents import Texts, TextsInMemory, iter_documents
 from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.splits import text_hash
+from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced

@@ -1,9 +1,14 @@
 """Estimators are the commands with scikit-learn's methods: any data in, one model out."""
 
 import dataclasses
+import json
+import os
 import pickle
+import shutil
+import signal
 import sys
 import typing
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -192,12 +197,20 @@ REFUSED = {
     "tuple": ((("a film", "a story"), ["pos", "neg"]), {}, r"\[\(a, b\)\] for a pair"),
     "triple": (([("a", "b", "c")] * 24, LABELS), {}, "item of 3 values"),
     "file": (("none.csv",), {}, "none.csv: no such file"),
-    "file and y": (("none.csv", LABELS), {}, "y: found labels beside a file"),
+    "text": ((TEXTS[0] * 99, "pos"), {}, r"no such file.* as a list, \[text, ...\]"),
+    "file and y": ((Path("none.csv"), LABELS), {}, "y: found labels beside a file"),
+    "name as y": ((FRAME, "label"), {}, "y: found the string 'label'.*with label_column"),
+    "NA": ((pandas.Series([None, *TEXTS[1:]], dtype="string"), LABELS), {}, "row 1 .*is empty"),
+    "tables": (({"train": FRAME},), {}, r"tables by name \('train'\).*data\['train'\]"),
     "one label": ((TEXTS, ["pos"] * 24), {}, "the only label is 'pos'"),
     "few": ((TEXTS[:2], ["a", "b"]), {}, "share above 0"),
     "share": ((TEXTS, LABELS), {"eval": 1.5}, "found 1.5"),
     "no eval": ((TEXTS, LABELS), {"eval": None}, "allowed are a share"),
-    "unknown eval": ((TEXTS, LABELS), {"eval": (["a"], ["new"])}, "label 'new' is not one"),
+    "unknown eval": (
+        (TEXTS, LABELS),
+        {"eval": (["a"], ["new"])},
+        "row 1 of the rows given: the label 'new' is not one",
+    ),
 }
 
 
@@ -215,10 +228,11 @@ def test_what_cannot_be_fitted_is_refused(model, name):
     ({"epochs": 1.0}, "epochs and steps exclude"),
     ({"dropout": 2.0}, "dropout: found 2.0; allowed"), ({"metric": "f1"}, "metric: found"),
     ({"class_weights": {"new": 3}}, "class_weights: 'new' is no label"),
+    ({"model": None}, "model: found NoneType. Give the folder"),
 ])  # fmt: skip
 def test_settings_that_cannot_be_met(model, settings, message):
     with pytest.raises(ConfigError, match=message):
-        bertsmith.TextClassifier(model, **QUICK | settings).fit(TEXTS, LABELS, **QUIET)
+        bertsmith.TextClassifier(**{"model": model} | QUICK | settings).fit(TEXTS, LABELS, **QUIET)
 
 
 def test_what_cannot_be_predicted_is_refused(fitted):
@@ -233,8 +247,57 @@ def test_what_cannot_be_predicted_is_refused(fitted):
         fitted.score(["a film"], ["new"])
     with pytest.raises(ConfigError, match="batch_size: found 0"):
         fitted.predict(["a"], batch_size=0)
+    with pytest.raises(InputError, match="y: found None for "):
+        bertsmith.TokenClassifier("m").fit(WORDS, [None] * 24, **QUIET)
     with pytest.raises(CheckpointError, match="no such folder"):
         bertsmith.TextClassifier("runs/none").fit(TEXTS, LABELS, **QUIET)
+
+
+def test_rows_that_can_be_read_once_are_predicted(fitted):
+    rows = [{"review": text} for text in TEXTS]
+    found = fitted.predict(iter(rows), text_column="review")
+    assert found.tolist() == fitted.predict(iter(TEXTS)).tolist() == fitted.predict(TEXTS).tolist()
+
+
+def test_datasets_of_hugging_face(model, fitted):
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict(as_tables(TEXTS, LABELS)["columns"])
+    twin = bertsmith.TextClassifier(model, **QUICK).fit(data, **NAMED, **QUIET)
+    expected = fitted.predict_proba(TEXTS)
+    for given in (data, data["review"], data.to_iterable_dataset()):
+        np.testing.assert_array_equal(twin.predict_proba(given), expected)
+    assert twin.score(data) == fitted.score(TEXTS, LABELS)
+    columns = bertsmith.TextClassifier(model, **QUICK).fit(data["review"], data["stars"], **QUIET)
+    np.testing.assert_array_equal(columns.predict_proba(TEXTS), expected)
+
+
+class Interrupt(bertsmith.Callback):
+    """Presses Ctrl-C in the first step."""
+
+    def on_step(self, entry, status):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_stops_a_search_and_keeps_what_has_a_folder(model, tmp_path):
+    found = bertsmith.TextClassifier(model, **QUICK | {"steps": 9})
+    with pytest.raises(KeyboardInterrupt, match="Nothing is kept, as the estimator has no `out`"):
+        found.fit(TEXTS, LABELS, callbacks=[Interrupt()], **QUIET)
+    found.set_params(out=tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt, match="with: the same call with resume=True"):
+        found.fit(TEXTS, LABELS, callbacks=[Interrupt()], **QUIET)
+    assert found.set_params(resume=True).fit(TEXTS, LABELS, **QUIET).result_.training.steps == 9
+
+
+def test_notes_name_arguments(model, tmp_path, capsys):
+    folder = Path(shutil.copytree(model, tmp_path / "m"))
+    config = {"source": "", "pretraining": {"pairs": "none"}}
+    run = {"command": "pretrain", "config": config, "summary": {"steps": 1}}
+    (folder / "run.json").write_text(json.dumps(run))
+    found = bertsmith.TextClassifier(folder, **QUICK).fit(TEXTS, LABELS)
+    shown = capsys.readouterr().err
+    assert "pairs none does not train [CLS]; cls_attention='keep' would leave it" in shown
+    assert "cls_attention='keep'" in str(found.result_)
+    assert "--" not in shown
 
 
 def test_an_estimator_that_is_not_fitted(model):

@@ -17,8 +17,7 @@ import bertsmith
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.errors import BertsmithError, ConfigError, InputError
-from bertsmith.estimators.pretrain import Places
-from bertsmith.estimators.rows import as_texts
+from bertsmith.estimators.pretrain import Places, as_texts
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.run_folder import RunFolder
 

@@ -70,6 +70,6 @@ class MlflowTracker(Tracker):
             send(self._run, **what)
         except (MlflowException, OSError) as error:
             warn_once(
-                f"--report-to mlflow: a figure was not taken ({str(error).partition(chr(10))[0]}). "
+                f"mlflow: a figure was not taken ({str(error).partition(chr(10))[0]}). "
                 "The journal has them all."
             )

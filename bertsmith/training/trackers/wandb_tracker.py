@@ -25,7 +25,7 @@ def begin(directory: Path, config: Mapping[str, Any]) -> Tracker:
     if mode is None and not wandb.login(prompt=False, verify=False):
         mode = "offline"
         warn_once(
-            "--report-to wandb: found no API key, so the run is recorded in "
+            "wandb: found no API key, so the run is recorded in "
             f"{directory / 'wandb'}. Set WANDB_API_KEY, and send it with 'wandb sync'."
         )
     try:
