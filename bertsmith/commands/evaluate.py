@@ -107,17 +107,18 @@ def main(args: Sequence[str], prog: str) -> None:
 
 def check_flags(settings: Settings) -> None:
     """Raise ConfigError unless there is one file, with flags that apply to it."""
-    if (settings.data is None) == (settings.minimal_pairs is None):
+    are_pairs = settings.minimal_pairs is not None
+    if are_pairs == (settings.data is not None):
         raise ConfigError(
             "Give --data F (for a fine-tuned model) or --minimal-pairs F (for a pre-trained one); "
             "exactly one of them."
         )
     flag, names = "--data", ["scores"]
-    if settings.minimal_pairs is not None:
+    if are_pairs:
         flag = "--minimal-pairs"
         names = ["long_texts", "stride", "label_separator", "errors", "page"]
     unfit = [name for name in names if getattr(settings, name) is not None]
-    if settings.minimal_pairs is not None and getattr(settings.columns, "label_column", None):
+    if are_pairs and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")
     if unfit:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in unfit)
@@ -202,12 +203,11 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
     """
     if separator is None:
         return task
-    if not isinstance(task, MultiLabel):
+    if not separator or not isinstance(task, MultiLabel):
         raise ConfigError(
-            "--label-separator: this model does not give several labels. Leave it out."
+            f"--label-separator: found '{separator}'; allowed is a character such as , with a "
+            "model that gives several labels. Leave it out."
         )
-    if not separator:
-        raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
     return replace(task, label_separator=separator)
 
 

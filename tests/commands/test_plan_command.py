@@ -54,7 +54,6 @@ def test_a_recipe_without_a_corpus_is_planned_with_random_text(bertsmith, tmp_pa
     [
         ("--steps 9 --corpus no/corpus", "Build it with 'bertsmith corpus build'"),
         ("", "Give --steps N or --minutes M"),
-        ("--steps 9 --max-length 64", "pretraining.max_length: found 64"),
         ("--steps 9 --measure-seconds -1", "--measure-seconds: found -1"),
         ("--steps 9 --efficiency 2 --flops 1e9", "--efficiency: found 2"),
         ("--steps 9 --vocab-size 3", "--vocab-size 3: allowed is 6"),

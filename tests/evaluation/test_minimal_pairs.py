@@ -170,7 +170,6 @@ REFUSED = {
     "--minimal-pairs @ --stride 3 --page r.html": "--stride, --page: found with --minimal",
     "--minimal-pairs @ --label-column UID": "--label-column: found with --minimal-pairs",
     "--minimal-pairs @ --scores s.csv": "allowed are names that end in .jsonl",
-    "--minimal-pairs @ --limit 0": "--limit: found 0; allowed is a number above 0",
     "--minimal-pairs gone.jsonl": "gone.jsonl: no such file",
     "--data @ --scores s.jsonl": "--scores: found with --data",
 }

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from samples import prepare
 from stop_at import StopAt
-from tiny_models import load_for_task, save_tiny, save_tiny_of, write_reviews
+from tiny_models import load_for_task, save_tiny, save_tiny_of
+from tiny_runs import small_job
 
-from bertsmith import cli
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.finetuning.cls_query_reset import begin_attention
@@ -17,20 +18,17 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
+from bertsmith.pretraining.run import pretrain
 from bertsmith.tasks.task import TaskDataset
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.token_classification import Tag, TagSettings
 
 
 @pytest.fixture
 def settings(tmp_path):
     """What to fine-tune with; the model's folder tells nothing of a run yet."""
-    return ClassifySettings(
-        model=save_tiny(tmp_path / "model", "masked_lm", "next_sentence"),
-        train=write_reviews(tmp_path / "train.csv", 60),
-        eval=write_reviews(tmp_path / "eval.csv", 20, seed=1),
-        out=tmp_path / "out", steps=4, learning_rate=5e-3, device="cpu", precision="fp32",
-    )  # fmt: skip
+    model = save_tiny(tmp_path / "model", "masked_lm", "next_sentence")
+    return prepare("classify", tmp_path, 60, 20, model=model, steps=4, learning_rate=5e-3)[1]
 
 
 def tell_of_run(folder, held_out, command="pretrain", start=None, pairs="next_sentence"):
@@ -129,6 +127,9 @@ def test_where_no_head_reads_it_it_is_left_alone(settings):
         assert not is_reset(loaded(asked, task))
         with pytest.raises(ConfigError, match="no head of this task and model"):
             loaded(replace(asked, cls_attention="reset"), task)
+    shared = replace(settings, model=save_tiny_of(settings.out, "albert"))  # by all its layers
+    tell_of_run(shared.model, NSP)
+    assert queries(loaded(shared)).any()
 
 
 @pytest.mark.parametrize("family", ["roberta", "distilbert", "electra", "albert", "modernbert"])
@@ -167,11 +168,7 @@ def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):
 
 def test_a_run_of_ours_tells_it_and_a_series_once(settings, corpus_dir):
     folder = settings.out.with_name("pretrained")
-    cli.main(
-        ["pretrain", "--corpus", str(corpus_dir), "--out", str(folder), "--preset", "tiny",
-         "--steps", "2", "--batch-size", "4", "--max-length", "16", "--eval-rows", "32",
-         "--threads", "1", "--precision", "fp32", "--device", "cpu"]
-    )  # fmt: skip
+    pretrain(small_job(corpus_dir, steps=2, eval_rows=32, device="cpu"), folder)
     run = json.loads((folder / "run.json").read_text())
     assert run["summary"]["held_out"]["held_out_nsp_loss"] > 0.66
     settings = replace(settings, model=folder, seeds=2, steps=1)

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 from folders import contents
+from samples import prepare
 from stop_at import StopAt
-from tiny_models import load_for_task, reviews, save_tiny, save_tiny_of, write_reviews
+from tiny_models import load_for_task, reviews, save_tiny, save_tiny_of
 from tiny_tokenizers import TINY
 from torch_threads import another_number
 
@@ -16,36 +17,27 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.task import TaskDataset
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 from bertsmith.training.journal import read_journal
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a pre-trained model and two tables."""
-    folder = tmp_path_factory.mktemp("finetune")
-    save_tiny(folder / "model", "masked_lm")
-    write_reviews(folder / "train.csv", 80)
-    write_reviews(folder / "eval.csv", 30, seed=1)
-    return folder
-
-
-def settings_in(place, out):
-    return ClassifySettings(
-        model=place / "model", train=place / "train.csv", eval=place / "eval.csv", out=out,
-        steps=40, learning_rate=5e-3, device="cpu", precision="fp32", threads=1,
-    )  # fmt: skip
+    """Settings of a run, with a pre-trained model and two tables."""
+    folder, how = tmp_path_factory.mktemp("finetune"), {"learning_rate": 5e-3, "threads": 1}
+    model = save_tiny(folder / "model", "masked_lm")
+    return prepare("classify", folder, 80, 30, model=model, steps=40, **how)[1]
 
 
 @pytest.fixture
 def settings(place, tmp_path):
-    return settings_in(place, tmp_path / "out")
+    return replace(place, out=tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
 def whole(place):
     """A run that nothing stopped."""
-    return finetune(Classify, settings_in(place, place / "whole"))
+    return finetune(Classify, place)
 
 
 def journal(out):

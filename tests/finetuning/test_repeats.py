@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from folders import contents
+from samples import prepare
 from stop_at import StopAt
 from tiny_models import reviews, save_tiny, write_reviews
 
@@ -28,7 +29,7 @@ from bertsmith.model.loading import load_model
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tasks.task import TaskDataset
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 
 
 class StopOnceAt(StopAt):
@@ -41,12 +42,7 @@ class StopOnceAt(StopAt):
 
 
 def settings_in(folder):
-    return ClassifySettings(
-        model=save_tiny(folder / "model", "masked_lm"),
-        train=write_reviews(folder / "train.csv", 40),
-        eval=write_reviews(folder / "eval.csv", 30, seed=1),
-        out=folder / "out", threads=1, steps=6, learning_rate=5e-3, device="cpu", precision="fp32",
-    )  # fmt: skip
+    return prepare("classify", folder, 40, 30, threads=1, steps=6, learning_rate=5e-3)[1]
 
 
 @pytest.fixture
@@ -146,7 +142,7 @@ def test_a_stopped_series_repeats_nothing(settings, whole):
         with pytest.raises(ConfigError, match=message):
             run(Classify, replace(resumed, **changes))
     write_reviews(settings.train, 50)
-    with pytest.raises(ConfigError, match=r"train\.csv holds something else than when the series"):
+    with pytest.raises(ConfigError, match=r"train/a\.csv holds something else"):
         finetune_repeatedly(Classify, resumed)
     settings.train.write_bytes(train)
     journal = settings.out / "runs" / "seed-0" / "journal.jsonl"

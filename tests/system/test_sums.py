@@ -7,7 +7,8 @@ import subprocess
 import warnings
 
 import pytest
-from tiny_models import save_tiny, save_tiny_of, tiny_tokenizer, write_reviews
+from samples import prepare
+from tiny_models import save_tiny, save_tiny_of, tiny_tokenizer
 from tiny_tokenizers import TINY
 
 import bertsmith
@@ -15,7 +16,6 @@ from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.auto import load_tokenizer
 
 
@@ -87,13 +87,7 @@ def test_changes_by_hand_are_said_on_the_command_line(folder, typed):
 
 
 def test_sums_follow_what_commands_write(tmp_path):
-    rows = write_reviews(tmp_path / "train.csv", 12)
-    settings = ClassifySettings(
-        model=save_tiny(tmp_path / "model", "masked_lm"), train=rows, eval=rows,
-        out=tmp_path / "out", steps=1, device="cpu", precision="fp32",
-    )  # fmt: skip
-    finetune(Classify, settings)
-    check_whole(tmp_path / "out")
+    check_whole(finetune(*prepare("classify", tmp_path, 12, 6, steps=1)).out)
 
 
 def test_a_vocab_that_contradicts_its_tokenizer_json_is_told_of(tmp_path):

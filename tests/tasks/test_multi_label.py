@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from samples import write_topics
+from samples import prepare
 from tiny_models import save_tiny
 from tiny_runs import FP32
 
@@ -19,23 +19,14 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.multi_label_classification import LabelsPrediction, MultiLabel
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 
 
 @pytest.fixture
 def settings(tmp_path):
-    return ClassifySettings(
-        model=save_tiny(tmp_path / "model", "masked_lm"),
-        train=write_topics(tmp_path / "a.csv", 31),
-        eval=write_topics(tmp_path / "b.csv", 17, 1),
-        out=tmp_path / "out",
-        multi_label=True,
-        label_separator="|",
-        device="cpu",
-        precision="fp32",
-    )
+    return prepare("classify --multi-label", tmp_path, 31, 17)[1]
 
 
 def test_labels_are_read_in_every_spelling(settings, tmp_path):
@@ -119,9 +110,9 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     words = ("evaluate", settings.out, "--data", other, *FP32, "--label-separator")
     found = json.loads(bertsmith(*words, ";", "--json"))
     assert found["micro_f1"] == pytest.approx(result.evaluation.micro_f1)
-    assert "found nothing" in refused(*words, "")
+    assert "found ''; allowed is a character" in refused(*words, "")
     tagger = save_tiny(settings.out.with_name("one"), "classify", labels=("a", "b"))
-    assert "does not give several labels" in refused(words[0], tagger, *words[2:], ";")
+    assert "with a model that gives several labels" in refused(words[0], tagger, *words[2:], ";")
 
 
 def test_settings_that_do_not_fit(settings):

@@ -4,23 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import write_scores
+from samples import prepare
 from tiny_models import load_for_task, loss_of, save_tiny
 
 from bertsmith.tasks.example_objective import collate
-from bertsmith.tasks.regression import Regress, RegressSettings
+from bertsmith.tasks.regression import Regress
 
 
 @pytest.fixture
 def settings(tmp_path):
-    return RegressSettings(
-        model=save_tiny(tmp_path / "model"),
-        train=write_scores(tmp_path / "a.csv", 31),
-        eval=write_scores(tmp_path / "b.csv", 17, 1),
-        out=tmp_path / "out",
-        device="cpu",
-        precision="fp32",
-    )
+    return prepare("regress", tmp_path, 31, 17)[1]
 
 
 def test_the_loss_is_the_squared_error(settings):

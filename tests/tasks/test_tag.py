@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from samples import write_names
+from samples import prepare
 from tiny_models import (
     BAD,
     GOOD,
@@ -28,7 +28,7 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
-from bertsmith.tasks.token_classification import Tag, TagSettings
+from bertsmith.tasks.token_classification import Tag
 
 NAMES = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 WORDS = [*GOOD, *BAD, *OTHER[:7], "films", "unheard-of"]
@@ -46,13 +46,7 @@ def tagger(folder):
 
 
 def settings(tmp_path, **changes):
-    return TagSettings(
-        model=save_tiny(tmp_path / "model"),
-        train=write_names(tmp_path / "a.conll", 31),
-        eval=write_names(tmp_path / "b.conll", 17, 1),
-        out=tmp_path / "out",
-        **{**FP32, **changes},
-    )
+    return prepare("tag", tmp_path, 31, 17, **changes)[1]
 
 
 def random_words(count, seed=0):

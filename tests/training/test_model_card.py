@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from huggingface_hub import ModelCard
+from samples import prepare
 from stop_at import StopAt
-from tiny_models import save_tiny, write_reviews
 from tiny_runs import small_job
 
 from bertsmith.compression.folder import check_out
@@ -15,18 +15,13 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.pretraining.run import pretrain
 from bertsmith.system.sums import SUMS_FILE
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 from bertsmith.training.model_card import model_card
 
 
 @pytest.fixture
 def settings(tmp_path):
-    return ClassifySettings(
-        model=save_tiny(tmp_path / "start", "masked_lm"),
-        train=write_reviews(tmp_path / "secret place" / "train.csv", 40),
-        eval=write_reviews(tmp_path / "secret place" / "eval.csv", 20, seed=1),
-        out=tmp_path / "tuned", steps=3, threads=1, precision="fp32", device="cpu",
-    )  # fmt: skip
+    return prepare("classify", tmp_path / "secret place", 40, 20, steps=3, threads=1)[1]
 
 
 def test_a_finetuned_folder_and_one_made_smaller(settings, tmp_path, bertsmith):
@@ -35,8 +30,8 @@ def test_a_finetuned_folder_and_one_made_smaller(settings, tmp_path, bertsmith):
     evaluation = json.loads((settings.out / "run.json").read_text())["result"]["evaluation"]
     assert (card.data.pipeline_tag, card.data.license) == ("text-classification", "unknown")
     [found] = [each for each in card.data.eval_results if each.metric_type == "accuracy"]
-    assert (found.metric_value, found.dataset_name) == (evaluation["accuracy"], "eval.csv")
-    for part in ("40 examples of `train.csv`", "20 examples of `eval.csv`", "`neg`", "`start`",
+    assert (found.metric_value, found.dataset_name) == (evaluation["accuracy"], "a.csv")
+    for part in ("40 examples of `a.csv`", "20 examples of `a.csv`", "`neg`", "`start`",
                  f"| accuracy | {evaluation['accuracy']:.4f} |", "| steps | 3 |"):  # fmt: skip
         assert part in card.text
     assert "secret" not in str(card) and card.data.base_model is None
@@ -49,7 +44,7 @@ def test_a_finetuned_folder_and_one_made_smaller(settings, tmp_path, bertsmith):
     bertsmith("compress", settings.out, "--out", smaller, *words)
     card = ModelCard.load(smaller / "README.md")
     assert card.data.pipeline_tag == "text-classification"
-    assert "# small" in card.text and "1 layer, 24 wide, made smaller from `tuned`" in card.text
+    assert "# small" in card.text and "1 layer, 24 wide, made smaller from `out`" in card.text
     bertsmith("compress", settings.out, "--out", smaller, "--overwrite", *words)
     (smaller / "README.md").write_text("mine")
     with pytest.raises(ConfigError, match=r"more than a model \(README\.md\)"):
