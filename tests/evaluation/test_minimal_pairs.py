@@ -53,7 +53,7 @@ def theirs(model, tokenizer, text):
     return total
 
 
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"electra"}))
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"electra", "modernbert"}))
 def test_scores_are_those_of_transformers(tmp_path, family):
     folder = save_tiny_of(tmp_path / family, family)
     ours = load_pair_scorer(folder, device="cpu", precision="fp32")
@@ -127,11 +127,10 @@ def test_incomplete_rows_can_be_skipped(scorer):
     assert (report.num_pairs, report.num_skipped) == (5, 1)
 
 
-def test_models_whose_tokens_do_not_see_all_others(folder):
-    scorer = load_pair_scorer(folder, device="cpu", precision="fp32")
-    scorer.loaded.model.layers[1].pattern = type(scorer.loaded.model.layers[1].pattern)(window=1)
+def test_models_whose_tokens_do_not_see_all_others(tmp_path):
+    folder = save_tiny_of(tmp_path, "modernbert")
     with pytest.raises(ConfigError, match="full attention alone"):
-        scorer.definition.restore(scorer.loaded)
+        load_pair_scorer(folder, device="cpu", precision="fp32")
 
 
 @pytest.fixture
