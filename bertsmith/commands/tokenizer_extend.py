@@ -11,7 +11,7 @@ from bertsmith.commands.flags import parse
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
-from bertsmith.vocabulary.train import check_out
+from bertsmith.vocabulary.train import check_tokenizer_out
 
 SHOWN_PIECES = 12
 
@@ -39,8 +39,8 @@ def main(args: Sequence[str], prog: str) -> None:
     """Extend the tokenizer, then print what was added."""
     settings = parse(Settings, args, prog)
     out, overwrite = settings.out, settings.overwrite
-    check_out(out, overwrite)
-    with hold_folder(out, lambda: check_out(out, overwrite)):
+    check_tokenizer_out(out, overwrite)
+    with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         tokenizer, report = extend_tokenizer(settings.extension)
         with atomic_dir(out) as folder:
             tokenizer.save(folder)

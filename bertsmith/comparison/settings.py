@@ -220,7 +220,9 @@ def recipes_of(path: Path, file: ComparisonFile, settings: ComparisonSettings) -
         changes = dict(table)
         base = changes.pop("file", None)
         own = {} if base is None else read_recipe(path_of(base, f"{place}: file"), path.parent)
-        yield recipe_of(name, merge(merge(file.shared, own), changes), place, settings)
+        yield recipe_of(
+            name, merge_tables(merge_tables(file.shared, own), changes), place, settings
+        )
 
 
 def recipe_of(
@@ -327,7 +329,7 @@ def place_of(path: Path) -> str:
     return str(path) if path.name else "command line"
 
 
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Merge nested tables key by key; `above` wins.
 
     >>> merge({"model": {"preset": "tiny", "pooling": "mean"}}, {"model": {"preset": "mini"}})
@@ -336,7 +338,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(below)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
+        merged[key] = merge_tables(merged[key], value) if both else value
     return merged
 
 

@@ -6,7 +6,13 @@ from typing import Any
 
 import tyro
 
-from bertsmith.compression.folder import Compressed, Smaller, SourceModel, check_out, save_beside
+from bertsmith.compression.folder import (
+    Compressed,
+    Smaller,
+    SourceModel,
+    check_model_out,
+    save_beside,
+)
 from bertsmith.compression.heads import HeadSettings
 from bertsmith.compression.vocabulary import VocabularySettings
 from bertsmith.errors import CheckpointError, ConfigError
@@ -125,7 +131,7 @@ def compress(settings: CompressSettings) -> Compressed:
     way = settings.way
     with hold_folder(settings.out):
         path = find_checkpoint(settings.model)
-        check_out(settings.out, path, overwrite=settings.overwrite)
+        check_model_out(settings.out, path, overwrite=settings.overwrite)
         folder, device = read_folder(path), select_device(settings.device)
         source = SourceModel(folder, build(folder).to(device), settings.corpus, settings.columns)
         trial = ComparisonInput(

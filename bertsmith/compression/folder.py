@@ -100,7 +100,7 @@ class Smaller:
     """Old ids of the tokens that were kept; None for all."""
 
 
-def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
+def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
     """Refuse an output folder whose content would be lost.
 
     Raises:

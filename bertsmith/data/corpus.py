@@ -106,12 +106,15 @@ def build_corpus(
     settings = settings or CorpusSettings()
     executor = executor or LocalProcesses()
     paths = [] if isinstance(texts, TextsInMemory) else sorted(map(str, texts))
-    check_out(out, overwrite, paths)
+    check_corpus_out(out, overwrite, paths)
     report = SourceReport()
     sources = select_sources(paths, report)
     reader = DocumentReader(settings.text_column, settings.errors)
     encoder = Encoder(tokenizer, reader)
-    with hold_folder(out, lambda: check_out(out, overwrite, paths)), atomic_dir(out) as folder:
+    with (
+        hold_folder(out, lambda: check_corpus_out(out, overwrite, paths)),
+        atomic_dir(out) as folder,
+    ):
         tokenizer.save(folder / TOKENIZER_DIR)
         parts: Iterator[Partition | TextBatch] = iter_parts(sources, reader, report)
         if isinstance(texts, TextsInMemory):
@@ -139,7 +142,7 @@ def build_corpus(
     return manifest
 
 
-def check_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = ()) -> None:
+def check_corpus_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = ()) -> None:
     """Refuse an output folder unless it is empty or a corpus to overwrite.
 
     Args:

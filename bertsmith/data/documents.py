@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.data.encoded_texts import describe
+from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.json_rows import HALF_CHARACTER, as_json, json_type, unique_keys
 from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.partitions import Partition, open_partition
@@ -199,7 +199,7 @@ class TextsInMemory:
         for place, given in enumerate(self.iter_texts()):
             text = "" if as_json(given) is None else given
             if not isinstance(text, str):
-                raise InputError(f"texts[{place}]: found {describe(given)}. Give a string.")
+                raise InputError(f"texts[{place}]: found {name_type(given)}. Give a string.")
             if not text.isascii() and HALF_CHARACTER.search(text):
                 raise InputError(f"texts[{place}]: holds half of a surrogate pair. Mend the text.")
             report.bytes += len(text.encode())

@@ -75,16 +75,16 @@ def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Ite
     """
     if is_table(given) or isinstance(given, Mapping):
         raise InputError(
-            f"{name}: found {describe(given)}, of which only the names of columns would be read. "
+            f"{name}: found {name_type(given)}, of which only the names of columns would be read. "
             f"Give a list, such as {cure}."
         )
     if isinstance(given, Set):
-        raise InputError(f"{name}: found {describe(given)}, which has no order. Give a list.")
+        raise InputError(f"{name}: found {name_type(given)}, which has no order. Give a list.")
     if hasattr(given, "to_pylist"):  # an array of pyarrow, whose items are no strings
         return (item.as_py() for item in given)  # type: ignore[attr-defined]
     has_items = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
     if not has_items or isinstance(given, str | bytes | bytearray):
-        raise InputError(f"{name}: found {describe(given)}. Give a list.")
+        raise InputError(f"{name}: found {name_type(given)}. Give a list.")
     return given  # type: ignore[return-value]
 
 
@@ -113,7 +113,7 @@ def check_no_pair(given: object, name: str) -> None:
             )
 
 
-def describe(value: object) -> str:
+def name_type(value: object) -> str:
     """Name the type of a wrong value, with a number's value or a sequence's item types."""
     kind = type(value).__name__
     if isinstance(value, Number):
@@ -127,7 +127,7 @@ def describe(value: object) -> str:
 def check_string(name: str, value: object) -> None:
     """Raise InputError unless `value` is a string."""
     if not isinstance(value, str):
-        raise InputError(f"{name}: found {describe(value)}. Give a string.")
+        raise InputError(f"{name}: found {name_type(value)}. Give a string.")
 
 
 def as_pairs(texts: Iterable[Text]) -> list[tuple[str, str | None]]:
@@ -142,7 +142,7 @@ def as_pairs(texts: Iterable[Text]) -> list[tuple[str, str | None]]:
                 pairs.append((first, second))
             case _:
                 raise InputError(
-                    f"texts[{place}]: found {describe(text)}. Give a string, or a tuple of two "
+                    f"texts[{place}]: found {name_type(text)}. Give a string, or a tuple of two "
                     "strings for a pair; leave out texts that are missing."
                 )
     return pairs

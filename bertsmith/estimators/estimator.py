@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from bertsmith.config import from_mapping
-from bertsmith.data.encoded_texts import describe
+from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import ConfigError, InputError, Interrupted
 from bertsmith.estimators.messages import PythonDisplay, as_arguments, in_python, not_fitted
@@ -299,7 +299,7 @@ class Estimator(ABC):
         places = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": given["out"] or IN_MEMORY, **paths}
         if not isinstance(model := given["model"], str | os.PathLike):
             raise ConfigError(
-                f"model: found {describe(model)}. Give the folder of a model, what pretrain "
+                f"model: found {name_type(model)}. Give the folder of a model, what pretrain "
                 'returned, or "org/name" on the hub.'
             )
         values = {**given, "model": os.fspath(model), **places, "columns": columns}

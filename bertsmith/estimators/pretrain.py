@@ -13,7 +13,7 @@ from typing import Any, Self
 from bertsmith.config import from_mapping, read_recipe, spelling
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.documents import TextsInMemory
-from bertsmith.data.encoded_texts import as_items, describe, is_table
+from bertsmith.data.encoded_texts import as_items, is_table, name_type
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.sources import Source
 from bertsmith.data.text_files import IN_MEMORY
@@ -121,7 +121,7 @@ def pretrain(
             known = job.from_ if tokenizer is None else Path(tokenizer)
             if known is None and isinstance(texts, Iterator):
                 raise InputError(
-                    f"texts: found {describe(texts)}, which can be read once, but the vocabulary "
+                    f"texts: found {name_type(texts)}, which can be read once, but the vocabulary "
                     "and the corpus each read all texts. Give a list, or the tokenizer to use."
                 )
             if known is None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.encoded_texts import describe
+from bertsmith.data.encoded_texts import name_type
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import AnswerOptions, ChooseOptions
@@ -37,7 +37,7 @@ class QuestionAnswerer(Estimator):
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
         if len(values) != 2:
-            raise InputError(f"X: found {describe(item)}. Give tuples (question, passage).")
+            raise InputError(f"X: found {name_type(item)}. Give tuples (question, passage).")
         question, passage = values
         given = [] if label is None else label if isinstance(label, list) else [label]
         answers = [
@@ -77,7 +77,7 @@ class MultipleChoice(Estimator):
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
         if len(values) != 2:
-            raise InputError(f"X: found {describe(item)}. Give tuples (prompt, list of choices).")
+            raise InputError(f"X: found {name_type(item)}. Give tuples (prompt, list of choices).")
         return {"prompt": values[0], "choices": list(values[1]), "label": label}
 
     def _answers(self, predictions: Iterator[Any]) -> NDArray[np.int64]:

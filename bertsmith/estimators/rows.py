@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bertsmith.data.encoded_texts import as_items, as_list, check_no_pair, describe, is_table
+from bertsmith.data.encoded_texts import as_items, as_list, check_no_pair, is_table, name_type
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
@@ -135,7 +135,7 @@ def as_source(
         items = as_list(plain_column(given), "X")
         if not unlabelled:
             raise InputError(
-                f"y: not given for X, found {describe(given)}. Give a label for each item: "
+                f"y: not given for X, found {name_type(given)}. Give a label for each item: "
                 "fit(texts, labels); or a table that holds both."
             )
         return BuiltRows(items, itertools.repeat(None), build)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.encoded_texts import Text, describe
+from bertsmith.data.encoded_texts import Text, name_type
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
@@ -58,7 +58,7 @@ class SentenceEncoder(Estimator):
         values = as_values(item)
         if len(values) < 2:
             raise InputError(
-                f"X: found {describe(item)}. Give tuples of texts that belong together."
+                f"X: found {name_type(item)}. Give tuples of texts that belong together."
             )
         row: Row = {"anchor": values[0], "positive": values[1]}
         if values[2:]:

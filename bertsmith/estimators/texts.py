@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.encoded_texts import describe
+from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.json_rows import as_json
 from bertsmith.data.text_files import ExampleSource
@@ -136,7 +136,7 @@ def _labels_of(source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any]) 
         value = as_json(row.get(name))
         if isinstance(value, list | Set):
             raise InputError(
-                f"y[{place}]: found {describe(value)}. Pass multi_label=True where a text has "
+                f"y[{place}]: found {name_type(value)}. Pass multi_label=True where a text has "
                 "any number of labels."
             )
         if value is not None:

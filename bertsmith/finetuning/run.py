@@ -163,7 +163,7 @@ def finetune(
         ConfigError: a setting that this model or machine cannot meet, or an occupied `out`.
         Interrupted: the user asked to stop; a checkpoint to resume from was written.
     """
-    check_out(settings)
+    check_run_out(settings)
     folder = RunFolder(settings.out)
     choices = folder.read_choices() if settings.resume else None
     with computing_on(settings, choices) as machine:
@@ -173,7 +173,7 @@ def finetune(
         if is_single:
             _tell_unknown_tokens(plan, settings)
         before()
-        with folder.held(lambda: check_out(settings)):
+        with folder.held(lambda: check_run_out(settings)):
             model, checkpoint = plan.model, None
             if settings.resume and "summary" not in folder.read_run():
                 checkpoint = newest_checkpoint(folder.checkpoints_dir)
@@ -281,7 +281,7 @@ def _tell_unknown_tokens(plan: PreparedRun, settings: FinetuneSettings) -> None:
     tell_unknown(count_unknown(held_out.encoded, plan.tokenizer), settings.eval)
 
 
-def check_out(settings: FinetuneSettings) -> None:
+def check_run_out(settings: FinetuneSettings) -> None:
     """Refuse an `out` that holds the starting model, or another run."""
     settings.check_held_out()
     out = settings.out

@@ -19,7 +19,7 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.resolve import count_parts
-from bertsmith.finetuning.run import NOTES, START_NOTE, check_out, finetune, notes_on
+from bertsmith.finetuning.run import NOTES, START_NOTE, check_run_out, finetune, notes_on
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.system.files import sha256_file, write_json
@@ -208,7 +208,7 @@ def finetune_repeatedly(
     Raises:
         ConfigError: other settings than those of the series to resume; and as `finetune`.
     """
-    check_out(settings)
+    check_run_out(settings)
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     choices = folder.read_choices() if settings.resume else None
@@ -350,7 +350,7 @@ def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[
 
 def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
     """Check that a series can begin, or resume, in the folder."""
-    check_out(settings)
+    check_run_out(settings)
     if settings.resume:
         _check_series_same(folder, series)
         return

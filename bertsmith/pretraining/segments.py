@@ -68,7 +68,7 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class SegmentPairs:
     """Spans of segments A and B, and labels; all int64 `[rows]`.
 
     A row of a single segment has an empty span B.
@@ -148,7 +148,7 @@ def draw_targets(
 
 def draw_pairs(
     bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
-) -> Pairs:
+) -> SegmentPairs:
     """Draw segments A and B per anchor for next-sentence prediction.
 
     They have at most `targets` tokens together; the label is a fair coin. The text must have two
@@ -182,12 +182,12 @@ def draw_pairs(
     kept_a, kept_b = pair_budget(len_a, starts[b_end] - starts[b_first], targets)
     a_starts, a_ends = _trim(starts[chunks.first], starts[a_end], kept_a, rng)
     b_starts, b_ends = _trim(starts[b_first], starts[b_end], kept_b, rng)
-    return Pairs(a_starts, a_ends, b_starts, b_ends, np.where(is_next, IS_NEXT, IS_RANDOM))
+    return SegmentPairs(a_starts, a_ends, b_starts, b_ends, np.where(is_next, IS_NEXT, IS_RANDOM))
 
 
 def draw_ordered_pairs(
     bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
-) -> Pairs:
+) -> SegmentPairs:
     """Draw two consecutive segments per anchor, half of them swapped, for SOP.
 
     They have at most `targets` tokens together, and are cut after the swap, as in ALBERT's released
@@ -216,19 +216,19 @@ def draw_ordered_pairs(
     )
     kept_a, kept_b = pair_budget(a_ends - a_starts, b_ends - b_starts, targets)
     labels = np.where(is_alone, IGNORE_INDEX, np.where(is_swapped, IS_SWAPPED, IN_ORDER))
-    return Pairs(
+    return SegmentPairs(
         *_trim(a_starts, a_ends, kept_a, rng), *_trim(b_starts, b_ends, kept_b, rng), labels
     )
 
 
-def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> Pairs:
+def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> SegmentPairs:
     """Return `length` tokens around each anchor, or a whole shorter document."""
     starts = bounds.sentence_starts
     first, end = _document_of(bounds, anchors)
     window_starts = _slide_inside(anchors, length, starts[first], starts[end])
     window_ends = np.minimum(window_starts + length, starts[end])
     labels = np.full(len(anchors), IS_NEXT)
-    return Pairs(window_starts, window_ends, window_ends, window_ends, labels)
+    return SegmentPairs(window_starts, window_ends, window_ends, window_ends, labels)
 
 
 def draw_halves(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:

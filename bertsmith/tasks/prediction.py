@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from rich.text import Text as RichText
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import describe
+from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import Example
 from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
@@ -132,7 +132,7 @@ def text_field(record: Mapping[str, Any], name: str) -> str:
         keys = ", ".join(f"'{key}'" for key in list(record)[:10]) or "none"
         raise InputError(f"'{name}': not given. Keys found: {keys}.")
     if not isinstance(record[name], str):
-        raise InputError(f"'{name}': found {describe(record[name])}. Give a string.")
+        raise InputError(f"'{name}': found {name_type(record[name])}. Give a string.")
     return str(record[name])
 
 

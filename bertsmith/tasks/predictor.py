@@ -16,8 +16,8 @@ from bertsmith.data.encoded_texts import (
     as_items,
     as_pairs,
     check_no_pair,
-    describe,
     encode_texts,
+    name_type,
 )
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.unknown_tokens import UnknownTokens
@@ -215,7 +215,7 @@ class Predictor(Generic[DefinitionT_co]):
         fields = self.definition.fields
         if more:
             raise InputError(
-                f"{fields[1]}: found {describe(more[0])} beside several. Give a list of tuples: "
+                f"{fields[1]}: found {name_type(more[0])} beside several. Give a list of tuples: "
                 f"[({', '.join(fields)}), ...]."
             )
         return self.predict(given, batch_size=batch_size, show_progress=show_progress)
@@ -237,7 +237,7 @@ class Predictor(Generic[DefinitionT_co]):
         are_values = isinstance(given, tuple) or (isinstance(given, list) and len(fields) > 1)
         values = given if are_values else (given,)
         if len(values) > len(fields):
-            raise InputError(f"found {describe(given)}. Give {' and '.join(fields)}.")
+            raise InputError(f"found {name_type(given)}. Give {' and '.join(fields)}.")
         return self.example(dict(zip(fields, values, strict=False)))
 
     def encode(

@@ -316,15 +316,15 @@ def write_tokenizer(
         ConfigError: the folder holds something; and as `train_tokenizer`.
         InputError: as `train_tokenizer`.
     """
-    check_out(out, overwrite)
-    with hold_folder(out, lambda: check_out(out, overwrite)):
+    check_tokenizer_out(out, overwrite)
+    with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         found = train_tokenizer(settings, texts)
         with atomic_dir(out) as folder:
             found[0].save(folder)
     return found
 
 
-def check_out(out: Path, overwrite: bool) -> None:
+def check_tokenizer_out(out: Path, overwrite: bool) -> None:
     """Refuse a folder unless it is empty or a tokenizer to overwrite.
 
     Raises:

@@ -9,7 +9,7 @@ from samples import prepare
 from stop_at import StopAt
 from tiny_runs import small_job
 
-from bertsmith.compression.folder import check_out
+from bertsmith.compression.folder import check_model_out
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
@@ -48,7 +48,7 @@ def test_a_finetuned_folder_and_one_made_smaller(settings, tmp_path, bertsmith):
     bertsmith("compress", settings.out, "--out", smaller, "--overwrite", *words)
     (smaller / "README.md").write_text("mine")
     with pytest.raises(ConfigError, match=r"more than a model \(README\.md\)"):
-        check_out(smaller, settings.out, overwrite=True)
+        check_model_out(smaller, settings.out, overwrite=True)
 
 
 def test_ones_own_card_stays_and_a_series_tells_its_spread(settings, tmp_path):
