@@ -3,6 +3,7 @@
 Limits only fall.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -73,17 +74,18 @@ def test_few_frames_stand_between_a_command_and_its_loss(lines, command, code):
     assert max(depths) <= MAX_FRAMES
 
 
-@pytest.mark.parametrize("command", ["finetune", "predict", "evaluate"])
-def test_a_model_folder_is_read_once(lines, tmp_path, command):
+def test_a_model_folder_is_read_once(lines, tmp_path):
     program = (
-        "import sys; from bertsmith.cli import main\n"
+        "import json, sys; from bertsmith.cli import main\n"
         "sys.addaudithook(lambda event, args: event == 'open' and print('OPENED', args[0]))\n"
-        "main(sys.argv[1:])"
+        "for line in json.loads(sys.argv[1]): print('COMMAND'); main(line)"
     )
+    commands = json.dumps([lines[name] for name in ("finetune", "predict", "evaluate")])
     done = subprocess.run(
-        [sys.executable, "-c", program, *lines[command]], capture_output=True, text=True,
+        [sys.executable, "-c", program, commands], capture_output=True, text=True,
         check=True, timeout=120, env=os.environ | {"PYTHONPATH": str(Path(PACKAGE).parent)},
     )  # fmt: skip
-    opened = Counter(re.findall(rf"^OPENED {tmp_path}/model/(.*)$", done.stdout, re.MULTILINE))
-    assert opened["config.json"], "the hook saw nothing"
-    assert {name: opened[name] for name in MAX_READS if opened[name] > MAX_READS[name]} == {}
+    for printed in done.stdout.split("COMMAND\n")[1:]:
+        opened = Counter(re.findall(rf"^OPENED {tmp_path}/model/(.*)$", printed, re.MULTILINE))
+        assert opened["config.json"], "the hook saw nothing"
+        assert {name: opened[name] for name in MAX_READS if opened[name] > MAX_READS[name]} == {}
