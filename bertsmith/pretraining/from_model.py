@@ -25,6 +25,7 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.reinitialize import extend_words, set_positions, start_masked_lm_head
 from bertsmith.model.saving import save_model
 from bertsmith.model.weights import weight_files
+from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.pretraining.config import SourceFacts
 from bertsmith.pretraining.settings import ObjectiveName
 from bertsmith.system.files import sha256_file
@@ -53,6 +54,8 @@ class AdaptationReport:
     """Heads that the folder lacks, and their initialization."""
     dropped: tuple[str, ...]
     """Weights that pre-training does not use, by their names in the folder."""
+    reason_to_reset: str
+    """Reason to reset the attention of [CLS] in the folder, empty if none; see cls_attention.py."""
 
     def __str__(self) -> str:
         return "; ".join(" ".join(line.split()) for line in describe_start(asdict(self)))
@@ -99,6 +102,8 @@ class InitialModel:
     """Names of the heads that the folder has, and `pooler` if it has one."""
     pooler: Pooling | None
     """The folder's pooler, where the trained model has none."""
+    reason_to_reset: str
+    """Reason to reset the attention of [CLS]; see cls_attention.py."""
     generator: BertModel | None = None
     """The folder's generator, for replaced token detection; `fit` changes it."""
 
@@ -113,7 +118,8 @@ class InitialModel:
         stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
         kept = stored_pooler(folder) if model.pooler is None else None
         generator = load_generator(folder.path) if "replaced_token" in heads else None
-        return cls(name, folder.path, model, tokenizer, frozenset(stored), kept, generator)
+        reason = reason_to_reset(folder.run)
+        return cls(name, folder.path, model, tokenizer, frozenset(stored), kept, reason, generator)
 
     @property
     def trained(self) -> BertModel:
@@ -152,6 +158,7 @@ class InitialModel:
             num_positions=(before, positions),
             new=tuple(self._new_heads(counts)),
             dropped=tuple(n for n in report.unused if "pooler" not in n or self.pooler is None),
+            reason_to_reset=self.reason_to_reset,
         )
 
     def _new_heads(self, counts: Callable[[], Tensor]) -> Iterator[str]:

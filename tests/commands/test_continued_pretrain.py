@@ -13,6 +13,7 @@ from tiny_tokenizers import TINY
 from bertsmith.data.shards import Corpus
 from bertsmith.model.config import BertConfig
 from bertsmith.model.loading import load_model
+from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.pretraining.resolve import LEARNING_RATES, nearest_preset
 from bertsmith.tokenization.auto import load_tokenizer
 
@@ -56,6 +57,16 @@ def test_goes_on_from_the_folder(bertsmith, general, corpus_dir, tmp_path):
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["from"] == run["source"]["folder"] == str(general)
     assert len(run["source"]["weights"]["model.safetensors"]) == 64
+    assert run["source"]["reason_to_reset"] == ""
+
+
+def test_whether_cls_was_taught_is_kept_for_fine_tuning(bertsmith, corpus_dir, tmp_path):
+    first, out = tmp_path / "first", tmp_path / "run"
+    tiny = ("--preset", "tiny", *LENGTHS, "--steps", 1, "--pairs", "none")
+    bertsmith("pretrain", *tiny, "--corpus", corpus_dir, "--out", first)
+    bertsmith(*command(first, corpus_dir, out, "--pairs", "none"))
+    run = json.loads((out / "run.json").read_text())
+    assert "--pairs none" in run["source"]["reason_to_reset"] == reason_to_reset(run)
 
 
 def test_positions_are_cut_and_the_rate_is_that_of_the_size(

@@ -31,10 +31,11 @@ def settings(tmp_path):
     return prepare("classify", tmp_path, 60, 20, model=model, steps=4, learning_rate=5e-3)[1]
 
 
-def tell_of_run(folder, held_out, command="pretrain", start=None, pairs="next_sentence"):
-    """Leave a folder the end of the run that made it, which went on from `start`."""
+def tell_of_run(folder, held_out, command="pretrain", start=None, pairs="next_sentence", before=""):
+    """Leave a folder the end of its run, which went on from `start` with `before` to reset it."""
     config = {"source": start or "", "pretraining": {"pairs": pairs}}
     run = {"command": command, "config": config, "summary": {"held_out": held_out}}
+    run |= {"source": {"reason_to_reset": before}} if start else {}
     (folder / "run.json").write_text(json.dumps(run))
 
 
@@ -79,6 +80,8 @@ NSP = {"held_out_nsp_loss": 0.69}
         ((None, "pretrain", None, "none"), True, "--pairs none"),
         ((MLM, "pretrain", "other", "none"), False, ""),
         ((NSP, "pretrain", "other", "next_sentence"), False, ""),
+        ((MLM, "pretrain", "other", "none", "untaught"), True, "--pairs none"),
+        (({"held_out_nsp_loss": 0.4}, "pretrain", "other", "next_sentence", "no"), False, ""),
         ((MLM, "distill pretraining", None, "none"), False, ""),
     ],
 )

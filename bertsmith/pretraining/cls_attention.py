@@ -1,0 +1,53 @@
+"""Whether pre-training taught [CLS] where to look.
+
+Only the prediction of pairs trains the attention of [CLS] in the last layer. Where nothing was
+learned about pairs, fine-tuning does better if [CLS] begins as the mean over all tokens.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from bertsmith.model.heads import PAIR_HEADS
+from bertsmith.pretraining.objective import PAIR_TERMS
+
+GUESSING = math.log(2)
+"""Loss (nats) of guessing whether B follows A."""
+LEARNT = 0.95 * GUESSING
+"""Loss below which [CLS] has learned something about pairs. With tiny models of some minutes, at
+0.68 and 0.69 a reset gained 1 to 4 points on SST-2; at 0.52 it gained 0 to 2, but RTE lost 2.
+Nothing was measured in between (`benchmarks/results/own-texts-imdb.md`)."""
+
+
+def reason_to_reset(run: Mapping[str, Any]) -> str:
+    """Return the reason to reset the attention of [CLS] after a pre-training; empty if none.
+
+    A run that continued a model is judged only if there was a reason before it, too: the model may
+    have learned more than the run's own texts show.
+
+    Args:
+        run: the run.json of a model folder.
+    """
+    config, held_out = mapping(run, "config"), mapping(mapping(run, "summary"), "held_out")
+    was_untaught = config.get("source") == "" or mapping(run, "source").get("reason_to_reset")
+    if run.get("command") != "pretrain" or not was_untaught:
+        return ""
+    losses = [held_out.get(f"held_out_{PAIR_TERMS[pairs]}_loss") for pairs in PAIR_HEADS]
+    loss = next((loss for loss in losses if isinstance(loss, float)), None)
+    if loss is not None and loss >= LEARNT:
+        return (
+            f"pre-training had not taught it where to look (loss on pairs {loss:.3f}, guessing has "
+            f"{GUESSING:.3f}); --cls-attention keep would leave it as it was"
+        )
+    pairs = mapping(config, "pretraining").get("pairs")
+    if pairs in ("none", "contrastive"):
+        return (
+            f"--pairs {pairs} does not train [CLS]; --cls-attention keep would leave it as it was"
+        )
+    return ""
+
+
+def mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the mapping under a name; empty if there is none."""
+    value = values.get(name)
+    return value if isinstance(value, Mapping) else {}
