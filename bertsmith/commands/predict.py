@@ -93,6 +93,7 @@ def predict(settings: Settings, folder: ModelFolder | None) -> None:
             settings.page,
             "tasks/page.html",
             model=str(settings.model),
+            titles=task.titles[: max((row.width for row in rows), default=None)],
             rows=rows,
             num_texts=totals.num_texts,
         )
@@ -120,6 +121,10 @@ class PageRow(NamedTuple):
 
     cells: Sequence[str]
     parts: Sequence[MarkedPart]
+
+    @property
+    def width(self) -> int:
+        return len(self.cells) + bool(self.parts)
 
 
 def shown(pairs: Iterable[tuple[Any, Any]], rows: list[PageRow]) -> Iterator[tuple[Any, Any]]:

@@ -114,6 +114,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
     threshold: float = 0.5
     loss: BinaryLoss = BinaryLoss()  # noqa: RUF009 - frozen
 
+    titles = ("labels, with probabilities", "text", "second text")
     name: ClassVar[str] = "classify"
     heads: ClassVar[tuple[str, ...]] = ("multi_label",)
     settings: ClassVar = FinetuneSettings

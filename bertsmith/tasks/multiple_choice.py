@@ -137,6 +137,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
 
+    titles = ("number", "probability", "prompt", "choice")
     name: ClassVar[str] = "choose"
     description: ClassVar[str] = """Teach a BERT to choose what fits a prompt: multiple choice.
 

@@ -85,6 +85,8 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     example_type: ClassVar[type[Any]]
     decision: ClassVar[tuple[str, str]] = ("label", "text")
     """Nouns for messages: the kind of decision, and the kind of input it is about."""
+    titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
+    """Titles of the parts of a prediction's line."""
     fields: ClassVar[tuple[str, ...]]
     """The keys of a record, in the order in which a call gives their values."""
 

@@ -181,6 +181,7 @@ class Answer(Task[Question, AnswerPrediction]):
     language: Language = "en"
     """Language whose rules compare answers with right ones."""
 
+    titles = ("answer", "probability", "question", "passage")
     name: ClassVar[str] = "answer"
     description: ClassVar[str] = """Teach a BERT to find the answers to questions in passages.
 

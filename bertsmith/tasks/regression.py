@@ -112,6 +112,7 @@ class Regress(TextTask[NumberPrediction]):
     spread: float = field(default=1.0, compare=False)
     """Standard deviation of the training labels, used to count close predictions; not saved."""
 
+    titles = ("value", "text", "second text")
     name: ClassVar[str] = "regress"
     description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
 

@@ -312,6 +312,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     group_size: int | None = 32
     """Rows compared by the contrastive loss; None for the cosine loss."""
 
+    titles = ("cosine", "text", "second text")
     name: ClassVar[str] = "embed"
     description: ClassVar[
         str

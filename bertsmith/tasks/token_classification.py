@@ -95,6 +95,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     note: str = field(default="", compare=False)
     """Remark on the labels, shown after training."""
 
+    titles = ("text, with its labels",)
     name: ClassVar[str] = "tag"
     description: ClassVar[str] = """Teach a BERT to label words: names, parts of speech.
 

@@ -1,6 +1,7 @@
 """Each page in Chromium: nothing is cut off, pale, or loaded from elsewhere."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ from bertsmith.finetuning.glue import GlueReport, GlueRun, write_glue_page
 
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
 TEXTS = ("a good film", f"a film of {LONG}{LONG}", "<script>alert('film')</script> & on", "好 film")
+TITLES = {
+    "classify": ["label", "probability", "text"],
+    "tag": ["text, with its labels"],
+    "answer": ["answer", "probability", "question", "passage"],
+}
 CASES = {
     "classify": ("jsonl", ("neg", LONG), [
         json.dumps({"text": TEXTS[row % 4], "label": ("neg", LONG)[row % 2]}) for row in range(80)
@@ -35,6 +41,8 @@ def test_evaluations_and_predictions_of_texts_that_break_pages(
         bertsmith(*command, *FP32, "--page", page)
         assert "<script" not in page.read_text(encoding="utf-8")
         check_page(page)
+    titles = re.findall(r'<th scope="col">(.*?)</th>', page.read_text(encoding="utf-8"))
+    assert titles == TITLES[task]
 
 
 def test_a_run_and_its_corpus(bertsmith, corpus_dir, tmp_path, check_page):
