@@ -25,9 +25,40 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
         verdict=classify_difference,
         method=METHOD,
         charts=charts(report),
+        cost_charts=cost_charts(report),
         scale_of=scale_of,
         has_spread=report.comparison.num_seeds > 1,
     )
+
+
+def cost_charts(report: ComparisonReport) -> list[Chart]:
+    """Draw scores over size and speed, where the recipes differ in these by a tenth."""
+    scores = [task.name for task in report.comparison.tasks] or ["one_segment_accuracy"]
+    costs = {name: cost for name in report.names if (cost := report.cost(name))}
+    axes = {
+        "million parameters": {name: cost["parameters"] / 1e6 for name, cost in costs.items()},
+        "thousand tokens a second, in training": {
+            name: cost["tokens"] / cost["minutes"] / 60e3 for name, cost in costs.items()
+        },
+    }
+    found = []
+    for label, places in axes.items():
+        if max(places.values(), default=0.0) < 1.1 * min(places.values(), default=1.0):
+            continue
+        for figure in (each for each in report.figures if each.name in scores):
+            series = [
+                Series(
+                    name,
+                    [(places[name], float(np.mean(figure.found(name))))],
+                    "dots",
+                    COLORS[report.names.index(name) % len(COLORS)],
+                )
+                for name in places
+                if figure.found(name)
+            ]
+            title = f"{figure.title}, over {label}"
+            found.append(Chart(title, label, "score", series, is_share=True))
+    return found
 
 
 def scale_of(differences: Mapping[str, Difference]) -> Scale:

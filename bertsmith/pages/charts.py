@@ -162,12 +162,12 @@ class Chart:
     def summary(self) -> str:
         """The chart in words, for readers who do not see it."""
         shown = "{:.1%}" if self.is_share else "{:.2f}"
-        ends = [
-            f"{series.name}: from {shown.format(series.points[0][1])} "
-            f"to {shown.format(series.points[-1][1])}"
-            for series in self.series
-            if series.style != "reference" and series.points
-        ]
+        ends = []
+        for series in self.series:
+            if series.style != "reference" and series.points:
+                first, *_, last = (shown.format(y) for _, y in (series.points[0], *series.points))
+                path = first if len(series.points) == 1 else f"from {first} to {last}"
+                ends.append(f"{series.name}: {path}")
         return f"{self.title}. {'; '.join(ends)}."
 
     def _curve(self, series: Series) -> Curve:

@@ -13,6 +13,7 @@ from stop_at import StopAt
 from bertsmith.cli import main
 from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.job import compare
+from bertsmith.comparison.page import cost_charts, write_comparison_page
 from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, Interrupted
@@ -51,6 +52,18 @@ def finished(tmp_path_factory, corpus_dir):
 
 def test_the_page_in_a_browser(finished, check_page):
     check_page(finished / "out" / "comparison.html")
+
+
+def test_scores_are_drawn_over_sizes_that_differ(finished, corpus_dir, tmp_path, check_page):
+    report = compare(small(finished, corpus_dir))
+    assert all(chart.x_label != "million parameters" for chart in cost_charts(report))
+    report.results[0].cost["parameters"] *= 4
+    chart = next(each for each in cost_charts(report) if each.x_label == "million parameters")
+    assert [each.name for each in chart.series] == NAMES
+    assert "next sentence: " in chart.summary and " to " not in chart.summary
+    write_comparison_page(tmp_path / "page.html", report)
+    assert chart.title in (tmp_path / "page.html").read_text()
+    check_page(tmp_path / "page.html")
 
 
 def figures(folder):
