@@ -9,8 +9,8 @@ from bertsmith.commands.help import pages
 SCRIPT = """\
 [ -n "$ZSH_VERSION" ] && autoload -U +X compinit bashcompinit && compinit && bashcompinit
 _bertsmith() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} words
-    case "${{COMP_WORDS[*]:1:COMP_CWORD-1}} " in
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=$((COMP_CWORD - 1)) words
+    case "${{COMP_WORDS[*]:1:$before}} " in
 {cases}
     esac
     COMPREPLY=($(compgen -W "$words" -- "$word"))
