@@ -4,7 +4,7 @@ import json as json_module
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +107,7 @@ def predict(settings: Settings, folder: ModelFolder | None) -> None:
         report[f"{agreement.name}_beside_fp32"] = agreement.figures
         tell(agreement.sentence(predictor.loaded.precision))
     if settings.json:
-        whole = {**report, **vars(totals), "unknown_rate": unknown_rate}
+        whole = {**report, **asdict(totals), "unknown_rate": unknown_rate}
         print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))
     for name, note in NOTES.items():
         if number := getattr(totals, name):
