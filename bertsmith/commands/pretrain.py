@@ -40,7 +40,7 @@ With --from, the command continues a model that was pre-trained on other texts. 
 vocabulary; `bertsmith tokenizer extend` adds tokens to it.
 
 With --recipe, the command starts from settings that were tried: quarter-hour learns the most in 15
-minutes on a laptop."""
+minutes on a laptop; hour and night are for more time."""
 
 
 NOTED_SHARE = 0.01

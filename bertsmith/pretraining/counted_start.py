@@ -39,7 +39,7 @@ ITERATIONS = 4
 OVERSAMPLING = 16
 
 
-class Pairs(NamedTuple):
+class PairCounts(NamedTuple):
     """Pairs of neighbouring tokens, sorted by `keys`, and how often each occurs.
 
     The key of a pair is the smaller token id times the size of the vocabulary plus the larger one.
@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
     counts: IdArray
 
 
-class Matrix(NamedTuple):
+class PmiMatrix(NamedTuple):
     """A dense or sparse matrix and its transpose."""
 
     rows: Tensor
@@ -78,19 +78,19 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     bias.copy_((frequencies / frequencies.sum()).log())
 
 
-def count_neighbours(corpus: Corpus) -> Pairs:
+def count_neighbours(corpus: Corpus) -> PairCounts:
     """Count pairs of tokens that stand at most `WINDOW` tokens apart in one document.
 
     Of large corpora evenly spread documents are counted, of more than `MAX_PAIRS` different pairs
     the most frequent ones are given.
     """
     none = np.zeros(0, dtype=np.int64)
-    pairs = Pairs(none, none)
+    pairs = PairCounts(none, none)
     for keys in neighbour_keys(corpus):
-        pairs = merge(pairs, Pairs(*np.unique(keys, return_counts=True)))
+        pairs = add_counts(pairs, PairCounts(*np.unique(keys, return_counts=True)))
     if len(pairs.keys) > MAX_PAIRS:
         is_kept = pairs.counts > np.partition(pairs.counts, -MAX_PAIRS)[-MAX_PAIRS]
-        pairs = Pairs(pairs.keys[is_kept], pairs.counts[is_kept])
+        pairs = PairCounts(pairs.keys[is_kept], pairs.counts[is_kept])
     return pairs
 
 
@@ -116,7 +116,7 @@ def with_gaps(documents: Sequence[NDArray[Any]]) -> IdArray:
     return np.concatenate([part for ids in documents for part in (ids.astype(np.int64), gap)])
 
 
-def merge(one: Pairs, other: Pairs) -> Pairs:
+def add_counts(one: PairCounts, other: PairCounts) -> PairCounts:
     """Add the counts of two sets of pairs."""
     if not len(one.keys):
         return other
@@ -125,10 +125,10 @@ def merge(one: Pairs, other: Pairs) -> Pairs:
     keys = keys[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     counts = np.concatenate((one.counts, other.counts))[order]
-    return Pairs(keys[starts], np.add.reduceat(counts, starts))
+    return PairCounts(keys[starts], np.add.reduceat(counts, starts))
 
 
-def positive_pmi(pairs: Pairs, size: int) -> Matrix:
+def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
     """Compute positive pointwise mutual information `[size, size]` of tokens and contexts.
 
     It is the logarithm of how much more often two tokens are neighbours than chance would have it,
@@ -149,13 +149,13 @@ def positive_pmi(pairs: Pairs, size: int) -> Matrix:
     if size <= MAX_DENSE:
         dense = torch.zeros(size, size)
         dense.view(-1)[torch.from_numpy(rows * size + columns)] = torch.from_numpy(values).float()
-        return Matrix(dense, dense.T)
+        return PmiMatrix(dense, dense.T)
     # Pairs have both orders, so the transpose has its values at the same places.
     transposed = np.log(counts / (of_tokens[columns] * of_contexts[rows])).clip(0)
     is_kept = np.maximum(values, transposed) > 0
     starts = np.bincount(rows[is_kept] + 1, minlength=size + 1).cumsum()
     places = torch.from_numpy(starts), torch.from_numpy(columns[is_kept])
-    return Matrix(*(_sparse(*places, each[is_kept], size) for each in (values, transposed)))
+    return PmiMatrix(*(_sparse(*places, each[is_kept], size) for each in (values, transposed)))
 
 
 def _sparse(starts: Tensor, columns: Tensor, values: NDArray[Any], size: int) -> Tensor:
@@ -166,7 +166,7 @@ def _sparse(starts: Tensor, columns: Tensor, values: NDArray[Any], size: int) ->
         )
 
 
-def factorize(matrix: Matrix, rank: int) -> Tensor:
+def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
     """Compute vectors `[rows, rank]` whose products with vectors of the columns are the matrix.
 
     They are the left singular vectors times the roots of the singular values.

@@ -16,8 +16,8 @@ from bertsmith.pretraining.counted_start import (
     ITERATIONS,
     OVERSAMPLING,
     WINDOW,
-    Matrix,
-    Pairs,
+    PairCounts,
+    PmiMatrix,
     count_neighbours,
     factorize,
     initialize_counted,
@@ -73,7 +73,7 @@ def test_positive_pmi_is_that_of_the_definition(monkeypatch):
     expected = (share / chance).log().clamp(min=0)
     for limit in (3, 2):
         monkeypatch.setattr(counted_start, "MAX_DENSE", limit)
-        matrix = positive_pmi(Pairs(keys, each), 3)
+        matrix = positive_pmi(PairCounts(keys, each), 3)
         assert (matrix.rows.layout == torch.strided) == (limit == 3)
         torch.testing.assert_close(matrix.rows.to_dense(), expected)
         torch.testing.assert_close(matrix.columns.to_dense(), expected.T)
@@ -94,14 +94,16 @@ def test_vectors_reproduce_a_matrix_of_their_rank():
     torch.manual_seed(0)
     half = torch.randn(40, 6)
     matrix = half @ half.T
-    vectors = factorize(Matrix(matrix, matrix.T), 6)
+    vectors = factorize(PmiMatrix(matrix, matrix.T), 6)
     torch.testing.assert_close(vectors @ vectors.T, matrix, atol=1e-3, rtol=1e-3)
-    assert factorize(Matrix(half[:6], half[:6].T), 9).shape == (6, 9)
+    assert factorize(PmiMatrix(half[:6], half[:6].T), 9).shape == (6, 9)
     full = torch.rand(50, 40)
     torch.manual_seed(0)
     left, values, _ = torch.svd_lowrank(full, 5 + OVERSAMPLING, niter=ITERATIONS)
     torch.manual_seed(0)
-    torch.testing.assert_close(factorize(Matrix(full, full.T), 5), left[:, :5] * values[:5].sqrt())
+    torch.testing.assert_close(
+        factorize(PmiMatrix(full, full.T), 5), left[:, :5] * values[:5].sqrt()
+    )
 
 
 def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir):
