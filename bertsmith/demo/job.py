@@ -28,10 +28,12 @@ from bertsmith.demo.pace import (
     ENDING,
     READING_SECONDS,
     SMALL_TEST,
+    SPARE_SECONDS,
     TOTAL_SECONDS,
     Scale,
     finetuning_seconds,
     measure_pace,
+    shorten_finetuning,
 )
 from bertsmith.demo.page import METHODS, write_demo_page
 from bertsmith.demo.question import (
@@ -224,25 +226,29 @@ def _run(
         manifest = build_corpus([places.text], tokenizer, places.corpus, HELD_OUT)
     pace = None
     if not settings.quick:
-        num_test, corpus_seconds = len(question.test), clock.seconds["corpus"]
+        num_test, vocabulary_seconds = len(question.test), clock.seconds["vocabulary"]
         planned = pretrain_job(settings, scale, places)
-        measured = measure_pace(planned, scale, num_test, corpus_seconds, lambda: clock.total)
+        measured = measure_pace(planned, scale, num_test, vocabulary_seconds, lambda: clock.total)
         seconds = 60 * (settings.minutes or 0)
         if is_planned:
             pace, scale = measured, measured.scale
-            seconds = scale.pretrain_seconds or pace.full_seconds
+            seconds = scale.pretrain_seconds or 0.0
             clock.say(str(pace))
         seconds += finetuning_seconds(scale, measured.tokens_per_second, num_test)
-        clock.ends_at = clock.total + seconds + ENDING * corpus_seconds
+        clock.ends_at = clock.total + seconds + ENDING * vocabulary_seconds
     job = pretrain_job(settings, scale, places)
     with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
         pretraining = pretrain(job, places.pretrained, callbacks=callbacks)
+    if pace is not None:  # planned anew, since another speed may have shown in the meantime
+        left = TOTAL_SECONDS - SPARE_SECONDS - clock.total - ENDING * clock.seconds["vocabulary"]
+        speed = pretraining["tokens_per_second"]
+        scale = shorten_finetuning(scale, speed, len(question.test), left)
     with clock.step("fine-tuning", "Fine-tuning on the question, with and without pre-training."):
         evaluations = compare_models(places, scale, clock, callbacks, is_planned=is_planned)
         num_draws = len(evaluations[PRETRAINED])
         question = replace(question, draws=question.draws[:num_draws])
     if clock.ends_at is not None:  # the estimate before had all of training in it
-        clock.ends_at = clock.total + ENDING * clock.seconds["corpus"]
+        clock.ends_at = clock.total + ENDING * clock.seconds["vocabulary"]
     with clock.step("baselines", "Asking two plain methods the same question."):
         scores = {
             name: [Score(report.accuracy, report.macro_f1) for report in group]
@@ -339,7 +345,7 @@ def compare_models(
     draw is left out if it would end too late.
     """
     evaluations: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
-    ending = ENDING * clock.seconds["corpus"]
+    ending = SPARE_SECONDS + ENDING * clock.seconds["vocabulary"]
     with tempfile.TemporaryDirectory(dir=places.out, prefix=".models.") as folder:
         for draw in range(scale.num_draws):
             began = clock.total

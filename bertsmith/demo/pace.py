@@ -30,8 +30,13 @@ TEST_TOKENS = 20
 """The same for a paragraph to score on."""
 SMALL_TEST = 50
 """Paragraphs of each library to score on where reading took longer than it should."""
-ENDING = 2.0
-"""Baselines, examples and the page, as a multiple of the time in which the corpus was built."""
+COUNTING = 0.5
+"""Counting the first word embeddings, as a multiple of the time in which the vocabulary was
+learned: 5.7 and 14.4 seconds of one core."""
+ENDING = 0.2
+"""Baselines, examples and the page, as a multiple of the same."""
+SPARE_SECONDS = 15.0
+"""Loading the program before the clock starts, saving models, and what estimates miss."""
 MIN_SECONDS = 20.0
 """Pre-training has so much time even where the rest has taken all of it."""
 
@@ -48,7 +53,7 @@ class Scale:
     finetune_steps: int = 200
     pretrain_steps: int = 1800
     pretrain_seconds: float | None = None
-    """Time for pre-training, where it is not long enough for all of its steps."""
+    """Time for pre-training, where it is planned: no more steps are taken than fit in."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Pace:
     @property
     def is_full(self) -> bool:
         """Whether nothing has to be left out."""
-        return self.scale == self.full
+        return self.scale == replace(self.full, pretrain_seconds=self.scale.pretrain_seconds)
 
     def __str__(self) -> str:
         """Describe the plan and what more minutes would give."""
@@ -81,7 +86,7 @@ class Pace:
                 "busy, or give it more time."
             )
         steps = f"all {full.pretrain_steps:,} steps"
-        if scale.pretrain_seconds is not None:
+        if scale.pretrain_steps < full.pretrain_steps and scale.pretrain_seconds is not None:
             steps = (
                 f"about {scale.pretrain_steps:,} of {full.pretrain_steps:,} steps, "
                 f"{scale.pretrain_seconds / 60:.1f} minutes"
@@ -117,14 +122,15 @@ def measure_pace(
     job: PretrainJob,
     full: Scale,
     num_test: int,
-    corpus_seconds: float,
+    vocabulary_seconds: float,
     elapsed: Callable[[], float],
 ) -> Pace:
     """Time a few steps of `job` and plan the rest of the demo by them.
 
     Args:
         num_test: paragraphs to score on.
-        corpus_seconds: what building the corpus took, by which the last parts are estimated.
+        vocabulary_seconds: what learning the vocabulary took, by which parts without training are
+            estimated.
         elapsed: gives the seconds since the demo began.
     """
     said = job.training
@@ -134,33 +140,45 @@ def measure_pace(
         speed = tokens_per_second(objective, config.model, machine, config.optim.optimizer)
     step = job.pretraining.start_steps + 1
     tokens = sum(batch.num_tokens for batch in objective.micro_batches(step))
-    left = TOTAL_SECONDS - elapsed() - ENDING * corpus_seconds
-    return plan_pace(full, speed, tokens, num_test, left)
+    left = TOTAL_SECONDS - SPARE_SECONDS - elapsed() - ENDING * vocabulary_seconds
+    counting = COUNTING * vocabulary_seconds
+    return plan_pace(full, speed, tokens, num_test, left, counting)
 
 
-def plan_pace(full: Scale, speed: float, step_tokens: int, num_test: int, left: float) -> Pace:
+def plan_pace(
+    full: Scale, speed: float, step_tokens: int, num_test: int, left: float, counting: float
+) -> Pace:
     """Divide the seconds that are left between pre-training and fine-tuning.
 
     Args:
         speed: tokens a second.
         step_tokens: tokens of a step of pre-training.
         num_test: paragraphs to score on.
+        counting: seconds of pre-training before its first step.
     """
-    full_seconds = full.pretrain_steps * step_tokens / speed
+    full_seconds = counting + full.pretrain_steps * step_tokens / speed
     if full_seconds + finetuning_seconds(full, speed, num_test) <= left:
-        return Pace(full, full, speed, full_seconds)
-    scale, allowed = full, FINETUNING_SHARE * left
+        return Pace(full, replace(full, pretrain_seconds=full_seconds), speed, full_seconds)
+    scale = shorten_finetuning(full, speed, num_test, FINETUNING_SHARE * left)
+    seconds = max(counting + MIN_SECONDS, left - finetuning_seconds(scale, speed, num_test))
+    steps = max(1, round((seconds - counting) * speed / step_tokens))
+    scale = replace(
+        scale,
+        pretrain_steps=min(steps, full.pretrain_steps),
+        pretrain_seconds=min(seconds, full_seconds),
+    )
+    return Pace(full, scale, speed, full_seconds)
+
+
+def shorten_finetuning(scale: Scale, speed: float, num_test: int, allowed: float) -> Scale:
+    """Leave out draws of labels, then steps, until fine-tuning takes the seconds `allowed`."""
     while scale.num_draws > 1 and finetuning_seconds(scale, speed, num_test) > allowed:
         scale = replace(scale, num_draws=scale.num_draws - 1)
     while scale.finetune_steps > FEWEST_STEPS and (
         finetuning_seconds(scale, speed, num_test) > allowed
     ):
         scale = replace(scale, finetune_steps=max(FEWEST_STEPS, scale.finetune_steps - 10))
-    seconds = max(MIN_SECONDS, left - finetuning_seconds(scale, speed, num_test))
-    if seconds < full_seconds:
-        steps = max(1, round(seconds * speed / step_tokens))
-        scale = replace(scale, pretrain_steps=steps, pretrain_seconds=seconds)
-    return Pace(full, scale, speed, full_seconds)
+    return scale
 
 
 def finetuning_seconds(scale: Scale, speed: float, num_test: int) -> float:

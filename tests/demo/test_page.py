@@ -14,6 +14,7 @@ from bertsmith.demo.pace import (
     Scale,
     finetuning_seconds,
     plan_pace,
+    shorten_finetuning,
 )
 from bertsmith.demo.page import shortened, verdict
 from bertsmith.errors import ConfigError
@@ -27,6 +28,7 @@ TEST = [Example("apples", label="fruit"), Example("the car", label="car")]
 FULL = Scale()
 STEP_TOKENS = 4000
 NUM_TEST = 1100
+COUNTING = 10.0
 
 
 def test_plain_methods(monkeypatch):
@@ -44,17 +46,19 @@ def test_plain_methods(monkeypatch):
 @pytest.mark.parametrize("speed", [500, 2_000, 30_000])
 @pytest.mark.parametrize("left", [120, 250])
 def test_a_slow_computer_does_what_fits_in_and_a_fast_one_all(speed, left):
-    assert plan_pace(FULL, 60_000, STEP_TOKENS, NUM_TEST, 260).is_full
-    pace = plan_pace(FULL, speed, STEP_TOKENS, NUM_TEST, left)
+    full = plan_pace(FULL, 60_000, STEP_TOKENS, NUM_TEST, 260, COUNTING)
+    assert full.is_full and full.scale.pretrain_seconds == full.full_seconds == 10 + 120
+    pace = plan_pace(FULL, speed, STEP_TOKENS, NUM_TEST, left, COUNTING)
     scale = pace.scale
     assert not pace.is_full and scale.num_draws >= 1
     finetuning = finetuning_seconds(scale, speed, NUM_TEST)
     least = replace(FULL, num_draws=1, finetune_steps=FEWEST_STEPS)
     shortest = finetuning_seconds(least, speed, NUM_TEST)
     assert finetuning <= max(FINETUNING_SHARE * left, shortest)
-    assert scale.pretrain_seconds >= MIN_SECONDS
-    assert scale.pretrain_seconds + finetuning <= max(left, shortest + MIN_SECONDS) + 1e-6
-    steps = scale.pretrain_seconds * speed / STEP_TOKENS
+    assert scale.pretrain_seconds >= COUNTING + MIN_SECONDS
+    longest = max(left, shortest + COUNTING + MIN_SECONDS)
+    assert scale.pretrain_seconds + finetuning <= longest + 1e-6
+    steps = (scale.pretrain_seconds - COUNTING) * speed / STEP_TOKENS
     assert scale.pretrain_steps == max(1, round(steps)) < FULL.pretrain_steps
     assert f"--minutes {pace.minutes}" in str(pace)
     assert pace.minutes * 60 >= FULL.pretrain_steps * STEP_TOKENS / speed
@@ -80,5 +84,18 @@ def test_what_was_left_out_is_told():
     for words in ("450 of the 1,800 steps", "with 1 choice of", "took 50 steps instead of 200",
                   "about 10.7 minutes here: bertsmith demo --minutes 11"):  # fmt: skip
         assert words in told
-    for full in (None, {**plan, "is_full": True}):
-        assert shortened({**results, "plan": full}) == ""
+    assert shortened({**results, "plan": None}) == ""
+    whole = {**plan, "scale": {"finetune_steps": 200}}
+    results = {"pretraining": {"steps": 1790}, "question": {"num_draws": 3}, "plan": whole}
+    assert shortened(results) == ""
+    results["pretraining"]["steps"] = 900  # the computer turned out to be slower than it was
+    assert "900 of the 1,800 steps" in shortened(results)
+
+
+def test_fine_tuning_is_planned_anew_for_another_speed():
+    for speed, allowed in ((60_000, 100), (20_000, 60), (500, 30)):
+        scale = shorten_finetuning(FULL, speed, NUM_TEST, allowed)
+        seconds = finetuning_seconds(scale, speed, NUM_TEST)
+        is_least = (scale.num_draws, scale.finetune_steps) == (1, FEWEST_STEPS)
+        assert seconds <= allowed or is_least
+        assert (scale == FULL) == (speed == 60_000) and is_least == (speed == 500)
