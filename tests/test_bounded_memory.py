@@ -5,6 +5,7 @@ import pytest
 from memory_peak import peak
 from tiny_models import GOOD, OTHER, save_tiny
 
+import bertsmith
 from bertsmith.commands.predict import main
 from bertsmith.data import tagged_files
 from bertsmith.data.examples import Example
@@ -19,6 +20,9 @@ ROWS = 600, 2400
 BYTES_PER_ROW = 24
 """True and predicted numbers are kept, 8 bytes each; a list's own growth is the rest. A text is at
 least 80."""
+
+FITTED_BYTES = 450
+"""An example, its token ids, and the lists that name them."""
 
 UNCOLLECTED = 60_000
 """Bytes that may wait for Python's collector: threads leave some."""
@@ -65,6 +69,30 @@ def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
 
     # The first 1,024 examples are kept for a look at precision.
     assert growth(write_predictions, files) < 700_000
+
+
+def test_estimators_hold_answers_and_fit_holds_token_ids(tmp_path, monkeypatch):
+    monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
+    model = save_tiny(tmp_path / "m", "masked_lm")
+    quick = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32"}
+    rng = np.random.default_rng(0)
+    inputs = [
+        (
+            [" ".join(rng.choice(GOOD + OTHER[:7], 5)) for _ in range(count)],
+            ["a", "b"] * (count // 2),
+        )
+        for count in ROWS
+    ]
+
+    def fit(given):
+        return bertsmith.TextClassifier(model, **quick).fit(*given, show_progress=False)
+
+    classifier = fit(inputs[0])
+    allowed = BYTES_PER_ROW * (ROWS[1] - ROWS[0]) + UNCOLLECTED
+    for ask in (classifier.predict, classifier.predict_proba):
+        assert growth(lambda given, ask=ask: ask(given[0]), inputs) < allowed
+    assert growth(lambda given: classifier.score(*given), inputs) < allowed
+    assert growth(fit, inputs) < FITTED_BYTES * (ROWS[1] - ROWS[0])
 
 
 SCORED = {

@@ -211,22 +211,30 @@ def test_the_site_has_every_page_and_every_public_name():
 
 
 def test_the_python_of_the_pages_is_typed(tmp_path, monkeypatch):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     kinds = """
 import bertsmith
+import numpy
+model: bertsmith.Pretrained = bertsmith.pretrain(["A text."], text_column="text", steps=2)
+model = bertsmith.pretrain((line for line in ["a"]), tokenizer="t", deduplicate=True)
+bertsmith.pretrain({"text": ["A text."]}, out=model.out)
+bertsmith.pretrain(3)  # error
+bertsmith.pretrain("a.txt", tokenizer=3)  # error
+encoder = bertsmith.SentenceEncoder(model, pooling="mean").fit([("a", "b")], [1.0], eval=0.2)
+vectors: numpy.ndarray = encoder.encode(["a"], batch_size=2, show_progress=True)
 label: str = bertsmith.load("m", task="classify")("a film").label
 answers: list[str] = [each.answer for each in bertsmith.load("m", task="answer")([("q", "p")])]
 clf = bertsmith.TextClassifier("m", epochs=3.0, class_weights={"spam": 2.0}).fit(["a"], [1])
 bertsmith.TextClassifier("m", epoch=3)  # error
 bertsmith.TextClassifier("m", epochs="3")  # error
 """
-    page = tmp_path / "page.py"
-    page.write_text("\n".join([*blocks, kinds]), encoding="utf-8")
+    files = [tmp_path / f"page{number}.py" for number in range(2)]
+    for file, blocks in zip(files, ([kinds], PROGRAMS[ROOT / "README.md"]), strict=True):
+        file.write_text("\n".join(blocks), encoding="utf-8")
     monkeypatch.chdir(ROOT)  # whose cache has all that is imported
-    found, _, _ = mypy.api.run([str(page)])
-    wrong = [number for number, line in enumerate(page.read_text().split("\n"), start=1)
+    found, _, _ = mypy.api.run([*map(str, files)])
+    wrong = [("0", str(number)) for number, line in enumerate(kinds.split("\n"), start=1)
              if line.endswith("# error")]  # fmt: skip
-    assert [int(n) for n in re.findall(r"page.py:(\d+): error", found)] == wrong, found
+    assert re.findall(r"page(\d+).py:(\d+): error", found) == wrong, found
 
 
 SMALL = {'{"minutes": 10}': '{"steps": 3, "eval_rows": 16}', '{"epochs": 3}': '{"steps": 3}'}

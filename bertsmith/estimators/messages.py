@@ -10,7 +10,7 @@ from bertsmith.training.display import Display
 
 FLAG = re.compile(
     r"'bertsmith [^']*'|--(?P<name>[a-z][a-z-]*)"
-    r"(?: (?P<value>[\w./-]+?)(?=[.,;)](?:\s|$)|$| \(| or | if | would ))?"
+    r"(?: (?P<value>[\w./-]+?)(?=[.,;)](?:\s|$)|$| \(| or | if | for | would ))?"
 )
 """A flag, with the word behind it where that can only be its value; or a command, as it is."""
 
