@@ -1,17 +1,19 @@
-"""Byte-level BPE tokenizer, RoBERTa's; no text is unknown to it.
+"""Byte-level BPE tokenizer, RoBERTa's and ModernBERT's; no text is unknown to it.
 
 GPT-2's pattern cuts text into words, in which a space belongs to the word behind it; the UTF-8
 bytes of a word are then merged pair by pair, in the order in which merges were learned (Sennrich et
 al. 2016; Radford et al. 2019, section 2.2). Ids, tokens and offsets equal those of the `tokenizers`
-library (ByteLevel, BPE, RobertaProcessing).
+library (ByteLevel, BPE, RobertaProcessing; ModernBERT's NFC and TemplateProcessing).
 """
 
 import math
 import re
+import unicodedata
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from heapq import heapify, heappop, heappush
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,10 +22,10 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import byte_bpe_files
-from bertsmith.tokenization.added_tokens import Piece
 from bertsmith.tokenization.normalize import character_class, code_ranges
 from bertsmith.tokenization.tokenizer import (
     Ids,
+    PieceAt,
     StringCache,
     TextTokens,
     Tokenizer,
@@ -141,13 +143,16 @@ class Merger:
 
 
 class ByteBpeTokenizer(Tokenizer):
-    """RoBERTa's tokenizer: <s> A </s></s> B </s>, with type id 0 everywhere.
+    """RoBERTa's tokenizer, <s> A </s></s> B </s> with type id 0 everywhere, or ModernBERT's.
 
     Args:
         vocab: the tokens, by id; all 256 bytes are among them.
         merges: pairs of tokens in the order in which they were learned.
         add_prefix_space: encode every text as if a space stood before it.
         trim_offsets: exclude the space that belongs to a token from its offsets.
+        composes: normalize text to NFC.
+        num_separators: separators between the texts of a pair.
+        pair_type_id: the type id of a pair's second text.
         shared: the arguments of every `Tokenizer`.
 
     Raises:
@@ -163,8 +168,6 @@ class ByteBpeTokenizer(Tokenizer):
         "mask_token": "<mask>",
     }
     adds_special_tokens = True
-    pair_type_id = 0
-    num_separators = 2
 
     def __init__(
         self,
@@ -173,15 +176,20 @@ class ByteBpeTokenizer(Tokenizer):
         *,
         add_prefix_space: bool = False,
         trim_offsets: bool = True,
+        composes: bool = False,
+        num_separators: int = 2,
+        pair_type_id: int = 0,
         **shared: Any,
     ) -> None:
         super().__init__(vocab, **shared)
         self.merges = tuple(merges)
         self.add_prefix_space = add_prefix_space
         self.trim_offsets = trim_offsets
+        self.composes = composes
+        self.num_separators, self.pair_type_id = num_separators, pair_type_id
         self._byte_ids = self._number_bytes()
         self._merger = Merger(self._number_merges())
-        self._find_added_tokens()
+        self._find_added_tokens(self._normalize)
         self._word_ids = StringCache(self._compute_ids)
 
     def _number_bytes(self) -> list[int]:
@@ -216,6 +224,9 @@ class ByteBpeTokenizer(Tokenizer):
         return {
             "add_prefix_space": self.add_prefix_space,
             "trim_offsets": self.trim_offsets,
+            "composes": self.composes,
+            "num_separators": self.num_separators,
+            "pair_type_id": self.pair_type_id,
             **self._shared_settings(),
         }
 
@@ -225,6 +236,9 @@ class ByteBpeTokenizer(Tokenizer):
     def _identity(self) -> list[Any]:
         name, vocab, merges, settings = super()._identity()
         del settings["trim_offsets"]  # decides no ids
+        for key, usual in (("composes", False), ("num_separators", 2), ("pair_type_id", 0)):
+            if settings[key] == usual:
+                del settings[key]  # corpora of RoBERTa's kind are older than these
         return [name, vocab, merges, settings]
 
     @property
@@ -254,7 +268,8 @@ class ByteBpeTokenizer(Tokenizer):
 
     def words(self, text: str) -> Iterable[str]:
         """Split text into words, each with the space before it."""
-        return split_pattern(add_space(without_surrogates(text), self.add_prefix_space))
+        text = self._normalize(without_surrogates(text))
+        return split_pattern(add_space(text, self.add_prefix_space))
 
     def word_ids(self, word: str) -> Sequence[int]:
         return self._word_ids[word]
@@ -275,20 +290,25 @@ class ByteBpeTokenizer(Tokenizer):
         return read_bytes(self._kept_tokens(ids, skip_special_tokens))
 
     def _spaced_ids(self, text: str, spaced: bool) -> list[int]:
-        known = self._word_ids.__getitem__
-        return self._ids_of(
-            without_surrogates(text),
-            lambda part: chain.from_iterable(map(known, split_pattern(add_space(part, spaced)))),
-        )
+        return self._ids_of(without_surrogates(text), partial(self._ordinary_ids, spaced=spaced))
 
-    def _pieces(self, text: str) -> Iterator[Piece]:
-        # Tokens that want normalized text come last, though nothing is normalized here.
-        for piece in self._raw_tokens.pieces(text):
-            if piece.id is None and self._normalized_tokens:
-                for part in self._normalized_tokens.pieces(text[piece.start : piece.stop]):
-                    yield Piece(piece.start + part.start, piece.start + part.stop, part.id)
+    def _ordinary_ids(self, text: str, spaced: bool) -> Iterator[int]:
+        """Yield the ids of text without tokens that are searched for as it stands."""
+        text, known = self._normalize(text), self._word_ids.__getitem__
+        for piece in self._normalized_tokens.pieces(text):
+            if piece.id is None:
+                part = add_space(text[piece.start : piece.stop], spaced)
+                yield from chain.from_iterable(map(known, split_pattern(part)))
             else:
-                yield piece
+                yield piece.id
+
+    def _normalize(self, text: str) -> str:
+        return unicodedata.normalize("NFC", text) if self.composes else text
+
+    def _align(self, text: str) -> tuple[str, list[int]]:
+        normalized = self._normalize(text)
+        is_same = normalized == text
+        return normalized, list(range(len(text))) if is_same else align_composed(text)
 
     def merge_bytes(self, word: bytes) -> list[int]:
         """Merge the bytes of a word or part, UTF-8 or not."""
@@ -306,24 +326,24 @@ class ByteBpeTokenizer(Tokenizer):
         return count_surrogates(result, text, clean)
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        for id_, token, start, end in self._locate_normalized(*self._align(text)):
+            result.append(id_, token, (position + start, position + end))
+
+    def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         spaced = add_space(text, self.add_prefix_space)
         place = len(text) - len(spaced)  # an added space shares the first character's place
         for word in split_pattern(spaced):
-            ids = self._word_ids[word]
             # Each byte has the place of its character.
-            origins = [max(0, place + i) for i, char in enumerate(word) for _ in char.encode()]
+            places = [
+                origins[max(0, place + i)] for i, char in enumerate(word) for _ in char.encode()
+            ]
             first = 0
-            for id_ in ids:
+            for id_ in self._word_ids[word]:
                 token = self.vocab[id_]
                 last = first + len(token)
-                span = position + origins[first], position + origins[last - 1] + 1
-                result.append(id_, token, span)
+                yield PieceAt(id_, token, places[first], places[last - 1] + 1)
                 first = last
             place += len(word)
-
-    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
-        # Nothing is normalized, and added tokens are found already.
-        self._encode_ordinary(text, position, result)
 
     def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
         """Exclude a token's white space from its offsets, as the library does.
@@ -340,6 +360,36 @@ class ByteBpeTokenizer(Tokenizer):
         if trailing and end >= trailing:
             end = max(end - trailing, start)
         return start, end
+
+
+def align_composed(text: str) -> list[int]:
+    """Return the place in a text of the origin of each character of its NFC, as the library does.
+
+    Of a character that is taken apart the first part replaces it and the others are inserted. After
+    marks are put in order, each character takes the next place, and one that is inserted the last
+    place that was taken; a composed one takes those of its parts.
+    """
+    parts: deque[tuple[str, int]] = deque()
+    apart = ((part, int(i > 0)) for char in text for i, part in enumerate(decompose(char)))
+    for is_mark, group in groupby(apart, key=lambda part: unicodedata.combining(part[0]) > 0):
+        by_class = sorted(group, key=lambda part: unicodedata.combining(part[0]) * is_mark)
+        parts.extend(by_class)
+    origins, reached = [], 0
+    for char in unicodedata.normalize("NFC", text):
+        inserted, taken = 0, decompose(char)
+        for part in taken:
+            place = next(i for i, (known, _) in enumerate(parts) if known == part)
+            inserted += parts[place][1]
+            del parts[place]
+        count = len(taken) - inserted
+        origins.append(reached if count else max(0, reached - 1))
+        reached += count
+    return origins
+
+
+def decompose(text: str) -> str:
+    """Normalize text to NFD."""
+    return unicodedata.normalize("NFD", text)
 
 
 def add_space(text: str, spaced: bool) -> str:

@@ -1,4 +1,4 @@
-"""Files of byte-level BPE tokenizers (RoBERTa): reading and writing.
+"""Files of byte-level BPE tokenizers (RoBERTa, ModernBERT): reading and writing.
 
 `tokenizer.json` decides where it exists, else `vocab.json` with `merges.txt`. A setting that would
 change token ids and is not supported is rejected by name, as in `tokenizer_files`.
@@ -18,9 +18,11 @@ from bertsmith.tokenization.tokenizer_files import (
     TokenizerSource,
     check_parts,
     config_settings,
+    frame_object,
     listed_tokens,
     member,
     read_added_tokens,
+    read_frame,
     read_vocab_ids,
     shared_config,
     tokenizer_object,
@@ -40,6 +42,8 @@ FIXED = (
     ("model", "ignore_merges", False),
     ("pre_tokenizer", "use_regex", True),
 )
+
+NFC = {"type": "NFC"}
 
 Merges = list[tuple[str, str]]
 
@@ -123,7 +127,8 @@ def _folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
     """Read the vocabulary, merges and settings of a tokenizer.json."""
-    parts = check_parts(root, KINDS, FIXED, path)
+    composes = root.get("normalizer") == NFC
+    parts = check_parts(root | {"normalizer": None} if composes else root, KINDS, FIXED, path)
     model = parts["model"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
     merges = [
@@ -136,17 +141,24 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
         "add_prefix_space": member(parts["pre_tokenizer"], "add_prefix_space", bool, path, True),
         "added_tokens": read_added_tokens(added, vocab, path),
+        "composes": composes,
     }
     return vocab, merges, settings | _read_frame(root.get("post_processor"), path)
 
 
 def _read_frame(processor: Any, path: Path) -> Json:
-    """Read the names of <s> and </s> from RoBERTa's post-processor.
+    """Read how rows are put together, from RoBERTa's post-processor or ModernBERT's.
 
     Raises:
         CheckpointError: another post-processor.
     """
     match processor:
+        case {
+            "type": "TemplateProcessing",
+            "pair": [*_, {"SpecialToken": {"type_id": int(type_id)}}],
+        }:
+            frame = read_frame(processor, path, type_id)
+            return {**frame, "trim_offsets": False, "num_separators": 1, "pair_type_id": type_id}
         case {
             "type": "RobertaProcessing",
             "sep": [str(sep_token), _],
@@ -160,8 +172,8 @@ def _read_frame(processor: Any, path: Path) -> Json:
             }
     kind = processor.get("type") if isinstance(processor, dict) else None
     raise CheckpointError(
-        f"{path}: its post_processor ({kind or 'absent'}) does not build <s> A </s></s> B </s>. "
-        "Choose a RoBERTa checkpoint."
+        f"{path}: its post_processor ({kind or 'absent'}) does not build <s> A </s></s> B </s> or "
+        "[CLS] A [SEP] B [SEP]. Choose a RoBERTa or ModernBERT checkpoint."
     )
 
 
@@ -188,7 +200,8 @@ def write_byte_bpe(
         with atomic_write(directory / "merges.txt", "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(vocab, lines, ids, settings))
-        write_json(directory / CONFIG_FILE, shared_config("RobertaTokenizer", own, ids, settings))
+        kind = "RobertaTokenizer" if settings["num_separators"] > 1 else "PreTrainedTokenizerFast"
+        write_json(directory / CONFIG_FILE, shared_config(kind, own, ids, settings))
 
 
 def _tokenizer_object(
@@ -197,17 +210,20 @@ def _tokenizer_object(
     """Build the content of tokenizer.json."""
     spaces = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
-    return tokenizer_object(
-        ids,
-        settings,
-        normalizer=None,
-        pre_tokenizer={"type": "ByteLevel", **spaces, "use_regex": True},
-        post_processor={
+    frame = frame_object(ids, settings, settings["pair_type_id"])
+    if settings["num_separators"] > 1:
+        frame = {
             "type": "RobertaProcessing",
             "sep": [sep_token, ids[sep_token]],
             "cls": [cls_token, ids[cls_token]],
             **spaces,
-        },
+        }
+    return tokenizer_object(
+        ids,
+        settings,
+        normalizer=NFC if settings["composes"] else None,
+        pre_tokenizer={"type": "ByteLevel", **spaces, "use_regex": True},
+        post_processor=frame,
         decoder={"type": "ByteLevel", **spaces, "use_regex": True},
         model={
             "type": "BPE",

@@ -61,7 +61,7 @@ class CallableTokenizer(ABC):
     padding_side: ClassVar[str] = "right"
     is_fast: ClassVar[bool] = True
     """Whether offsets can be had, as collators ask."""
-    pair_type_id: ClassVar[int]
+    pair_type_id: int
     vocab_size: int
     model_max_length: int
     special_ids: frozenset[int]

@@ -129,9 +129,9 @@ class Tokenizer(CallableTokenizer):
     adds_special_tokens: ClassVar[bool] = False
     """Whether special tokens that `vocab` lacks get the next ids, and [MASK] takes the space before
     it, where no added tokens are given."""
-    pair_type_id: ClassVar[int] = 1
+    pair_type_id: int = 1
     """The type id of a pair's second text."""
-    num_separators: ClassVar[int] = 1
+    num_separators: int = 1
     """Separators between the texts of a pair."""
     continuing_prefix: ClassVar[str] = ""
     """What a piece that continues a word begins with, if that tells it from others."""

@@ -216,7 +216,7 @@ def _token_object(token: AddedToken) -> Json:
     return {"content": token.content} | {flag: getattr(token, flag) for flag in TOKEN_FLAGS}
 
 
-def read_frame(processor: Json, path: Path) -> Json:
+def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
     """The names of [CLS] and [SEP] from the post-processor, which must be BERT's."""
     match processor:
         case {"type": "BertProcessing", "cls": [str(cls_token), _], "sep": [str(sep_token), _]}:
@@ -229,7 +229,7 @@ def read_frame(processor: Json, path: Path) -> Json:
                 {"SpecialToken": {"id": str(sep_token)}},
             ],
         }:
-            if processor | _template(cls_token, sep_token) == processor:
+            if processor | _template(cls_token, sep_token, pair_type_id) == processor:
                 return {"cls_token": cls_token, "sep_token": sep_token}
     raise CheckpointError(
         f"{path}: its post_processor ({processor.get('type')}) does not build [CLS] A [SEP] and "
@@ -237,7 +237,7 @@ def read_frame(processor: Json, path: Path) -> Json:
     )
 
 
-def _template(cls_token: str, sep_token: str) -> Json:
+def _template(cls_token: str, sep_token: str, pair_type_id: int) -> Json:
     """BERT's two templates as TemplateProcessing writes them."""
 
     def special(token: str, type_id: int) -> Json:
@@ -247,15 +247,16 @@ def _template(cls_token: str, sep_token: str) -> Json:
         return {"Sequence": {"id": name, "type_id": type_id}}
 
     single = [special(cls_token, 0), sequence("A", 0), special(sep_token, 0)]
-    return {"single": single, "pair": [*single, sequence("B", 1), special(sep_token, 1)]}
+    second = [sequence("B", pair_type_id), special(sep_token, pair_type_id)]
+    return {"single": single, "pair": [*single, *second]}
 
 
-def frame_object(ids: Mapping[str, int], settings: Json) -> Json:
+def frame_object(ids: Mapping[str, int], settings: Json, pair_type_id: int = 1) -> Json:
     """The post-processor that builds [CLS] A [SEP] B [SEP]."""
     frame = (settings["cls_token"], settings["sep_token"])
     return {
         "type": "TemplateProcessing",
-        **_template(*frame),
+        **_template(*frame, pair_type_id),
         "special_tokens": {
             token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in frame
         },

@@ -2,21 +2,25 @@
 
 import json
 import random
+import unicodedata
 from collections import Counter
 
 import pytest
 import tokenizers
+import transformers
 from library_tokenizers import assert_same, assert_same_batch, library_of, texts_to_try
 from tiny_tokenizers import TEXT, tiny_byte_bpe
 from tokenizers import models, pre_tokenizers, trainers
 
 from bertsmith.errors import ConfigError
+from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import (
     BYTE_CHARACTERS,
     ByteBpeTokenizer,
     clean_words,
     split_pattern,
+    without_surrogates,
 )
 from bertsmith.vocabulary.byte_bpe import SPECIAL_TOKENS, learn_byte_bpe
 
@@ -35,6 +39,38 @@ def test_the_vocabulary_of_gpt2_agrees_on_random_strings_and_real_lines(gpt2, da
     for corpus in ("enwiki", "zhwiki"):
         text = (data_dir / corpus / "small.txt").read_text(encoding="utf-8")[:100_000]
         assert_same_batch(gpt2, library, text.split("\n"))
+
+
+@pytest.mark.parametrize("pair_type_id", [0, 1])
+def test_a_tokenizer_of_modernbert_agrees_in_composed_text_and_pairs(pair_type_id, tmp_path):
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("cls", "sep", "pad", "mask")}
+    added = (
+        *(AddedToken(token, lstrip=token == "[MASK]") for token in names.values()),
+        AddedToken("[UNK]"), AddedToken("  ", normalized=True, special=False),
+        AddedToken("e\u0301e", normalized=True, special=False),
+    )  # fmt: skip
+    tiny = tiny_byte_bpe()
+    tokenizer = ByteBpeTokenizer(
+        tiny.vocab[: tiny.num_pieces], tiny.merges, composes=True, num_separators=1,
+        pair_type_id=pair_type_id, trim_offsets=False, unk_token="[UNK]", **names,
+        added_tokens=added,
+    )  # fmt: skip
+    library = library_of(tokenizer)
+    composed = ["\u00e9", "xe\u0301y e\u0301\u0302z", "a\u0315\u0300\u05ae\u0300b", "\u0958\u212b",
+                "a\u0307\u0323\u0301", "[MAS\u212a] [MASK] e\u0301e", "\u1100\u1161\u11a8",
+                "a\u0344\u0316y", "\u1e69\u0327x", "\u1e9b\u0323 "]  # fmt: skip
+    for text in [*composed, *texts_to_try(400)]:
+        assert_same(tokenizer, library, text)
+        assert_same(tokenizer, library, text, "the second\u0301 one")
+        words = "".join(tokenizer.words(text))
+        assert words == unicodedata.normalize("NFC", without_surrogates(text))
+    assert_same_batch(tokenizer, library, composed)
+    tokenizer.save(tmp_path)
+    again = load_tokenizer(tmp_path)
+    assert (again.fingerprint, again.settings()) == (tokenizer.fingerprint, tokenizer.settings())
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in composed:
+        assert theirs(text, "it")["input_ids"] == tokenizer.encode(text, "it").ids
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 23, 24, 25, 400])

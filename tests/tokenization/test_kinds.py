@@ -153,7 +153,7 @@ def test_what_is_no_text_and_no_id_is_refused(kind):
     ("wordpiece", "decoder", {"type": "BPEDecoder"}, "its decoder is BPEDecoder"),
     ("wordpiece", "post_processor", {"type": "RobertaProcessing"}, "RobertaProcessing"),
     ("byte-bpe", "pre_tokenizer", {"type": "Whitespace"}, "its pre_tokenizer is Whitespace"),
-    ("byte-bpe", "normalizer", {"type": "NFC"}, "it has a normalizer"),
+    ("byte-bpe", "normalizer", {"type": "NFKC"}, "it has a normalizer"),
     ("byte-bpe", "decoder", {"type": "BPEDecoder"}, "its decoder is BPEDecoder"),
     ("byte-bpe", "post_processor", {"type": "ByteLevel"}, r"post_processor \(ByteLevel\)"),
     ("byte-bpe", "post_processor", None, r"post_processor \(absent\)"),
