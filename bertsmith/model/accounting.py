@@ -318,11 +318,13 @@ def saved_activations(config: BertConfig, work: Workload, width: int, *, is_fuse
 
     At `width` bytes a number, each layer saves per token vectors of H numbers: its input, query,
     key and value, the context, two inputs of LayerNorms and the first one's output, and with
-    dropout two masks (10, else 8); also input and output of the activation function. Each head
-    saves its weight for each pair of tokens, and with dropout a mask and the product of both.
+    dropout two masks (10, else 8); also input and output of the activation function (with gates
+    two more numbers, `kept_inner`). Each head saves its weight for each pair of tokens, and with
+    dropout a mask and the product of both.
     """
     has_dropout = config.hidden_dropout_prob > 0
-    vectors = (10 if has_dropout else 8) * config.hidden_size + 2 * config.intermediate_size
+    vectors = (10 if has_dropout else 8) * config.hidden_size
+    vectors += config.kept_inner * config.intermediate_size
     scores = 0 if is_fused else (3 if config.attention_probs_dropout_prob > 0 else 1)
     layers = config.num_hidden_layers * work.tokens * vectors
     looks = _num_heads(config) * work.looks * scores

@@ -43,6 +43,8 @@ class BertConfig:
     """Whether a model without heads has a pooler."""
     has_position_embedding: ClassVar[bool] = True
     """Whether positions are added to the embeddings, not turned into queries and keys."""
+    kept_inner: ClassVar[int] = 2
+    """Numbers of `intermediate_size` a token that a layer keeps for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
     """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
 

@@ -50,6 +50,8 @@ class AdaptationReport:
     """Number of new tokens with unknown characters; they start as the mean embedding."""
     num_positions: tuple[int, int]
     """Maximum length in tokens, before and after."""
+    repeats_positions: bool
+    """Whether the model has position embeddings, which are repeated."""
     new: tuple[str, ...]
     """Heads that the folder lacks, and their initialization."""
     dropped: tuple[str, ...]
@@ -80,7 +82,8 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
             f"mean of its old pieces{others}"
         )
     if positions[0] < positions[1]:
-        yield f"longer     positions from {positions[0]} to {positions[1]}, by repeating them"
+        how = ", by repeating them" if report.get("repeats_positions", True) else ""
+        yield f"longer     positions from {positions[0]} to {positions[1]}{how}"
     elif positions[0] > positions[1]:
         yield f"shorter    positions from {positions[0]} to {positions[1]}"
     for each in report["new"]:
@@ -156,6 +159,7 @@ class InitialModel:
             num_words=(old.vocab_size, tokenizer.vocab_size),
             num_unknown=sum(not ids for ids in pieces),
             num_positions=(before, positions),
+            repeats_positions=self.model.config.has_position_embedding,
             new=tuple(self._new_heads(counts)),
             dropped=tuple(n for n in report.unused if "pooler" not in n or self.pooler is None),
             reason_to_reset=self.reason_to_reset,

@@ -43,7 +43,7 @@ class ModelSettings:
     position_initializer: Advanced[Literal["normal", "sinusoidal"] | None] = None
     """Initialization of position embeddings: normal, random as all weights; or sinusoidal, sines
     and cosines, with which small models depend less on the seed. They are trained in both cases.
-    By default normal."""
+    By default normal; modernbert has none."""
     word_initializer: Advanced[Literal["normal", "counted"] | None] = None
     """Initialization of word embeddings: normal, random as all weights; or counted, vectors in
     which tokens that stand near each other in the corpus are alike, with the logarithms of token

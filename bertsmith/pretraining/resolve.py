@@ -110,6 +110,7 @@ def resolve(
             choice = choose_size(job, pretraining, corpus, machine)
             preset, notes = choice.preset, [str(choice)]
         shape = new_shape(job.model, preset, corpus)
+        positions = positions if shape.has_position_embedding else ""
     check_length(pretraining.max_length, shape.max_length, source)
     if pretraining.pair_task == "contrastive" and said.batch_size % 2:
         raise ConfigError(

@@ -130,7 +130,8 @@ def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path
     assert new.vocab[: old.vocab_size] == old.vocab
     bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus,
               "--held-out", 0.15, "--processes", 1)  # fmt: skip
-    longer = ("--max-length", 48, "--max-position-embeddings", 48) if family == "bert" else ()
+    is_longer = family in ("bert", "modernbert")
+    longer = ("--max-length", 48, "--max-position-embeddings", 48) if is_longer else ()
     source = json.loads(bertsmith(*command(first, corpus, out, "--json", *longer)))["source"]
     assert source["num_words"] == [old.vocab_size, new.vocab_size]
     added, known = new.vocab[old.vocab_size :], set("".join(old.vocab))
@@ -143,6 +144,7 @@ def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path
     assert theirs.config.vocab_size == new.vocab_size
     if longer:
         assert source["num_positions"] == [37, 48]
+        assert source["repeats_positions"] == (family == "bert")
         assert theirs.config.max_position_embeddings == load_tokenizer(out).model_max_length == 48
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     document = text.read_text(encoding="utf-8")[:100]

@@ -27,8 +27,9 @@ from bertsmith.model.accounting import (
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.families import build_heads
+from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.families.albert import AlbertConfig
+from bertsmith.model.families.modernbert import ModernBertConfig
 from bertsmith.pretraining.objective import pretraining_losses
 from bertsmith.training.flat_parameters import Layout, Storage
 
@@ -102,7 +103,8 @@ def batch_of(lengths, seed=0):
 
 
 def trained(config):
-    return BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).train()
+    heads = family_named(config.model_type).first_heads
+    return BertModel(config, build_heads(config, heads)).train()
 
 
 @pytest.mark.parametrize(
@@ -113,6 +115,17 @@ def test_operations_are_those_that_torch_counts(lengths, pruned):
     model, batch = trained(config), batch_of(lengths)
     with FlopCounterMode(display=False) as counter:
         terms = pretraining_losses(model, batch, "next_sentence").values()
+        torch.stack([term.sum for term in terms]).sum().backward()
+    work = computed_work(batch, len(batch.targets["masked_labels"]))
+    flops = training_flops(count_parameters(model), config, work)
+    assert sum(flops.values()) == counter.get_total_flops()
+
+
+def test_operations_of_gated_layers():
+    config = ModernBertConfig(WORDS, 30, 3, 3, INNER, local_attention=8)
+    model, batch = trained(config), batch_of([37, 37, 9])
+    with FlopCounterMode(display=False) as counter:
+        terms = pretraining_losses(model, batch, "none").values()
         torch.stack([term.sum for term in terms]).sum().backward()
     work = computed_work(batch, len(batch.targets["masked_labels"]))
     flops = training_flops(count_parameters(model), config, work)
@@ -136,12 +149,13 @@ def saved_bytes(model, batch):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "dropout", "length"),
-    [(torch.float32, 0.0, 512), (torch.float32, 0.1, 64), (torch.bfloat16, 0.1, 512)],
-)
-def test_activations_are_those_that_torch_keeps(dtype, dropout, length, monkeypatch):
+    ("kind", "dtype", "dropout", "length"),
+    [(BertConfig, torch.float32, 0.0, 512), (BertConfig, torch.float32, 0.1, 64),
+     (BertConfig, torch.bfloat16, 0.1, 512), (ModernBertConfig, torch.float32, 0.0, 64)],
+)  # fmt: skip
+def test_activations_are_those_that_torch_keeps(kind, dtype, dropout, length, monkeypatch):
     monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: False)
-    config = BertConfig.from_preset(
+    config = kind.from_preset(
         "tiny", WORDS, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
     )
     batch = batch_of([length] * (1024 // length))

@@ -2,36 +2,41 @@
 
 import pytest
 import torch
-from small_workers import small_model
-from test_optim import arrays_of, is_vector
+from small_workers import small_config, small_model
+from test_optim import arrays_of
 from torch import nn
 
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families.modernbert import ModernBertConfig
 from bertsmith.training.optim import OptimSettings, RangeUpdater
 
 SETTINGS = OptimSettings(optimizer="muon", learning_rate=1e-2, weight_decay=0.1)
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch below 2.9")
-@pytest.mark.parametrize("num_parts", [1, 2, 3])
-def test_updates_are_those_of_torch(num_parts, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "num_parts"),
+    [(BertConfig, 1), (BertConfig, 2), (BertConfig, 3), (ModernBertConfig, 2)],
+)
+def test_updates_are_those_of_torch(kind, num_parts, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)  # torch's iterations in fp32
-    bert = small_model(hidden_size=12, intermediate_size=20)
+    bert = small_model("masked_lm", config=small_config(kind, hidden_size=12, intermediate_size=20))
     arrays, layout = arrays_of(bert)
     updaters = [
         RangeUpdater(arrays, layout, part, num_parts, SETTINGS) for part in range(num_parts)
     ]
     named = dict(bert.named_parameters())
-    inside = {name for name in named if name.startswith("layers.") and not is_vector(name)}
+    inside = {name for name in named if name.startswith("layers.") and named[name].ndim > 1}
     assert len(inside) == 2 * 4
+    stacked = {"qkv.weight": 3, "up_gate.weight": 2}
+    counts = {name: stacked.get(".".join(name.split(".")[-2:]), 1) for name in named}
     expected = {
-        name: [nn.Parameter(part.clone()) for part in value.detach().chunk(3)]
-        if name.endswith("qkv.weight")
-        else [nn.Parameter(value.detach().clone())]
+        name: [nn.Parameter(part.clone()) for part in value.detach().chunk(counts[name])]
         for name, value in named.items()
     }
     options = {"lr": 1e-2, "weight_decay": 0.1}
-    decayed = [p for name in set(named) - inside if not is_vector(name) for p in expected[name]]
-    vectors = [p for name in named if is_vector(name) for p in expected[name]]
+    decayed = [p for name in set(named) - inside if named[name].ndim > 1 for p in expected[name]]
+    vectors = [p for name in named if named[name].ndim < 2 for p in expected[name]]
     references = [
         torch.optim.Muon(
             [p for name in inside for p in expected[name]],
