@@ -46,11 +46,11 @@ class Bar:
     """Progress of one piece of work; without `total` its end is not known."""
 
     def __init__(
-        self, what: str, total: float | None, is_shown: bool, interval: float = PLAIN_SECONDS
+        self, what: str, total: float | None, is_shown: bool, interval: float | None = None
     ) -> None:
         self._what, self._total, self._is_shown = what, total, is_shown
         self.done = 0.0
-        self._interval = interval
+        self._interval = PLAIN_SECONDS if interval is None else interval
         self._began = self._told_at = time.monotonic()
         self._task: Any = None
 
@@ -79,9 +79,7 @@ class _Screen:
     def show(self, bar: Bar) -> None:
         now = time.monotonic()
         if bar._task is not None:
-            self._progress.update(
-                bar._task, completed=bar.done, total=bar._total, description=bar._what
-            )
+            self._update(bar)
         elif not sys.stderr.isatty():
             if now - bar._told_at >= bar._interval:
                 bar._told_at = now
@@ -117,12 +115,13 @@ _SCREEN = _Screen()
 
 @contextmanager
 def progress_bar(
-    what: str, total: float | None, *, shown: bool = False, interval: float = PLAIN_SECONDS
+    what: str, total: float | None, *, shown: bool = False, interval: float | None = None
 ) -> Iterator[Bar]:
     """Show a bar in a command, or if `shown`; it is called with the amount of work done.
 
     Args:
-        interval: seconds between two lines where there is no terminal.
+        interval: seconds between two lines where there is no terminal, by default
+            `PLAIN_SECONDS`.
     """
     bar = Bar(what, total, shown or _is_shown.get(), interval)
     try:

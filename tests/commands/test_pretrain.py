@@ -222,18 +222,20 @@ def test_a_recipe_is_replaced_by_the_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "family"),
     [
-        PretrainingSettings(16, masking="span", pairs="none", rows="across", duplicates=3),
-        PretrainingSettings(16, masking="word", pairs="sentence_order"),
-        PretrainingSettings(16, masking_schedule_steps=5, final_masking_rate=0.4),
+        (PretrainingSettings(16, masking="span", pairs="none", rows="across", duplicates=3), None),
+        (PretrainingSettings(16, masking="word", pairs="sentence_order"), None),
+        (PretrainingSettings(16, masking_schedule_steps=5, final_masking_rate=0.4), None),
+        (PretrainingSettings(16, pairs="contrastive"), "modernbert"),
     ],
-    ids=["span", "sentence order", "schedule"],
+    ids=["span", "sentence order", "schedule", "modernbert"],
 )
-def test_every_kind_resumes_as_if_never_stopped(corpus_dir, tmp_path, settings):
+def test_every_kind_resumes_as_if_never_stopped(corpus_dir, tmp_path, settings, family):
     muon = OptimSettings(optimizer="muon")  # elsewhere AdamW resumes
     job = small_job(corpus_dir, steps=6, checkpoint_every=3)
-    job = replace(job, pretraining=settings, optim=muon)
+    model = replace(job.model, family=family)
+    job = replace(job, pretraining=settings, optim=muon, model=model)
     whole = pretrain(job, tmp_path / "whole")
     with pytest.raises(BertsmithError, match="stopped"):
         pretrain(job, tmp_path / "stopped", callbacks=[StopAtStep(5)])
