@@ -77,7 +77,7 @@ class TextClassifier(TextEstimator):
             [prediction.probabilities.get(name, 0.0) for name in self._names]
             for prediction in self._predictions(X, columns, **how)
         )
-        return np.fromiter(found, dtype=(np.float64, len(self._names)))
+        return np.fromiter(found, dtype=(np.float64, (len(self._names),)))
 
     def _answers(self, predictions: Iterator[Any]) -> Any:
         if not self._several:
@@ -86,7 +86,7 @@ class TextClassifier(TextEstimator):
         if self._several == "lists":
             return [prediction.labels for prediction in predictions]
         rows = ([name in prediction.labels for name in self._names] for prediction in predictions)
-        return np.fromiter(rows, dtype=(np.int64, len(self._names)))
+        return np.fromiter(rows, dtype=(np.int64, (len(self._names),)))
 
     def _row(self, item: Any, label: Any) -> Row:
         is_set = isinstance(label, Set | tuple) and self.multi_label
