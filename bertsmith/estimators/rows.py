@@ -206,7 +206,8 @@ def prediction_items(given: Any) -> Iterable[Any]:
 
 def check_names_file(given: str) -> None:
     """Raise InputError for a string that names no file: it may be a text."""
-    if next(glob.iglob(given), None) is None:  # noqa: PTH207
+    # A file may be called `a[1].csv`, which as a pattern does not match itself.
+    if not os.path.lexists(given) and next(glob.iglob(given), None) is None:  # noqa: PTH207
         raise InputError(
             f"{given[:80]}: no such file or folder. Check the spelling; texts are given as a list, "
             "[text, ...]."

@@ -91,6 +91,12 @@ def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given
     assert not list(tmp_path.glob("runs/*"))
 
 
+def test_a_file_may_be_called_like_a_pattern(tmp_path):
+    file = tmp_path / "reviews[1].txt"
+    file.write_text("A good film.")
+    assert as_texts(str(file), "text") == (str(file),)
+
+
 def test_names_of_folders():
     assert Places.of("texts/*.txt", None, None).out == Path("runs/my-bert")
     assert Places.of("a/reviews.jsonl.gz", None, None).tokenizer == Path("runs/reviews-tokenizer")
