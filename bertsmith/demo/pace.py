@@ -35,7 +35,7 @@ COUNTING = 0.5
 """Counting the first word embeddings, as a multiple of the time in which the vocabulary was
 learned: 5.7 and 14.4 seconds of one core."""
 ENDING = 0.2
-"""Baselines, examples and the page, as a multiple of the same."""
+"""Baselines, examples and the page, as a multiple of the vocabulary's time."""
 SPARE_SECONDS = 15.0
 """Loading the program before the clock starts, saving models, and what estimates miss."""
 MIN_SECONDS = 20.0

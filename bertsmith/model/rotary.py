@@ -10,12 +10,12 @@ from torch import Tensor
 from bertsmith.model.shape_buckets import fill_up
 
 Rotary = Callable[[Tensor], Tensor]
-"""Turns queries or keys [tokens, heads, head_size] of a packed row, padding rows included."""
+"""Rotation of queries or keys [tokens, heads, head_size] of a packed row, padding rows included."""
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Turns number `i` of a head with number `i + size / 2` by position times `theta^(-2i / size)`.
+    """Rotation of numbers `i` and `i + size / 2` of a head by position times `theta^(-2i / size)`.
 
     `cos` and `sin` are fp32 [tokens, 1, size / 2], filled up as the packed row is.
     """

@@ -1,8 +1,8 @@
 """Measurements of this machine, kept on disk for later processes.
 
-One is taken again after a month, if other programs kept the cores busy meanwhile, and if a trial
-contradicts it, but never while the computer is busy: it would be no better. It holds for one
-processor, one set of instructions and one version of torch.
+A stored measurement is repeated if it is a month old, if other programs kept the cores busy while
+it was taken, or if a short trial contradicts it; but not while the computer is busy, since the new
+one would be no better. It holds for one processor, set of instructions and version of torch.
 """
 
 import contextlib

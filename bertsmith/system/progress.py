@@ -18,7 +18,7 @@ BAR_AFTER = 0.7
 PLAIN_SECONDS = 5.0
 """Seconds between two lines where there is no terminal."""
 WHOLE_SECONDS = 60.0
-"""The same of work whose parts tell their progress themselves."""
+"""Seconds between two lines about work whose parts have lines of their own."""
 
 _is_shown = ContextVar("is_shown", default=False)
 

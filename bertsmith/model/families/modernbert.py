@@ -65,7 +65,7 @@ class ModernBertConfig(BertConfig):
     global_rope_theta: float = 160_000.0
     """Base of the rotary wavelengths in layers with full attention."""
     local_rope_theta: float = 10_000.0
-    """The same in sliding layers."""
+    """Base of the rotary wavelengths in sliding layers."""
     rope_parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Both bases as transformers 5 writes them, by layer type; they come first."""
     bos_token_id: int | None = None
