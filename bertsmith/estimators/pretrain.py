@@ -104,7 +104,8 @@ def pretrain(
     Raises:
         InputError: a file or text that cannot be read, or too little text.
         ConfigError: an unknown or impossible setting, or a folder that holds something.
-        Interrupted: Ctrl-C; a checkpoint was saved, from which `resume=True` goes on.
+        Interrupted: Ctrl-C; once steps are taken a checkpoint is saved, from which `resume=True`
+            goes on. Before that, begin again with `overwrite=True`.
     """
     with in_python(), showing_progress() if show_progress else nullcontext():
         resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
