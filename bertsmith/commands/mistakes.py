@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from bertsmith.commands.help import Option
 
-FREE = {"TEXT", "TEXTS", "PATH", "NAME"}
-"""Placeholders of values that only the command itself can refuse."""
+FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
+"""Placeholders of values that only the command itself can refuse, and words for them."""
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
@@ -67,17 +67,14 @@ def _is_missing(option: Option, given: set[str]) -> bool:
 
 
 def _is_flag(word: str) -> bool:
-    with suppress(ValueError):
-        float(word)  # a negative number is a value
-        return False
-    return word.startswith("-") and word != "-"
+    return bool(re.match("--?[A-Za-z]", word))  # not a negative number
 
 
 def _fits(value: str, placeholder: str) -> bool:
     kinds = placeholder.removesuffix(" ...").split("|")
-    if value == "None" or FREE.intersection(kinds) or value in kinds:
+    if value == "None" or FREE.keys() & kinds or value in kinds:
         return True
-    for kind in NUMBERS.keys() & set(kinds):
+    for kind in NUMBERS.keys() & kinds:
         with suppress(ValueError):
             NUMBERS[kind][0](value)
             return True
@@ -86,5 +83,5 @@ def _fits(value: str, placeholder: str) -> bool:
 
 def _allowed(placeholder: str) -> str:
     kinds = placeholder.removesuffix(" ...").split("|")
-    names = [NUMBERS[kind][1] if kind in NUMBERS else kind for kind in kinds]
+    names = [NUMBERS[kind][1] if kind in NUMBERS else FREE.get(kind, kind) for kind in kinds]
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -13,7 +13,7 @@ from bertsmith.pretraining.objective import PAIR_TERMS
 
 GUESSING = math.log(2)
 """Loss (nats) of guessing whether B follows A."""
-LEARNT = 0.95 * GUESSING
+LEARNED = 0.95 * GUESSING
 """Loss below which [CLS] has learned something about pairs. With tiny models of some minutes, at
 0.68 and 0.69 a reset gained 1 to 4 points on SST-2; at 0.52 it gained 0 to 2, but RTE lost 2.
 Nothing was measured in between (`benchmarks/results/own-texts-imdb.md`)."""
@@ -34,7 +34,7 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
         return ""
     losses = [held_out.get(f"held_out_{PAIR_TERMS[pairs]}_loss") for pairs in PAIR_HEADS]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
-    if loss is not None and loss >= LEARNT:
+    if loss is not None and loss >= LEARNED:
         return (
             f"pre-training had not taught it where to look (loss on pairs {loss:.3f}, guessing has "
             f"{GUESSING:.3f}); --cls-attention keep would leave it as it was"

@@ -95,7 +95,8 @@ def remember(
 
 def forget() -> None:
     """Remove all measurements of this machine; a home folder may be shared with others."""
-    _write({key: found for key, found in _read().items() if not key.startswith(machine_key())})
+    mine = f"{machine_key()} | "
+    _write({key: found for key, found in _read().items() if not key.startswith(mine)})
 
 
 def shortest_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:

@@ -10,6 +10,8 @@ import pytest
         ("pretrain --out x --minutes=2", "not given: --corpus PATH (Folder that"),
         ("pretrain --out x --minutes two", "--minutes: found 'two'; allowed is a number."),
         ("pretrain --steps --out x", "--steps: found no value; allowed is a whole number."),
+        ("pretrain --steps -5x", "--steps: found '-5x'; allowed is a whole number."),
+        ("pretrain --corpus", "--corpus: found no value; allowed is a path."),
         ("pretrain --preset tinny", "--preset: found 'tinny'; allowed is tiny, mini, small, med"),
         ("finetune tag --train x --folds 2", "not given: --model PATH (Folder of the"),
         ("plan --hardware H100 H101", "--hardware: found 'H101'; allowed is B200, H200"),
