@@ -145,6 +145,15 @@ class ExampleReader(RecordReader[Example]):
         lacking = "labels" if labelled else "pairs, which the model was trained on" * bool(pairs)
         super().__init__(source, self.columns, self._specs, self._example, lines_lack=lacking)
 
+    def read(self, limit: int | None = None) -> list[Example]:
+        """Read at most `limit` examples; refuse a first row that looks like a header."""
+        examples = super().read(limit)
+        if self.labelled and not self.empty_labels:
+            first, *others = examples
+            comes_again = any(example.label == first.label for example in others)
+            check_header(self, first, len(examples), comes_again=comes_again)
+        return examples
+
     def _example(self, row: int, record: Record) -> Example:
         (text,) = record["text"]
         (pair,) = record.get("second text") or (None,)
@@ -211,28 +220,6 @@ class ExampleReader(RecordReader[Example]):
 def as_label_set(labels: Iterable[str]) -> list[str]:
     """Write several labels as one text, in which none is cut at a separator."""
     return ["".join(label + LIST_SEPARATOR for label in labels)]
-
-
-def read_examples(
-    source: ExampleSource,
-    columns: Columns | None = None,
-    *,
-    limit: int | None = None,
-    empty_labels: bool = False,
-    pairs: bool | None = None,
-) -> tuple[list[Example], int]:
-    """Read at most `limit` labelled examples, and count the skipped rows.
-
-    Raises:
-        InputError: as in `ExampleReader`; also if a first row looks like an overlooked header.
-    """
-    reader = ExampleReader(source, columns, empty_labels=empty_labels, pairs=pairs)
-    examples, num_skipped = reader.read(limit)
-    if not empty_labels:
-        first, *others = examples
-        comes_again = any(example.label == first.label for example in others)
-        check_header(reader, first, len(examples), comes_again=comes_again)
-    return examples, num_skipped
 
 
 def are_pairs(examples: Iterable[Example]) -> bool:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 from bertsmith.data.json_rows import json_type, list_names, read_objects
+from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
     ASK_FORMAT,
     FoundFormat,
@@ -25,11 +26,10 @@ from bertsmith.data.tables import (
     whole_number,
 )
 from bertsmith.data.text_files import ExampleSource, place_name, row_place
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import InputError
 
 Record = dict[str, tuple[str, ...]]
 """Texts of each column in one row: one, or none if it is optional, or those of many."""
-ExampleT = TypeVar("ExampleT")
 
 RANGE = re.compile(r"(\d+)-(\d+)")
 
@@ -129,7 +129,7 @@ class ColumnSpec:
         )
 
 
-class RecordReader(Generic[ExampleT]):
+class RecordReader(Reader[ExampleT]):
     """Lazy reader of a table's rows, or of rows in memory, as examples.
 
     Args:
@@ -145,7 +145,6 @@ class RecordReader(Generic[ExampleT]):
 
     Attributes:
         names: the columns of each spec; known once reading has begun.
-        num_skipped: rows left out so far.
     """
 
     def __init__(
@@ -166,7 +165,6 @@ class RecordReader(Generic[ExampleT]):
         self.can_skip = can_skip
         self.specs = find_specs([])
         self.names: dict[str, tuple[str, ...]] = {}
-        self.num_skipped = 0
 
     def __iter__(self) -> Iterator[ExampleT]:
         """Yield the examples.
@@ -194,17 +192,6 @@ class RecordReader(Generic[ExampleT]):
             if lacking and not self.names:
                 raise lacking
             raise InputError(f"{self.place}: no complete rows. Give at least one.")
-
-    def read(self, limit: int | None = None) -> tuple[list[ExampleT], int]:
-        """Read at most `limit` examples, and count the skipped rows.
-
-        Raises:
-            ConfigError: `limit` is not above 0.
-            InputError: as in `__iter__`.
-        """
-        if limit is not None and limit < 1:
-            raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
-        return list(itertools.islice(self, limit)), self.num_skipped
 
     @property
     def place(self) -> str:

@@ -24,6 +24,7 @@ from bertsmith.data.manifest import (
     Split,
     SplitManifest,
 )
+from bertsmith.data.npy import NpyWriter
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.files import sha256_file
 from bertsmith.system.progress import progress_bar
@@ -140,7 +141,11 @@ class _ShardWriter:
     def __init__(self, directory: Path, stem: str, dtype: np.dtype[Any]) -> None:
         self.tokens = self._sentences = self._documents = 0
         kinds = {"ids": dtype, "sentences": np.dtype(np.uint32), "documents": np.dtype(np.uint32)}
-        self._files = [_NpyWriter(directory / f"{stem}.{kind}.npy", kinds[kind]) for kind in kinds]
+        self._paths = [directory / f"{stem}.{kind}.npy" for kind in kinds]
+        self._files = [
+            NpyWriter(path.open("wb"), dtype)
+            for path, dtype in zip(self._paths, kinds.values(), strict=True)
+        ]
         for bounds in self._files[1:]:
             bounds.append(np.zeros(1))
 
@@ -156,46 +161,16 @@ class _ShardWriter:
     def finish(self) -> Shard:
         self.close()
         files = (
-            ShardFile(file.path.name, file.path.stat().st_size, sha256_file(file.path))
-            for file in self._files
+            ShardFile(path.name, path.stat().st_size, sha256_file(path)) for path in self._paths
         )
         return Shard(self._documents, self._sentences, self.tokens, *files)
 
     def close(self) -> None:
         with ExitStack() as stack:
-            for file in self._files:
-                stack.callback(file.close)
-
-
-class _NpyWriter:
-    """Writer of a growing one-dimensional .npy file; `close` corrects its header.
-
-    Everything goes through `file.write`, unlike `numpy.save`, whose error for a full disk
-    does not say that the disk is full.
-    """
-
-    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
-        self.path = path
-        self._dtype = dtype
-        self._count = 0
-        self._file = path.open("wb")
-        self._write_header()
-
-    def append(self, values: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(values, self._dtype).data)
-        self._count += len(values)
-
-    def close(self) -> None:
-        with self._file:
-            if not self._file.closed:
-                self._file.seek(0)
-                self._write_header()
-
-    def _write_header(self) -> None:
-        # numpy leaves room in the header for the first axis to grow, so its size stays.
-        descr = np.lib.format.dtype_to_descr(self._dtype)
-        fields = {"descr": descr, "fortran_order": False, "shape": (self._count,)}
-        np.lib.format.write_array_header_1_0(self._file, fields)
+            for writer in self._files:
+                stack.enter_context(writer.file)
+                if not writer.file.closed:
+                    stack.callback(writer.finish)
 
 
 class Corpus:

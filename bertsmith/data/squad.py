@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from bertsmith.data.json_rows import get_value, read_objects
 from bertsmith.data.json_stream import iter_elements
+from bertsmith.data.reader import Reader
 from bertsmith.data.sources import compression_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
 from bertsmith.errors import InputError
@@ -84,7 +85,7 @@ class Question:
         return {"row": self.row, "id": self.id, "question": self.question}
 
 
-class QuestionReader:
+class QuestionReader(Reader[Question]):
     """Lazy reader of a file's questions; it keeps the id of each.
 
     Args:
@@ -98,10 +99,7 @@ class QuestionReader:
         num_moved: answers that stand elsewhere than the file says.
         num_lost: answers that stand nowhere in the context.
         num_empty: questions that are blank, or whose context is.
-        num_skipped: always 0; no question is left out.
     """
-
-    num_skipped = 0
 
     def __init__(
         self, source: ExampleSource, *, labelled: bool = True, placed: bool = True

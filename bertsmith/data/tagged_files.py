@@ -21,6 +21,7 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
     scheme_of_predictions,
 )
+from bertsmith.data.reader import Reader
 from bertsmith.data.sources import COMPRESSIONS
 from bertsmith.data.tables import read_txt
 from bertsmith.data.tagged import TagColumns, TaggedSentence
@@ -67,7 +68,7 @@ FORMAT_NAMES: dict[FoundFormat, str] = {
 }
 
 
-class TaggedReader:
+class TaggedReader(Reader[TaggedSentence]):
     """Lazy reader of one file's sentences.
 
     Args:
@@ -76,9 +77,6 @@ class TaggedReader:
         columns: where words and labels stand.
         labelled: whether labels are wanted.
         beside: the scheme of the gold labels, assumed of predicted ones if it can be theirs.
-
-    Attributes:
-        num_skipped: sentences left out so far because they could not be read.
     """
 
     def __init__(
@@ -93,7 +91,6 @@ class TaggedReader:
         self.columns = columns or TagColumns()
         self.labelled = labelled
         self.beside = beside
-        self.num_skipped = 0
 
     def __iter__(self) -> Iterator[TaggedSentence]:
         """Yield the sentences, in the file's order.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.examples import Example
+from bertsmith.data.npy import NpyWriter
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import atomic_write
 
@@ -33,9 +34,9 @@ def vector_writer(path: Path, size: int) -> Iterator[VectorWriter]:
             yield JsonWriter(file)
         return
     with atomic_write(path) as file:
-        writer = NpyWriter(file, size)
-        yield writer
-        writer.finish()
+        array = NpyWriter(file, np.dtype("<f4"), (size,))
+        yield ArrayWriter(array)
+        array.finish()
 
 
 def check_format(path: Path) -> None:
@@ -47,33 +48,14 @@ def check_format(path: Path) -> None:
         )
 
 
-class NpyWriter:
-    """Writer of one array `[texts, size]`.
+class ArrayWriter:
+    """Writer of one array `[texts, size]`."""
 
-    The number of rows is written last: numpy keeps room in the header for any number.
-    """
-
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        self.file = file
-        self.size = size
-        self.num_rows = 0
-        self.write_header()
+    def __init__(self, array: NpyWriter) -> None:
+        self.array = array
 
     def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
-        self.file.write(np.ascontiguousarray(vectors, "<f4").data)
-        self.num_rows += len(vectors)
-
-    def write_header(self) -> None:
-        shape = (self.num_rows, self.size)
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(self.file, header)
-
-    def finish(self) -> None:
-        """Write the header again, with the number of rows."""
-        begin = self.file.tell() - 4 * self.size * self.num_rows
-        self.file.seek(0)
-        self.write_header()
-        assert self.file.tell() == begin
+        self.array.append(vectors)
 
 
 class JsonWriter:

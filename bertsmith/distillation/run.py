@@ -42,7 +42,7 @@ from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, unnoted_examples
 from bertsmith.tasks.inference import DTYPES, LoadedModel
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.tasks.task import Task, TaskDataset, limited
+from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.machine import Machine
 from bertsmith.training.recorder import Callback
@@ -254,8 +254,7 @@ def _read_unlabelled(
             "--batch-size: found 1; with --unlabelled allowed is 2 or more, as each update reads "
             "texts with and without labels."
         )
-    reader = dataset.task.reader(student.unlabelled, settings.columns, labelled=False)
-    return limited(reader, None)
+    return dataset.task.reader(student.unlabelled, settings.columns, labelled=False).read()
 
 
 def _build_datasets(

@@ -24,6 +24,7 @@ class Options(TypedDict, total=False):
 
     out: str | PathLike[str] | None
     limit: int | None
+    sample: int | None
     max_length: int | None
     epochs: float | None
     steps: int | None
@@ -66,7 +67,6 @@ class ClassifyOptions(LabelOptions, total=False):
     """Options of `TextClassifier`."""
 
     metric: text_classification.Metric | None
-    sample: int | None
     multi_label: bool
     label_separator: str
     threshold: float
@@ -76,7 +76,6 @@ class RegressOptions(WindowOptions, total=False):
     """Options of `TextRegressor`."""
 
     metric: regression.Metric
-    sample: int | None
 
 
 class TagOptions(LabelOptions, total=False):
@@ -97,7 +96,6 @@ class ChooseOptions(WindowOptions, total=False):
     """Options of `MultipleChoice`."""
 
     metric: Literal["accuracy"]
-    sample: int | None
 
 
 class EmbedOptions(Options, total=False):
@@ -106,7 +104,6 @@ class EmbedOptions(Options, total=False):
     metric: Literal[
         "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
     ]
-    sample: int | None
     loss: Literal["auto"] | sentence_embedding.Loss
     temperature: float
     group_size: int

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from bertsmith.tasks.auto import rows_of
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
 from bertsmith.tasks.task import Task
@@ -39,9 +38,9 @@ def evaluate(
     reader = task.reader(data, columns, labelled=True)
     if callbacks:
         again = task.reader(data, columns, labelled=True)
-        task = task.with_label_stats(rows_of(again, limit))
+        task = task.with_label_stats(again.first(limit))
     predictor = predictor.with_definition(task)
-    accumulator = accumulate_examples(predictor, rows_of(reader, limit), data, callbacks)
+    accumulator = accumulate_examples(predictor, reader.first(limit), data, callbacks)
     return accumulator.result(reader.num_skipped)
 
 

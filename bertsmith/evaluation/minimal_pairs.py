@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.data.examples import Columns
+from bertsmith.data.reader import check_limit
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.tasks.auto import check_limit
 from bertsmith.tasks.minimal_pairs import MinimalPair, MinimalPairs, PairScores
 from bertsmith.tasks.predictor import Predictor, in_chunks
 

@@ -24,7 +24,7 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.progress import progress_bar
-from bertsmith.tasks.auto import predictor_of, rows_of
+from bertsmith.tasks.auto import predictor_of
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -195,7 +195,7 @@ class Runner:
         if trial.data is None:
             return {}, 0
         reader = self.model.definition.reader(trial.data, trial.columns, labelled=True)
-        accumulator = accumulate_examples(self.model, rows_of(reader, trial.limit), trial.data)
+        accumulator = accumulate_examples(self.model, reader.first(trial.limit), trial.data)
         return accumulator.figures(), reader.num_skipped
 
     def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
@@ -208,7 +208,7 @@ def timed_things(runner: Runner, trial: ComparisonInput) -> list[Any]:
     """Return the trial's first examples or texts, as many as are timed."""
     if trial.data is not None:
         reader = runner.model.definition.reader(trial.data, trial.columns, labelled=True)
-        return first_of(rows_of(reader, trial.limit), lambda example: int(example.num_chars))
+        return first_of(reader.first(trial.limit), lambda example: int(example.num_chars))
     texts = trial.texts or random_texts(runner.tokenizer)
     return first_of(texts, lambda text: sum(map(len, text)))
 

@@ -95,6 +95,11 @@ class MultiLabelReport(ReadingCounts):
             **reading,
         )
 
+    @property
+    def accuracy(self) -> float:
+        """The share of texts with exactly the right labels."""
+        return self.subset_accuracy
+
     def __str__(self) -> str:
         return "\n".join(
             [

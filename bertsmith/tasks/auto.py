@@ -1,16 +1,14 @@
 """Loading of the right predictor for a model folder, by its head or by the name of its task."""
 
-import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import CheckpointError, ConfigError, check_choice
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.system.bounds import check_largest
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
@@ -25,9 +23,6 @@ from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.token_classification import Tag
-
-Item = TypeVar("Item", bound=Any)
-
 
 KINDS: Mapping[str, type[InferenceTask[Any, Any]]] = {
     "classify": Classify,
@@ -193,20 +188,3 @@ def predictor_of(
         folder.check_classifier(None)
         raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
     return Predictor.load(folder, task, device=device, precision=precision, max_length=max_length)
-
-
-def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
-    """Return all examples of a reader, or its first `limit`.
-
-    Raises:
-        ConfigError: `limit` is not above 0.
-    """
-    check_limit(limit)
-    return reader if limit is None else itertools.islice(reader, limit)
-
-
-def check_limit(limit: int | None) -> None:
-    """Raise ConfigError unless `limit` is above 0 or None."""
-    if limit is not None and limit < 1:
-        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
-    check_largest("limit", limit, "--limit")

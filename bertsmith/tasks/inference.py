@@ -80,6 +80,11 @@ class LoadedModel:
         return self.model.device
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the head's outputs, in order."""
+        return tuple(name for _, name in sorted(self.model.id2label.items()))
+
+    @property
     def precision_note(self) -> str | None:
         """A hint to use fp32 where it is as fast; otherwise None."""
         return slower_note(self.precision) if self.device.type == "cpu" else None

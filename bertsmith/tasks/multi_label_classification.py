@@ -6,7 +6,7 @@ probability reaches the threshold.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,32 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.data.batches import Batch
-from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import (
-    Columns,
     Example,
-    ExampleReader,
     are_pairs,
-    read_examples,
-    stratified_sample,
 )
 from bertsmith.data.labels import label_flags, label_names
-from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
-from bertsmith.model.bert import BertModel
-from bertsmith.tasks.example_objective import mean_over_rows
-from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import FinetuneSettings, Sources
+from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_binary_loss
-from bertsmith.tasks.task import TaskDataset
-from bertsmith.tasks.texts import TextTask
-from bertsmith.training.objective import LossTerm
+from bertsmith.tasks.texts import LabelTask
 
 LEAST = 2.0**-54
 """Lower limit of a probability in the loss, where fp64 cannot tell its complement from 1."""
@@ -75,7 +62,9 @@ class LabelsPrediction:
 
 
 class MultiLabelAccumulator(PredictionCounts):
-    """Accumulator of decisions per label."""
+    """Accumulator of decisions per label, and the mean binary cross entropy."""
+
+    metrics = ("accuracy", "micro_f1", "macro_f1")
 
     def __init__(self, task: "MultiLabel", place: Path) -> None:
         self.task = task
@@ -93,136 +82,78 @@ class MultiLabelAccumulator(PredictionCounts):
         self.loss -= float(np.log(np.maximum(right, LEAST)).mean(1).sum())
         self.count(predictions)
 
-    def figures(self) -> dict[str, float]:
-        """Compute mean binary cross entropy and the selectable scores."""
-        return {
-            "loss": self.loss / self.decisions.num_texts,
-            "accuracy": self.decisions.subset_accuracy,
-            "micro_f1": self.decisions.micro_f1,
-            "macro_f1": self.decisions.macro_f1,
-        }
-
     def result(self, num_skipped: int = 0) -> MultiLabelReport:
         return MultiLabelReport.of(self.decisions, self.task.labels, **self.counts(num_skipped))
 
 
 @dataclass(frozen=True)
-class MultiLabel(TextTask[LabelsPrediction]):
+class MultiLabel(LabelTask[LabelsPrediction]):
     """Multi-label classification of texts or pairs by `labels`."""
 
+    loss: BinaryLoss = BinaryLoss()  # noqa: RUF009 - frozen
     label_separator: str = ","
     threshold: float = 0.5
-    loss: BinaryLoss = BinaryLoss()  # noqa: RUF009 - frozen
 
     titles = ("labels, with probabilities", "text", "second text")
     name: ClassVar[str] = "classify"
     heads: ClassVar[tuple[str, ...]] = ("multi_label",)
+    empty_labels: ClassVar[bool] = True
+    probabilities = staticmethod(sigmoid)
+    stored: ClassVar[tuple[str, ...]] = ("pairs", "label_separator", "threshold")
     settings: ClassVar = FinetuneSettings
 
     @classmethod
-    def read(cls, settings: Any, sources: Sources | None = None) -> TaskDataset[Example]:
-        """Read both files.
-
-        Raises:
-            InputError: an eval label does not occur in training.
-        """
-        columns, separator = settings.columns, settings.label_separator
-        train_source, eval_source = sources or settings.sources
-        train, num_skipped = read_examples(
-            train_source, columns, limit=settings.limit, empty_labels=True
-        )
-        if settings.sample is not None:
-            train = stratified_sample(train, settings.sample, settings.seed)
+    def of_examples(cls, train: list[Example], settings: Any) -> Self:
+        separator = settings.label_separator
         names = label_names(train, separator, settings.train)
-        pairs = are_pairs(train)
-        held_out, num_held_out_skipped = read_examples(
-            eval_source, columns, limit=settings.eval_limit, empty_labels=True, pairs=pairs
+        counts = label_flags(train, names, separator, settings.train).sum(0)
+        return cls(
+            names,
+            settings.windowing,
+            settings.binary_loss(names, counts, len(train)),
+            separator,
+            settings.threshold,
+            pairs=are_pairs(train),
         )
-        flags = label_flags(held_out, names, separator, settings.eval)
+
+    def check_held_out(self, examples: Sequence[Example], settings: Any) -> None:
+        """Raise InputError for a label that does not occur in training, or for none at all."""
+        flags = label_flags(examples, self.labels, self.label_separator, settings.eval)
         if not flags.any() and settings.figure != "accuracy":
             raise InputError(
                 f"{settings.eval}: no text has a label, so F1 has nothing to score. Give texts "
                 "with labels, or --metric accuracy."
             )
-        counts = label_flags(train, names, separator, settings.train).sum(0)
-        loss = settings.binary_loss(names, counts, len(train))
-        task = cls(names, settings.windowing, separator, settings.threshold, loss, pairs=pairs)
-        return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
 
-    @classmethod
-    def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder's labels, threshold, separator and pairs."""
-        names = tuple(name for _, name in sorted(loaded.model.id2label.items()))
-        settings = loaded.model.task_settings
-        fields = ("label_separator", "threshold", "pairs")
-        known = {name: settings[name] for name in fields if name in settings}
-        return cls(names, Windowing.of_settings(settings), **known)
-
-    def reader(
-        self, source: ExampleSource, columns: Columns | None, *, labelled: bool
-    ) -> ExampleReader:
-        """Return the rows of a table; texts may have no label."""
-        return ExampleReader(
-            source, columns, labelled=labelled, empty_labels=True, pairs=self.pairs
-        )
-
-    @property
-    def task_settings(self) -> dict[str, Any]:
-        """The settings of `TextTask`, with label separator and threshold."""
-        return {
-            **super().task_settings,
-            "label_separator": self.label_separator,
-            "threshold": self.threshold,
-        }
-
-    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """Return `labels`, fp32 0 or 1 `[examples, labels]`."""
+    def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
+        """Return 0 or 1 `[examples, labels]`."""
         flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
-        return {"labels": flags.astype(np.float32)}
+        return flags.astype(np.float32)
 
-    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
+    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Compute binary cross entropy, its mean over labels summed over texts.
 
-        `correct` counts texts with exactly the right labels.
+        Correct are texts with exactly the right labels.
         """
-        logits, labels = mean_over_rows(outputs, batch), batch.targets["labels"]
-        is_right = ((logits.sigmoid() >= self.threshold) == (labels > 0)).all(1)
-        return LossTerm(self.loss.sum(logits, labels), is_right.sum(), len(labels))
+        is_right = ((logits.sigmoid() >= self.threshold) == (targets > 0)).all(1)
+        return self.loss.sum(logits, targets), is_right.sum()
 
-    def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    def compare_with_teacher(
+        self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of label probabilities, averaged over labels."""
-        logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
         border = math.log(self.threshold / (1 - self.threshold))
-        return soft_binary_loss(logits, wanted, temperature, border)
+        return soft_binary_loss(logits, taught, temperature, border)
 
-    def with_teacher_labels(self, teacher: Self) -> Self:
-        """Return a copy with the teacher's labels; its own keep their weights."""
-        loss = self.loss.relabelled(self.labels, teacher.labels)
-        return replace(super().with_teacher_labels(teacher), loss=loss)
-
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
-    ) -> list[LabelsPrediction]:
-        likely = sigmoid(self.logits(model, encoded))
-        return [
-            LabelsPrediction(
-                tuple(self.labels[i] for i in np.flatnonzero(row >= self.threshold)),
-                dict(zip(self.labels, row.tolist(), strict=True)),
-                num_cut > 0,
-                num_windows,
-            )
-            for row, num_cut, num_windows in zip(
-                likely, encoded.num_cut, encoded.num_rows, strict=True
-            )
-        ]
+    def prediction(
+        self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int
+    ) -> LabelsPrediction:
+        labels = tuple(self.labels[i] for i in np.flatnonzero(outputs >= self.threshold))
+        probabilities = dict(zip(self.labels, outputs.tolist(), strict=True))
+        return LabelsPrediction(labels, probabilities, is_truncated, num_windows)
 
     def accumulator(self, place: Path) -> MultiLabelAccumulator:
         return MultiLabelAccumulator(self, place)
-
-    def fold_stratum(self, example: Example) -> str | None:
-        return example.label
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
         """Score the share of correct decisions, with the lowest confidence."""

@@ -19,7 +19,6 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import as_list, check_string
-from bertsmith.data.examples import random_sample
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, Windows, join_windows, make_windows
@@ -31,9 +30,9 @@ from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import Sources, WindowSettings
+from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import Task, TaskDataset
+from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -49,12 +48,6 @@ class ChooseSettings(WindowSettings):
     """Score by which the best weights are chosen: accuracy, the share of prompts with the right
     choice."""
     columns: ChoiceColumns = field(default_factory=ChoiceColumns)
-    sample: Advanced[int | None] = None
-    """Number of rows of --train to use, drawn at random; all by default."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("sample")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +88,12 @@ class ChoicePrediction:
 
 
 class ChoiceAccumulator(PredictionCounts):
-    """Accumulator of right choices."""
+    """Accumulator of right choices, and the mean cross entropy."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.num_prompts = self.num_right = 0
+    metrics = ("accuracy",)
+
+    def __init__(self) -> None:
+        self.num_right = 0
         self.chance = 0.0
 
     def add(
@@ -112,21 +106,13 @@ class ChoiceAccumulator(PredictionCounts):
             self.chance += 1 / len(example.choices)
             self.num_right += prediction.number == example.label
         self.count(predictions)
-        self.num_prompts += len(examples)
-
-    def figures(self) -> dict[str, float]:
-        """Compute mean cross entropy and accuracy."""
-        return {
-            "loss": self.loss / self.num_prompts,
-            "accuracy": self.num_right / self.num_prompts,
-        }
 
     def result(self, num_skipped: int = 0) -> ChoiceReport:
         """Compute the accuracy, beside that of guessing."""
         return ChoiceReport(
-            accuracy=self.num_right / self.num_prompts,
-            chance=self.chance / self.num_prompts,
-            num_prompts=self.num_prompts,
+            accuracy=self.num_right / self.num_predictions,
+            chance=self.chance / self.num_predictions,
+            num_prompts=self.num_predictions,
             **self.counts(num_skipped),
         )
 
@@ -153,19 +139,8 @@ letter of the right one: one file to learn from, one to score by. The result is 
     rows_are_windows: ClassVar[bool] = True
 
     @classmethod
-    def read(
-        cls, settings: ChooseSettings, sources: Sources | None = None
-    ) -> TaskDataset[ChoiceExample]:
-        """Read both files and draw the sample."""
-        columns = settings.columns
-        train_source, eval_source = sources or settings.sources
-        train, num_skipped = ChoiceReader(train_source, columns).read(settings.limit)
-        train = random_sample(train, settings.sample, settings.seed)
-        reader = ChoiceReader(eval_source, columns)
-        held_out, num_held_out_skipped = reader.read(settings.eval_limit)
-        return TaskDataset(
-            cls(settings.windowing), train, held_out, num_skipped, num_held_out_skipped
-        )
+    def of_examples(cls, train: list[ChoiceExample], settings: ChooseSettings) -> Self:
+        return cls(settings.windowing)
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -282,7 +257,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
         return found
 
     def accumulator(self, place: Path) -> ChoiceAccumulator:
-        return ChoiceAccumulator(place)
+        return ChoiceAccumulator()
 
     def outcome(self, example: ChoiceExample, prediction: ChoicePrediction) -> Outcome:
         """Score 1 for the right choice, 0 for another."""

@@ -49,9 +49,9 @@ from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import NOT_GIVEN, Sources, WindowSettings
+from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
+from bertsmith.tasks.task import FileFormat, Task, jsonl
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -201,29 +201,18 @@ Face's transformers open."""
     reads_tokens: ClassVar[bool] = True
 
     @classmethod
-    def read(
-        cls, settings: AnswerSettings, sources: Sources | None = None
-    ) -> TaskDataset[Question]:
-        """Read both files.
-
-        Raises:
-            InputError: no training question has an answer that occurs in its passage.
-        """
-        train_source, eval_source = sources or settings.sources
-        train = limited(QuestionReader(train_source), settings.limit)
-        held_out = limited(QuestionReader(eval_source), settings.eval_limit)
+    def of_examples(cls, train: list[Question], settings: AnswerSettings) -> Self:
         if not any(answer.start is not None for one in train for answer in one.answers):
             raise InputError(
                 f"{settings.train}: none of the {len(train):,} questions has an answer that stands "
                 "in its passage. Give some that have."
             )
-        task = cls(
+        return cls(
             may_abstain=not all(question.answers for question in train),
             windowing=settings.windowing,
             max_answer_length=settings.max_answer_length,
             language=find_language([a.text for a in question.answers] for question in train),
         )
-        return TaskDataset(task, train, held_out)
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

@@ -4,7 +4,7 @@ The model is BERT's encoder and pooler with one linear output on [CLS], trained 
 error, as the paper does for STS-B (section 4.1).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -15,24 +15,16 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.data.batches import Batch
-from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Columns, Example, are_pairs, random_sample, read_examples
+from bertsmith.data.examples import Columns, Example, are_pairs
 from bertsmith.data.labels import numbers
-from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
-from bertsmith.system.compute import Advanced
 from bertsmith.tasks.agreement import Agreement, compare_numbers
-from bertsmith.tasks.example_objective import mean_over_rows
-from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import Sources, WindowSettings
-from bertsmith.tasks.task import TaskDataset
+from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.texts import TextTask
-from bertsmith.training.objective import LossTerm
 
 Metric = Literal["pearson", "spearman"]
 
@@ -48,12 +40,6 @@ class RegressSettings(WindowSettings):
     """Score by which the best weights are chosen: pearson, the correlation with the true numbers,
     or spearman, that with their order."""
     columns: Columns = field(default_factory=Columns)
-    sample: Advanced[int | None] = None
-    """Number of rows of --train to use, drawn at random; all by default."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("sample")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,32 +109,13 @@ transformers open."""
     heads: ClassVar[tuple[str, ...]] = ("regress",)
 
     @classmethod
-    def read(
-        cls, settings: RegressSettings, sources: Sources | None = None
-    ) -> TaskDataset[Example]:
-        """Read both files.
+    def of_examples(cls, train: list[Example], settings: RegressSettings) -> Self:
+        spread = float(varied_numbers(train, settings.train).std())
+        return cls(windowing=settings.windowing, pairs=are_pairs(train), spread=spread)
 
-        Raises:
-            InputError: a label is no number, or all training labels are equal.
-        """
-        columns = settings.columns
-        train_source, eval_source = sources or settings.sources
-        train, num_skipped = read_examples(train_source, columns, limit=settings.limit)
-        train = random_sample(train, settings.sample, settings.seed)
-        targets = varied_numbers(train, settings.train)
-        pairs = are_pairs(train)
-        held_out, num_held_out_skipped = read_examples(
-            eval_source, columns, limit=settings.eval_limit, pairs=pairs
-        )
-        varied_numbers(held_out, settings.eval)
-        task = cls(windowing=settings.windowing, pairs=pairs, spread=float(targets.std()))
-        return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
-
-    @classmethod
-    def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder's windows and pairs."""
-        settings = loaded.model.task_settings
-        return cls(windowing=Windowing.of_settings(settings), pairs=settings.get("pairs"))
+    def check_held_out(self, examples: Sequence[Example], settings: RegressSettings) -> None:
+        """Raise InputError where all labels are the same number."""
+        varied_numbers(examples, settings.eval)
 
     def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
         """Set the bias to the labels' mean; scale weights by their deviation."""
@@ -159,36 +126,24 @@ transformers open."""
             head.dense.bias.fill_(float(targets.mean()))
             head.dense.weight.mul_(float(targets.std()))
 
-    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """Return `numbers`, fp32 `[examples]`."""
-        return {"numbers": numbers(examples, Path("examples")).astype(np.float32)}
+    def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
+        return numbers(examples, Path("examples")).astype(np.float32)
 
-    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Sum the squared error over the batch; `correct` counts close predictions."""
-        found, targets = mean_over_rows(outputs, batch)[:, 0], batch.targets["numbers"]
-        return LossTerm(*self._compare(found, targets), len(targets))
+    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum the squared error; correct are close predictions."""
+        is_close = (logits[:, 0] - targets).abs() <= CLOSE * self.spread
+        return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 
-    def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    def compare_with_teacher(
+        self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers."""
-        found, wanted = (mean_over_rows(each, batch)[:, 0] for each in (outputs, taught))
-        return self._compare(found, wanted)
+        return self.compare(logits, taught[:, 0])
 
-    def _compare(self, found: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        is_close = (found - wanted).abs() <= CLOSE * self.spread
-        return F.mse_loss(found, wanted, reduction="sum"), is_close.sum()
-
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
-    ) -> list[NumberPrediction]:
-        values = self.logits(model, encoded)
-        return [
-            NumberPrediction(value, num_cut > 0, num_windows)
-            for value, num_cut, num_windows in zip(
-                values[:, 0].tolist(), encoded.num_cut, encoded.num_rows, strict=True
-            )
-        ]
+    def prediction(
+        self, outputs: NDArray[np.float32], is_truncated: bool, num_windows: int
+    ) -> NumberPrediction:
+        return NumberPrediction(float(outputs[0]), is_truncated, num_windows)
 
     def accumulator(self, place: Path) -> NumberAccumulator:
         return NumberAccumulator(place)

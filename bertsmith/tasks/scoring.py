@@ -1,8 +1,9 @@
 """Scores of predictions: accumulators, evaluations and the outcome of each example."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from bertsmith.tasks.marks import MarkedPart
 
@@ -35,15 +36,19 @@ class MetricAccumulator(Protocol):
         ...
 
 
-class PredictionCounts:
-    """Counts of the predictions that an accumulator has got."""
+class PredictionCounts(ABC):
+    """Base of accumulators: the loss, and counts of the predictions."""
 
+    metrics: ClassVar[tuple[str, ...]] = ()
+    """Scores of the report by which weights may be chosen."""
     loss = 0.0
+    num_predictions = 0
     num_truncated = 0
     num_windowed = 0
 
     def count(self, predictions: Sequence[Any]) -> None:
-        """Count the predictions of texts that were cut, or read in windows."""
+        """Count the predictions, those of texts that were cut, and those read in windows."""
+        self.num_predictions += len(predictions)
         self.num_truncated += sum(each.is_truncated for each in predictions)
         self.num_windowed += sum(each.num_windows > 1 for each in predictions)
 
@@ -54,6 +59,15 @@ class PredictionCounts:
             "num_windowed": self.num_windowed,
             "num_skipped": num_skipped,
         }
+
+    def figures(self) -> dict[str, float]:
+        """Compute the mean loss and the `metrics`."""
+        report = self.result()
+        scores = {name: getattr(report, name) for name in self.metrics}
+        return {"loss": self.loss / self.num_predictions, **scores}
+
+    @abstractmethod
+    def result(self, num_skipped: int = 0) -> Any: ...
 
 
 @dataclass(frozen=True)

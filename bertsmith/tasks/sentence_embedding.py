@@ -20,7 +20,6 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import encode_texts
-from bertsmith.data.examples import random_sample
 from bertsmith.data.sentence_pairs import (
     Kind,
     RelatedColumns,
@@ -119,8 +118,6 @@ class EmbedSettings(FinetuneSettings):
     """Metric by which the best weights are chosen. score, the default: Spearman correlation if
     --eval has scores, else the mean reciprocal rank (MRR) of the right text."""
     columns: RelatedColumns = field(default_factory=RelatedColumns)
-    sample: Advanced[int | None] = None
-    """Number of rows of --train to use, drawn at random; all by default."""
 
     @property
     def held_out_kind(self) -> Kind | None:
@@ -131,7 +128,7 @@ class EmbedSettings(FinetuneSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_positive("temperature", "group_size", "sample")
+        self.check_positive("temperature", "group_size")
         if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
             raise ConfigError("--group-size and --batch-size: allowed are 2 or more rows, since "
                               "each is compared with others.")  # fmt: skip
@@ -341,10 +338,10 @@ That holds a vector of every text, and takes time that grows with the square of 
         columns = settings.columns
         kind = None if settings.loss == "auto" else KINDS[settings.loss]
         train_source, eval_source = sources or settings.sources
-        train, num_skipped = RelatedReader(train_source, columns, kind).read(settings.limit)
-        train = random_sample(train, settings.sample, settings.seed)
-        reader = RelatedReader(eval_source, columns, settings.held_out_kind)
-        held_out, num_held_out_skipped = reader.read(settings.eval_limit)
+        reader = RelatedReader(train_source, columns, kind)
+        train = cls.select(reader.read(settings.limit), settings)
+        eval_reader = RelatedReader(eval_source, columns, settings.held_out_kind)
+        held_out = eval_reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
             raise InputError(
                 f"{settings.eval}: the score is {held_out[0].score:g} in every row. Give rows with "
@@ -366,7 +363,7 @@ That holds a vector of every text, and takes time that grows with the square of 
             score_range=score_range([row.score or 0.0 for row in train]) if is_scored else None,
             group_size=None if is_scored else min(settings.group_size, settings.batch_size),
         )
-        return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
+        return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

@@ -44,6 +44,9 @@ class FinetuneSettings(Compute):
     reported."""
     limit: int | None = None
     """Number of examples of --train to use, from the first; all by default."""
+    sample: Advanced[int | None] = None
+    """Number of rows of --train to use, drawn at random; classes keep their shares. All by default.
+    """
     eval_limit: Advanced[int | None] = None
     """Number of examples of --eval to use, from the first; all by default."""
     max_length: int | None = None
@@ -113,7 +116,9 @@ class FinetuneSettings(Compute):
             )
         check_all_largest(self, "--")
         self._check_repeats()
-        self.check_positive("limit", "eval_limit", "epochs", "steps", "batch_size", "patience")
+        self.check_positive(
+            "limit", "sample", "eval_limit", "epochs", "steps", "batch_size", "patience"
+        )
 
     def _check_repeats(self) -> None:
         if self.seeds is not None and self.folds is not None:

@@ -10,12 +10,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self
+from typing import Any, ClassVar, Generic, Self
 
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.examples import random_sample
+from bertsmith.data.reader import Reader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import ConfigError
@@ -24,17 +26,6 @@ from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
 from bertsmith.tasks.settings import FinetuneSettings, Sources
 from bertsmith.training.objective import LossTerm
-
-
-class Reader(Protocol):
-    """An iterable over the examples of a file, read on demand."""
-
-    @property
-    def num_skipped(self) -> int:
-        """The number of rows skipped so far because a value was missing."""
-        ...
-
-    def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -68,6 +59,14 @@ def jsonl(pairs: Iterable[tuple[Any, Any]]) -> Iterator[str]:
 
 class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     """What a task may do besides, with defaults for the tasks that do not."""
+
+    @classmethod
+    def select(cls, examples: list[ExampleT], settings: Any) -> list[ExampleT]:
+        """Select what is trained on of the examples that were read."""
+        return random_sample(examples, settings.sample, settings.seed)
+
+    def check_held_out(self, examples: Sequence[ExampleT], settings: Any) -> None:
+        """Raise InputError for eval examples that cannot be scored."""
 
     @property
     def words_per_example(self) -> int | None:
@@ -137,16 +136,32 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """Treatment of long texts, where the task has windows; a field of the instance."""
 
     @classmethod
-    @abstractmethod
     def read(cls, settings: Any, sources: Sources | None = None) -> TaskDataset[ExampleT]:
-        """Read the examples of a run from both files, or from `sources`; determine the labels.
+        """Read the examples of a run from both files, or from `sources`.
 
         Raises:
             InputError: a file cannot be read, or has no usable example.
         """
+        train_source, eval_source = sources or settings.sources
+        reader = cls().reader(train_source, settings.columns, labelled=True)
+        train = cls.select(reader.read(settings.limit), settings)
+        task = cls.of_examples(train, settings)
+        eval_reader = task.reader(eval_source, settings.columns, labelled=True)
+        held_out = eval_reader.read(settings.eval_limit)
+        task.check_held_out(held_out, settings)
+        return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
+
+    @classmethod
+    def of_examples(cls, train: list[ExampleT], settings: Any) -> Self:
+        """Build the task of a run from its training examples.
+
+        Raises:
+            InputError: nothing can be learned from them.
+        """
+        raise NotImplementedError
 
     @abstractmethod
-    def reader(self, source: ExampleSource, columns: Any, *, labelled: bool) -> Reader:
+    def reader(self, source: ExampleSource, columns: Any, *, labelled: bool) -> Reader[ExampleT]:
         """Open the examples of a file, or of rows in memory.
 
         `columns` is of the class's `columns`, or None for its defaults. Where nothing depends on
@@ -223,13 +238,3 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 def named_settings(task: Task[Any, Any]) -> dict[str, Any]:
     """Return a task's settings as they are stored in its folder, with its name."""
     return {"task": task.name, **task.task_settings}
-
-
-def limited(reader: Iterable[ExampleT], limit: int | None) -> list[ExampleT]:
-    """Read the first `limit` examples, or all if it is None."""
-    examples: list[ExampleT] = []
-    for example in reader:
-        examples.append(example)
-        if limit is not None and len(examples) == limit:
-            break
-    return examples

@@ -5,7 +5,7 @@ cross entropy. Several labels per text are the task of multi_label.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -13,23 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import (
     Columns,
     Example,
     are_pairs,
-    read_examples,
-    stratified_sample,
 )
 from bertsmith.data.labels import class_names, class_numbers, mixed_labels
-from bertsmith.data.windows import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
-from bertsmith.model.bert import BertModel
 from bertsmith.system.compute import Advanced
-from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.losses import ClassLoss, LossSettings
@@ -38,8 +32,7 @@ from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import Sources, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import TaskDataset
-from bertsmith.tasks.texts import TextTask
-from bertsmith.training.objective import LossTerm
+from bertsmith.tasks.texts import LabelTask
 
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
@@ -55,9 +48,6 @@ class ClassifySettings(LossSettings, WindowSettings):
     matthews_correlation, the correlation with the right labels, in which guessing gets 0. By
     default accuracy, with --multi-label micro_f1."""
     columns: Columns = field(default_factory=Columns)
-    sample: Advanced[int | None] = None
-    """Number of rows of --train to use, drawn at random so that each label keeps its share; all by
-    default."""
     multi_label: bool = False
     """Multi-label classification: a text may have several labels, or none; each label is a decision
     of its own."""
@@ -68,7 +58,6 @@ class ClassifySettings(LossSettings, WindowSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_positive("sample")
         if not 0 < self.threshold < 1:
             raise ConfigError(f"--threshold: found {self.threshold}; allowed is above 0, below 1.")
         if not self.label_separator:
@@ -118,7 +107,9 @@ class ClassPrediction:
 
 
 class ClassAccumulator(PredictionCounts):
-    """Accumulator of a confusion matrix."""
+    """Accumulator of a confusion matrix, and the mean cross entropy."""
+
+    metrics = get_args(Metric)
 
     def __init__(self, names: Sequence[str], place: Path) -> None:
         self.names = names
@@ -136,23 +127,12 @@ class ClassAccumulator(PredictionCounts):
         self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
         self.count(predictions)
 
-    def figures(self) -> dict[str, float]:
-        """Compute mean cross entropy and the scores of `Metric`."""
-        report = self.result()
-        return {
-            "loss": self.loss / report.num_texts,
-            "accuracy": report.accuracy,
-            "macro_f1": report.macro_f1,
-            "micro_f1": report.micro_f1,
-            "matthews_correlation": report.matthews_correlation,
-        }
-
     def result(self, num_skipped: int = 0) -> ClassReport:
         return summarize(self.confusion, self.names, **self.counts(num_skipped))
 
 
 @dataclass(frozen=True)
-class Classify(TextTask[ClassPrediction]):
+class Classify(LabelTask[ClassPrediction]):
     """Classification of texts or pairs by `labels`."""
 
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
@@ -165,6 +145,8 @@ label may be any word or number. The result is a folder that `bertsmith evaluate
 predict` and Hugging Face's transformers open."""
     settings: ClassVar = ClassifySettings
     heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")
+    probabilities = staticmethod(softmax64)
+    compare_with_teacher = staticmethod(soft_class_loss)
 
     @classmethod
     def read(
@@ -177,77 +159,38 @@ predict` and Hugging Face's transformers open."""
         """
         if settings.multi_label:
             return MultiLabel.read(settings, sources)
-        columns = settings.columns
-        train_source, eval_source = sources or settings.sources
-        train, num_skipped = read_examples(train_source, columns, limit=settings.limit)
-        if settings.sample is not None:
-            train = stratified_sample(train, settings.sample, settings.seed)
+        return super().read(settings, sources)
+
+    @classmethod
+    def of_examples(cls, train: list[Example], settings: ClassifySettings) -> Self:
         names = class_names(train, settings.train)
         counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
-        pairs = are_pairs(train)
-        held_out, num_held_out_skipped = read_examples(
-            eval_source, columns, limit=settings.eval_limit, pairs=pairs
-        )
-        class_numbers(held_out, names, settings.eval)
-        return TaskDataset(
-            cls(names, settings.windowing, settings.loss(names, counts), pairs=pairs),
-            train,
-            held_out,
-            num_skipped,
-            num_held_out_skipped,
-        )
+        loss = settings.loss(names, counts)
+        return cls(names, settings.windowing, loss, pairs=are_pairs(train))
+
+    def check_held_out(self, examples: Sequence[Example], settings: ClassifySettings) -> None:
+        """Raise InputError for a label that does not occur in training."""
+        class_numbers(examples, self.labels, settings.eval)
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from labels and settings: `MultiLabel` for a multi-label head."""
-        model = loaded.model
-        if "multi_label" in model.heads:
+        if "multi_label" in loaded.model.heads:
             return MultiLabel.restore(loaded)  # type: ignore[return-value]
-        names = tuple(name for _, name in sorted(model.id2label.items()))
-        settings = model.task_settings
-        return cls(names, Windowing.of_settings(settings), pairs=settings.get("pairs"))
+        return super().restore(loaded)
 
-    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """Return `labels`, int64 `[examples]`."""
-        return {"labels": class_numbers(examples, self.labels, Path("examples"))}
+    def targets(self, examples: Sequence[Example]) -> NDArray[np.int64]:
+        return class_numbers(examples, self.labels, Path("examples"))
 
-    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Sum the loss over the texts of the batch."""
-        logits = mean_over_rows(outputs, batch)
-        labels = batch.targets["labels"]
-        return LossTerm(
-            sum=self.loss.sum(logits, labels),
-            correct=(logits.argmax(-1) == labels).sum(),
-            count=len(labels),
-        )
+    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return self.loss.sum(logits, targets), (logits.argmax(-1) == targets).sum()
 
-    def distillation_loss(
-        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the divergence of the labels' probabilities."""
-        logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
-        return soft_class_loss(logits, wanted, temperature)
-
-    def with_teacher_labels(self, teacher: Self) -> Self:
-        """Return a copy with the teacher's labels; its own keep their weights."""
-        loss = self.loss.relabelled(self.labels, teacher.labels)
-        return replace(super().with_teacher_labels(teacher), loss=loss)
-
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
-    ) -> list[ClassPrediction]:
-        rows = softmax64(self.logits(model, encoded))
-        return [
-            ClassPrediction(
-                label=self.labels[row.argmax()],
-                probabilities=dict(zip(self.labels, row.tolist(), strict=True)),
-                is_truncated=num_cut > 0,
-                num_windows=num_windows,
-            )
-            for row, num_cut, num_windows in zip(
-                rows, encoded.num_cut, encoded.num_rows, strict=True
-            )
-        ]
+    def prediction(
+        self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int
+    ) -> ClassPrediction:
+        probabilities = dict(zip(self.labels, outputs.tolist(), strict=True))
+        label = self.labels[outputs.argmax()]
+        return ClassPrediction(label, probabilities, is_truncated, num_windows)
 
     def accumulator(self, place: Path) -> ClassAccumulator:
         return ClassAccumulator(self.labels, place)
@@ -256,9 +199,6 @@ predict` and Hugging Face's transformers open."""
         """Warn if labels mix numbers and names."""
         note = mixed_labels(examples)
         return [] if note is None else [note]
-
-    def fold_stratum(self, example: Example) -> str | None:
-        return example.label
 
     def outcome(self, example: Example, prediction: ClassPrediction) -> Outcome:
         """Score 1 for the right label, 0 for another."""

@@ -7,7 +7,7 @@ loss is that of the prediction.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +15,18 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Columns, Example, ExampleReader
+from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.inference import compute_in_order
+from bertsmith.tasks.example_objective import mean_over_rows
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits
+from bertsmith.tasks.losses import LabelLoss
 from bertsmith.tasks.prediction import PredictionT, text_example
 from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import LossTerm
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,18 @@ class TextTask(Task[Example, PredictionT]):
     fields: ClassVar[tuple[str, ...]] = ("text", "pair")
     columns: ClassVar[type[Any]] = Columns
     rows_are_windows: ClassVar[bool] = True
+    empty_labels: ClassVar[bool] = False
+    """Whether a text may have no label, or several."""
+    stored: ClassVar[tuple[str, ...]] = ("pairs",)
+    """Fields that a folder's settings hold, besides the windows."""
 
     def reader(
         self, source: ExampleSource, columns: Columns | None, *, labelled: bool
     ) -> ExampleReader:
         """Return the rows of a table, with pairs as in training."""
-        return ExampleReader(source, columns, labelled=labelled, pairs=self.pairs)
+        return ExampleReader(
+            source, columns, labelled=labelled, empty_labels=self.empty_labels, pairs=self.pairs
+        )
 
     def example(self, record: Mapping[str, Any]) -> Example:
         """Build an example of a text, or of two."""
@@ -56,14 +65,45 @@ class TextTask(Task[Example, PredictionT]):
         """Two for a model of pairs."""
         return 2 if self.pairs else 1
 
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from a folder's settings."""
+        settings = loaded.model.task_settings
+        known = {name: settings[name] for name in cls.stored if name in settings}
+        return cls(windowing=Windowing.of_settings(settings), **known)
+
     @property
     def task_settings(self) -> dict[str, Any]:
-        """The treatment of long texts, and whether examples are pairs."""
-        return {**asdict(self.windowing), "pairs": self.pairs}
+        """The treatment of long texts, and the fields `stored`."""
+        return asdict(self.windowing) | {name: getattr(self, name) for name in self.stored}
 
     @abstractmethod
-    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """Return the labels of examples as named arrays `[examples, ...]`."""
+    def targets(self, examples: Sequence[Example]) -> NDArray[Any]:
+        """Return the labels of examples, `[examples, ...]`."""
+
+    @abstractmethod
+    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the loss, summed over texts, and the number correct.
+
+        Shape: `logits` `[examples, outputs]`, the means over windows.
+        """
+
+    @abstractmethod
+    def compare_with_teacher(
+        self, logits: Tensor, taught: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the distillation loss, summed over texts, and the number that agree."""
+
+    @staticmethod
+    def probabilities(logits: NDArray[np.float32]) -> NDArray[Any]:
+        """Convert logits `[examples, outputs]` to what is predicted."""
+        return logits
+
+    @abstractmethod
+    def prediction(
+        self, outputs: NDArray[Any], is_truncated: bool, num_windows: int
+    ) -> PredictionT:
+        """Build the prediction of one text."""
 
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
@@ -71,13 +111,55 @@ class TextTask(Task[Example, PredictionT]):
         """Encode each text or pair to a row, or to several windows."""
         texts = ((example.text, example.pair) for example in examples)
         encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
-        return replace(encoded, example_targets=self.targets(examples)) if labelled else encoded
+        if not labelled:
+            return encoded
+        return replace(encoded, example_targets={"labels": self.targets(examples)})
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Compute logits, fp32 `[sequences, outputs]`, in the batch's order."""
         assert self.head is not None
         return sequence_logits(model, batch, self.head)
 
-    def logits(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
-        """Compute logits of all examples, in order, without gradients."""
-        return encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.outputs))
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
+        """Sum the loss over the texts of the batch."""
+        found = mean_over_rows(outputs, batch)
+        return LossTerm(*self.compare(found, batch.targets["labels"]), len(found))
+
+    def distillation_loss(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        found, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
+        return self.compare_with_teacher(found, wanted, temperature)
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    ) -> list[PredictionT]:
+        logits = encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.outputs))
+        rows = zip(self.probabilities(logits), encoded.num_cut, encoded.num_rows, strict=True)
+        return [self.prediction(row, num_cut > 0, count) for row, num_cut, count in rows]
+
+
+@dataclass(frozen=True)
+class LabelTask(TextTask[PredictionT]):
+    """A task that decides on the `labels` of its training examples."""
+
+    loss: LabelLoss = LabelLoss()  # noqa: RUF009 - frozen
+
+    @classmethod
+    def select(cls, examples: list[Example], settings: Any) -> list[Example]:
+        """Draw the sample so that each label keeps its share."""
+        if settings.sample is None:
+            return examples
+        return stratified_sample(examples, settings.sample, settings.seed)
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        return replace(super().restore(loaded), labels=loaded.labels)
+
+    def with_teacher_labels(self, teacher: Self) -> Self:
+        """Return a copy with the teacher's labels; its own keep their weights."""
+        loss = self.loss.relabelled(self.labels, teacher.labels)
+        return replace(super().with_teacher_labels(teacher), loss=loss)
+
+    def fold_stratum(self, example: Example) -> str | None:
+        return example.label

@@ -43,7 +43,7 @@ from bertsmith.tasks.losses import ClassLoss, LossSettings
 from bertsmith.tasks.marks import WRONG, Mark, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
-from bertsmith.tasks.settings import Sources, WindowSettings
+from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.tag_prediction import (
     TagAccumulator,
@@ -54,7 +54,7 @@ from bertsmith.tasks.tag_prediction import (
     with_scheme,
 )
 from bertsmith.tasks.tagged_text import span_types
-from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
+from bertsmith.tasks.task import FileFormat, Task, jsonl
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.words import WordRule
 from bertsmith.training.objective import LossTerm
@@ -119,67 +119,55 @@ transformers open."""
     reads_tokens: ClassVar[bool] = True
 
     @classmethod
-    def read(
-        cls, settings: TagSettings, sources: Sources | None = None
-    ) -> TaskDataset[TaggedSentence]:
-        """Read both files and convert their labels to the model's scheme."""
-        columns = settings.columns
-        train_source, eval_source = sources or settings.sources
-        reader = TaggedReader(train_source, columns)
-        found = [sentence for sentence in limited(reader, settings.limit) if sentence.words]
+    def select(cls, examples: list[TaggedSentence], settings: TagSettings) -> list[TaggedSentence]:
+        found = [sentence for sentence in examples if sentence.words]
         if not found:
             raise InputError(
                 f"{settings.train}: no sentence with words in it. Give a file with at least one."
             )
-        scheme = settings.learn or trained_scheme(found[0].scheme)
-        train = [with_scheme(s, scheme, settings.train) for s in found]
-        num_illegal = sum(
-            "repaired" in s.remarks or count_illegal(s.labels, s.scheme) > 0 for s in found
+        return super().select(found, settings)
+
+    @classmethod
+    def of_examples(cls, train: list[TaggedSentence], settings: TagSettings) -> Self:
+        found, columns = train[0].scheme, settings.columns
+        scheme = settings.learn or trained_scheme(found)
+        counts = Counter(
+            label for s in train for label in with_scheme(s, scheme, settings.train).labels
         )
-        counts = Counter(label for sentence in train for label in sentence.labels)
         names = tuple(sorted(counts))
         if len(names) < 2:
             raise InputError(
                 f"{settings.train}: the only label is {list_names(names)}. Give sentences with two "
                 "or more, or choose the column with --label-column."
             )
+        num_illegal = sum(
+            "repaired" in s.remarks or count_illegal(s.labels, s.scheme) > 0 for s in train
+        )
+        remarks = Counter(name for s in train for name in s.remarks)
         task = cls(
             names,
             scheme,
-            columns.split or "words",
-            settings.windowing,
+            windowing=settings.windowing,
             loss=settings.loss(names, np.array([counts[name] for name in names])),
-            note=scheme_note(
-                found[0].scheme,
-                scheme,
-                num_illegal,
-                repaired=columns.repair,
-                remarks=Counter(name for s in found for name in s.remarks),
-            ),
+            note=scheme_note(found, scheme, num_illegal, repaired=columns.repair, remarks=remarks),
         )
-        held_out_reader = TaggedReader(eval_source, columns)
-        held_out = limited(held_out_reader, settings.eval_limit)
-        for sentence in held_out:  # refused now rather than after an epoch
-            with_scheme(sentence, scheme, settings.eval)
-        has_spans = any(label != OUTSIDE for sentence in held_out for label in sentence.labels)
-        if scheme != "plain" and settings.metric != "accuracy" and not has_spans:
+        return task.with_columns(columns)
+
+    def check_held_out(self, examples: Sequence[TaggedSentence], settings: TagSettings) -> None:
+        """Raise InputError for labels of no scheme, or for no entity where they are scored."""
+        for sentence in examples:
+            with_scheme(sentence, self.scheme, settings.eval)
+        has_spans = any(label != OUTSIDE for sentence in examples for label in sentence.labels)
+        if self.scheme != "plain" and settings.metric != "accuracy" and not has_spans:
             raise InputError(
                 f"{settings.eval}: no label but {OUTSIDE}, so F1 has nothing to score. Give "
                 "sentences with entities, or --metric accuracy."
             )
-        return TaskDataset(
-            task.with_columns(columns),
-            train,
-            held_out,
-            reader.num_skipped,
-            held_out_reader.num_skipped,
-        )
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder; its labels show a missing scheme."""
-        names = tuple(name for _, name in sorted(loaded.model.id2label.items()))
-        settings = loaded.model.task_settings
+        names, settings = loaded.labels, loaded.model.task_settings
         scheme = settings.get("scheme") or scheme_of_names(names)
         split = settings.get("split", "words")
         return cls(names, scheme, split, Windowing.of_settings(settings))

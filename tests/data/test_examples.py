@@ -16,7 +16,6 @@ from bertsmith.data.examples import (
     Columns,
     Example,
     ExampleReader,
-    read_examples,
     stratified_sample,
 )
 from bertsmith.errors import InputError
@@ -36,18 +35,18 @@ def write_lines(directory, *objects):
 
 
 def rows(path, **columns):
-    examples, _ = read_examples(path, Columns(**columns))
+    examples = ExampleReader(path, Columns(**columns)).read()
     return [(example.text, example.pair, example.label) for example in examples]
 
 
-def kept(path, **options):
-    examples, num_skipped = read_examples(path, Columns(skip_incomplete=True), **options)
-    return [example.row for example in examples], num_skipped
+def kept(path, limit=None, **options):
+    reader = ExampleReader(path, Columns(skip_incomplete=True), **options)
+    return [example.row for example in reader.read(limit)], reader.num_skipped
 
 
 def refusal(path, **columns):
     with pytest.raises(InputError) as caught:
-        read_examples(path, Columns(**columns))
+        ExampleReader(path, Columns(**columns)).read()
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(str(path))
@@ -264,6 +263,7 @@ def test_a_pair_is_read_where_its_columns_are_named(tmp_path, columns, pairs, ex
 
 
 def test_a_published_data_set(data_dir):
-    examples, num_skipped = read_examples(data_dir / "chnsenticorp/dev.tsv")
-    assert (len(examples), num_skipped) == (1_200, 0)
+    reader = ExampleReader(data_dir / "chnsenticorp/dev.tsv")
+    examples = reader.read()
+    assert (len(examples), reader.num_skipped) == (1_200, 0)
     assert {example.label for example in examples} == {"0", "1"}

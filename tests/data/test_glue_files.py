@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertsmith.data.examples import ExampleReader, read_examples
+from bertsmith.data.examples import ExampleReader
 from bertsmith.data.glue import TASKS, find_tasks, iter_test_texts, write_submission
 from bertsmith.errors import ConfigError, InputError
 
@@ -48,12 +48,13 @@ def test_every_task_is_found_and_read(root):
     assert [each.task for each in found] == list(TASKS)
     for each in found:
         for path in (each.train, *(path for path, _ in each.dev_files())):
-            examples, num_skipped = read_examples(path, each.task.columns)
-            assert num_skipped == 0
+            reader = ExampleReader(path, each.task.columns)
+            examples = reader.read()
+            assert reader.num_skipped == 0
             assert len(examples) == len(TRAIN[each.task.name]) - (each.task.name != "CoLA")
             assert (examples[0].pair is None) == (each.task.name in ("CoLA", "SST-2"))
     by_name = {each.task.name: each for each in found}
-    (first, _), _ = read_examples(by_name["CoLA"].train, by_name["CoLA"].task.columns)
+    first = ExampleReader(by_name["CoLA"].train, by_name["CoLA"].task.columns).read()[0]
     assert (first.text, first.label) == ('She "ran.', "1")
     assert [name for _, name in by_name["MNLI"].dev_files()] == ["MNLI-m", "MNLI-mm"]
 

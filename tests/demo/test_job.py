@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from bertsmith.config import read_recipe
-from bertsmith.data.examples import read_examples
+from bertsmith.data.examples import ExampleReader
 from bertsmith.demo.corpus import STANDARD_LIBRARY, Installation
 from bertsmith.demo.folder import Places
 from bertsmith.demo.job import FULL, QUICK, DemoSettings, pretrain_job, run_demo
@@ -77,7 +77,7 @@ def test_folder_holds_what_was_measured(demo):
         assert str(out) in (out / name / "run.json").read_text("utf-8")
     # Modules to score on were not pre-trained on.
     corpus_text = (out / "documentation.txt").read_text(encoding="utf-8")
-    untouched = [e.text for e in read_examples(out / "question" / "test.csv")[0]]
+    untouched = [e.text for e in ExampleReader(out / "question" / "test.csv").read()]
     assert untouched and not any(has_name(text) or text in corpus_text for text in untouched)
 
 

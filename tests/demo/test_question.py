@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertsmith.data.examples import read_examples
+from bertsmith.data.examples import ExampleReader
 from bertsmith.demo.corpus import Document
 from bertsmith.demo.question import (
     DEV_PERCENT,
@@ -98,9 +98,10 @@ def test_question_is_balanced_and_the_same_each_time(documents, tmp_path):
     assert [len(draw) for draw in question.draws] == [SIZE.train * len(LABELS)] * 3
     assert question.draws[0] != question.draws[1]
     write_examples(tmp_path / "test.csv", question.test)
-    read, skipped = read_examples(tmp_path / "test.csv")
+    reader = ExampleReader(tmp_path / "test.csv")
+    read = reader.read()
     assert [(e.text, e.label) for e in read] == [(e.text, e.label) for e in question.test]
-    assert skipped == 0
+    assert reader.num_skipped == 0
 
 
 def test_no_module_gives_more_than_its_share():

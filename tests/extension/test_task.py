@@ -19,13 +19,10 @@ from typing import ClassVar
 import numpy as np
 import torch.nn.functional as F
 
-from bertsmith.data.examples import Columns, read_examples
-from bertsmith.tasks.example_objective import mean_over_rows
+from bertsmith.data.examples import Columns
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
-from bertsmith.training.objective import LossTerm
 
 
 @dataclass(frozen=True)
@@ -74,31 +71,28 @@ class CountWords(TextTask):
     heads: ClassVar[tuple] = ()
 
     @classmethod
-    def read(cls, settings):
-        paths = settings.train, settings.eval
-        train, held_out = (read_examples(path, settings.columns)[0] for path in paths)
-        return TaskDataset(cls(pairs=False), train, held_out)
+    def of_examples(cls, train, settings):
+        return cls(pairs=False)
 
     @classmethod
     def restore(cls, loaded):
         return cls(pairs=False)
 
     def targets(self, examples):
-        return {"counts": np.array([float(example.label) for example in examples], np.float32)}
+        return np.array([float(example.label) for example in examples], np.float32)
 
     def outputs(self, model, batch):
         return model.encode(batch, first_only=True)[:, :1].float()
 
-    def compute_loss(self, outputs, batch):
-        found, wanted = mean_over_rows(outputs, batch)[:, 0], batch.targets["counts"]
-        right = ((found - wanted).abs() < 0.5).sum()
-        return LossTerm(F.mse_loss(found, wanted, reduction="sum"), right, len(wanted))
+    def compare(self, logits, targets):
+        right = ((logits[:, 0] - targets).abs() < 0.5).sum()
+        return F.mse_loss(logits[:, 0], targets, reduction="sum"), right
 
-    def distillation_loss(self, outputs, taught, batch, temperature):
-        return F.mse_loss(outputs, taught, reduction="sum"), (outputs == taught).sum()
+    def compare_with_teacher(self, logits, taught, temperature):
+        return self.compare(logits, taught[:, 0])
 
-    def predict(self, model, encoded, examples):
-        return [Count(float(row[0])) for row in self.logits(model, encoded)]
+    def prediction(self, outputs, is_truncated, num_windows):
+        return Count(float(outputs[0]), is_truncated, num_windows)
 
     def accumulator(self, place):
         return Distance()

@@ -1,0 +1,38 @@
+"""The base of all readers of examples."""
+
+import itertools
+from abc import ABC
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.bounds import check_largest
+
+ExampleT = TypeVar("ExampleT")
+
+
+class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
+    """Lazy reader of the examples of a file, or of rows in memory."""
+
+    num_skipped = 0
+    """Number of rows left out so far."""
+
+    def first(self, limit: int | None = None) -> Iterator[ExampleT]:
+        """Yield at most `limit` examples.
+
+        Raises:
+            ConfigError: `limit` is not above 0.
+        """
+        check_limit(limit)
+        return itertools.islice(self, limit)
+
+    def read(self, limit: int | None = None) -> list[ExampleT]:
+        """Read at most `limit` examples, as `first` does."""
+        return list(self.first(limit))
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise ConfigError unless `limit` is above 0 or None."""
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
+    check_largest("limit", limit, "--limit")
