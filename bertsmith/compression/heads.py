@@ -18,7 +18,7 @@ from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.model.shrinking import prune_heads, zero_heads
 from bertsmith.system.compute import Advanced
-from bertsmith.tasks.auto import predictor_of
+from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 from bertsmith.training.objective import Objective
 
@@ -134,7 +134,7 @@ def _num_of_share(share: float, num_heads: int, num_layers: int) -> int:
 
 def _task_objective(source: SourceModel, path: Path, num_examples: int) -> FineTuning:
     """Build the loss of the model's task on the first examples of a file."""
-    predictor = predictor_of(source.folder, device="cpu", precision="fp32")
+    predictor = load_predictor(source.folder, device="cpu", precision="fp32")
     task = predictor.definition.with_columns(source.columns)
     examples = list(task.reader(path, source.columns, labelled=True).first(num_examples))
     if not examples:

@@ -69,12 +69,6 @@ class EncodedExamples:
         return sums
 
     @property
-    def num_rows(self) -> list[int]:
-        """Number of rows of each example."""
-        counts: list[int] = np.diff(self.starts).tolist()
-        return counts
-
-    @property
     def num_windows(self) -> list[int]:
         """Number of rows in each part of an example."""
         counts: list[int] = (np.diff(self.starts) // self._parts).tolist()

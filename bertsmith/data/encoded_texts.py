@@ -39,11 +39,6 @@ class EncodedTexts:
         """Number of tokens of each text, special tokens included."""
         return [len(row) for row in self.ids]
 
-    @property
-    def num_truncated(self) -> int:
-        """Number of texts that lost tokens."""
-        return sum(cut > 0 for cut in self.num_cut)
-
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
         """Return a copy with `numbers[i]` in place of token id `i`."""
         return replace(self, ids=tuple(numbers[row] for row in self.ids))

@@ -77,11 +77,6 @@ class Example:
         """Texts that the model reads."""
         return self.text, self.pair
 
-    @property
-    def num_chars(self) -> int:
-        """Number of characters of its texts."""
-        return len(self.text) + len(self.pair or "")
-
     def one_line(self) -> list[str]:
         """Return the texts with each run of white space as one space."""
         return [" ".join(text.split()) for text in (self.text, self.pair) if text is not None]

@@ -40,11 +40,6 @@ class ChoiceExample:
         """Texts that the model reads."""
         return self.text, self.choices
 
-    @property
-    def num_chars(self) -> int:
-        """Number of characters of its texts."""
-        return len(self.text) + sum(map(len, self.choices))
-
     def to_json(self) -> dict[str, Any]:
         return {"row": self.row, "text": self.text, "choices": list(self.choices)}
 

@@ -3,7 +3,7 @@
 import itertools
 from abc import ABC
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_largest
@@ -29,6 +29,11 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
     def read(self, limit: int | None = None) -> list[ExampleT]:
         """Read at most `limit` examples, as `first` does."""
         return list(self.first(limit))
+
+
+def count_chars(content: Any) -> int:
+    """Count the characters of an example's `content`: a text, None, or several of these."""
+    return len(content) if isinstance(content, str) else sum(map(count_chars, content or ()))
 
 
 def check_limit(limit: int | None) -> None:

@@ -51,11 +51,6 @@ class RelatedTexts:
         """Texts that the model reads."""
         return self.texts
 
-    @property
-    def num_chars(self) -> int:
-        """Number of characters of its texts."""
-        return sum(map(len, self.texts))
-
     def to_json(self) -> dict[str, Any]:
         return {"row": self.row, "text": self.anchor, "pair": self.positive}
 

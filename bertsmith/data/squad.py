@@ -75,11 +75,6 @@ class Question:
         """Whether nothing can be found: question or passage is blank."""
         return not (self.question.strip() and self.context.strip())
 
-    @property
-    def num_chars(self) -> int:
-        """Number of characters of its texts."""
-        return len(self.question) + len(self.context)
-
     def to_json(self) -> dict[str, Any]:
         """Return number, id and question; the passage is long."""
         return {"row": self.row, "id": self.id, "question": self.question}

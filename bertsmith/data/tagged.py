@@ -61,11 +61,6 @@ class TaggedSentence:
         """Words that the model reads."""
         return self.words
 
-    @property
-    def num_chars(self) -> int:
-        """Number of characters of its words."""
-        return sum(map(len, self.words))
-
     def to_json(self) -> dict[str, Any]:
         return {"row": self.row, "text": self.text, "words": list(self.words)}
 

@@ -21,7 +21,7 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
     scheme_of_predictions,
 )
-from bertsmith.data.reader import Reader
+from bertsmith.data.reader import Reader, count_chars
 from bertsmith.data.sources import COMPRESSIONS
 from bertsmith.data.tables import read_txt
 from bertsmith.data.tagged import TagColumns, TaggedSentence
@@ -157,9 +157,7 @@ class TaggedReader(Reader[TaggedSentence]):
         first: list[TaggedSentence | None] = []
         error: InputError | None = None
         try:
-            held = up_to(
-                MAX_HELD, sentences, lambda sentence: sentence.num_chars if sentence else 0
-            )
+            held = up_to(MAX_HELD, sentences, lambda one: count_chars(one.words) if one else 0)
             first.extend(itertools.islice(held, DETECTED_FROM))
         except InputError as found:  # raised again where its turn comes
             error = found

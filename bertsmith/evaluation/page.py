@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.data.reader import count_chars
 from bertsmith.metrics.answer_report import AnswerReport
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.class_report import ClassReport
@@ -123,7 +124,9 @@ class Survey:
                 miss = Miss(outcome.urgency, -self.num_examples, example.row, outcome)
                 keep = heapq.heappush if len(self._misses) < NUM_MISSES else heapq.heappushpop
                 keep(self._misses, miss)
-            group = max(0, (example.num_chars - 1).bit_length() - FIRST_LENGTH.bit_length() + 1)
+            group = max(
+                0, (count_chars(example.content) - 1).bit_length() - FIRST_LENGTH.bit_length() + 1
+            )
             self._counts[group] = self._counts.get(group, 0) + 1
             self._scores[group] = self._scores.get(group, 0.0) + outcome.score
         for outcome in sure:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from bertsmith.data.reader import count_chars
 from bertsmith.tasks.agreement import Agreement, not_compared
 from bertsmith.tasks.predictor import CHUNK_CHARS, Predictor
 
@@ -31,7 +32,7 @@ class FirstExamples:
         for example in examples:
             if len(self.examples) < SAMPLED_FROM and self._num_chars < CHUNK_CHARS:
                 self.examples.append(example)
-                self._num_chars += example.num_chars
+                self._num_chars += count_chars(example.content)
 
     def passing(self, examples: Iterable[Item]) -> Iterator[Item]:
         """Yield the examples, which are seen on the way."""
@@ -62,7 +63,7 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
 
 def _affordable(predictor: Predictor[Any], examples: Sequence[Any]) -> list[Any]:
     """Select examples, in order, that together fit into `SAMPLE_TOKENS`."""
-    short = [example for example in examples if example.num_chars <= SAMPLE_CHARS]
+    short = [example for example in examples if count_chars(example.content) <= SAMPLE_CHARS]
     if not short:
         return []
     chosen, left = [], SAMPLE_TOKENS

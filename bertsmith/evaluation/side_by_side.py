@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from bertsmith.data.encoded_texts import Text
+from bertsmith.data.reader import count_chars
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.model.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.model.bert import BertModel
@@ -24,7 +25,7 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.progress import progress_bar
-from bertsmith.tasks.auto import predictor_of
+from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -164,7 +165,7 @@ class Runner:
                 folder, TextVectors, device=device, precision=precision, pooling="mean"
             )
             return cls(encoder)
-        predictor = predictor_of(folder, device=device, precision=precision)
+        predictor = load_predictor(folder, device=device, precision=precision)
         task = predictor.definition.with_columns(trial.columns)
         return cls(predictor.with_definition(task))
 
@@ -208,9 +209,9 @@ def timed_things(runner: Runner, trial: ComparisonInput) -> list[Any]:
     """Return the trial's first examples or texts, as many as are timed."""
     if trial.data is not None:
         reader = runner.model.definition.reader(trial.data, trial.columns, labelled=True)
-        return first_of(reader.first(trial.limit), lambda example: int(example.num_chars))
+        return first_of(reader.first(trial.limit), lambda example: count_chars(example.content))
     texts = trial.texts or random_texts(runner.tokenizer)
-    return first_of(texts, lambda text: sum(map(len, text)))
+    return first_of(texts, count_chars)
 
 
 def first_of(things: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:

@@ -282,8 +282,9 @@ class AnswerPrediction:
         """
         answer = one_line(self.answer) or NONE
         line = RichText(f"{answer}\t{self.probability:.4f}\t{one_line(example.question)}\t")
-        before, found, after = passage(example.context, self.start, self.end)
-        return line.append(before).append(found, "bold reverse").append(after)
+        for part in self.parts():
+            line.append(spaced(part.text), "" if part.color is None else "bold reverse")
+        return line
 
     def parts(self) -> list[MarkedPart]:
         """Return the passage around the answer, which is marked."""
@@ -317,23 +318,6 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def passage(context: str, start: int | None, end: int | None) -> tuple[str, str, str]:
-    """Split a context into the text before, in and after an answer.
-
-    Each part is on one line; text far from the answer is left out.
-    """
-    if start is None or end is None:
-        shown = one_line(context[: 2 * SHOWN_CHARACTERS])
-        return shown + "…" * (len(context) > 2 * SHOWN_CHARACTERS), "", ""
-    first, last = max(0, start - SHOWN_CHARACTERS), end + SHOWN_CHARACTERS
-    before = "…" * (first > 0) + _spaced(context[first:start])
-    return (
-        before,
-        _spaced(context[start:end]),
-        _spaced(context[end:last]) + "…" * (last < len(context)),
-    )
-
-
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """Collapse white space, keeping one space at either end."""
     return f"{' ' * text[:1].isspace()}{one_line(text)}{' ' * text[-1:].isspace()}"

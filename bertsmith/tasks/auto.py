@@ -150,7 +150,13 @@ def load_predictor(
         ConfigError: as `load`; also if the task reads no windows.
     """
     folder = path if isinstance(path, ModelFolder) else read_folder(path)
-    predictor = predictor_of(folder, device=device, precision=precision, max_length=max_length)
+    task = task_of_folder(folder)
+    if task is None:
+        folder.check_classifier(None)
+        raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
+    predictor = Predictor.load(
+        folder, task, device=device, precision=precision, max_length=max_length
+    )
     given = {"long_texts": long_texts, "stride": stride}
     return predictor.with_definition(with_windowing(predictor.definition, given))
 
@@ -169,22 +175,3 @@ def with_windowing(task: Task[Any, Any], given: Mapping[str, Any]) -> Task[Any, 
             f"--long-texts, --stride: the task '{task.name}' reads no windows. Leave them out."
         )
     return replace(task, windowing=replace(task.windowing, **changes))  # type: ignore[type-var]
-
-
-def predictor_of(
-    folder: ModelFolder,
-    *,
-    device: str = "auto",
-    precision: str = "auto",
-    max_length: int | None = None,
-) -> Predictor[Task[Any, Any]]:
-    """Build the predictor of a folder's fine-tuned model.
-
-    Raises:
-        CheckpointError: as `load`; also if the model is of no task.
-    """
-    task = task_of_folder(folder)
-    if task is None:
-        folder.check_classifier(None)
-        raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
-    return Predictor.load(folder, task, device=device, precision=precision, max_length=max_length)

@@ -40,10 +40,6 @@ class MinimalPair:
     def content(self) -> tuple[str, str]:
         return self.good, self.bad
 
-    @property
-    def num_chars(self) -> int:
-        return len(self.good) + len(self.bad)
-
     def to_json(self) -> dict[str, Any]:
         sentences = {"sentence_good": self.good, "sentence_bad": self.bad}
         return {"row": self.row, **self.groups, **sentences}

@@ -33,11 +33,6 @@ class TaskExample(Protocol):
         """The comparable input of the model: equal contents are duplicates."""
         ...
 
-    @property
-    def num_chars(self) -> int:
-        """The number of characters of its texts, by which portions are sized."""
-        ...
-
     def to_json(self) -> dict[str, Any]:
         """Return its row and texts."""
         ...

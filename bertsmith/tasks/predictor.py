@@ -20,6 +20,7 @@ from bertsmith.data.encoded_texts import (
     name_type,
 )
 from bertsmith.data.json_rows import list_names
+from bertsmith.data.reader import count_chars
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.model_folder import ModelFolder, read_folder
@@ -350,12 +351,13 @@ def in_chunks(examples: Iterable[Item], size: int | None = None) -> Iterator[lis
     chunk: list[Item] = []
     num_chars = 0
     for example in examples:
+        length = count_chars(example.content)
         is_full = len(chunk) == (size or CHUNK_EXAMPLES)
-        if is_full or (chunk and num_chars + example.num_chars > CHUNK_CHARS):
+        if is_full or (chunk and num_chars + length > CHUNK_CHARS):
             yield chunk
             chunk, num_chars = [], 0
         chunk.append(example)
-        num_chars += example.num_chars
+        num_chars += length
     if chunk:
         yield chunk
 

@@ -42,7 +42,7 @@ from bertsmith.tasks.answer_prediction import (
     Scores,
     best_answers,
     one_line,
-    passage,
+    spaced,
 )
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
@@ -354,7 +354,7 @@ Face's transformers open."""
         return [
             AnswerPrediction(example.context, spans, threshold, num_cut > 0, num_rows, loss)
             for example, spans, num_cut, num_rows, loss in zip(
-                examples, found, encoded.num_cut, encoded.num_rows, losses, strict=True
+                examples, found, encoded.num_cut, encoded.num_windows, losses, strict=True
             )
         ]
 
@@ -379,7 +379,7 @@ Face's transformers open."""
         """Score the answer by F1; only an exact match counts as right."""
         answers = [answer.text for answer in example.answers]
         exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
-        shown = passage(example.context, prediction.start, prediction.end)
+        shown = "".join(spaced(part.text) for part in prediction.parts())
         spans = [
             Mark(answer.start, answer.stop, "right answer", RIGHT)
             for answer in example.answers
@@ -388,7 +388,7 @@ Face's transformers open."""
         if prediction.is_answered:
             spans.insert(0, Mark(*prediction.best[1:], "model's answer", WRONG))
         return Outcome(
-            text=f"{one_line(example.question)} {''.join(shown)}",
+            text=f"{one_line(example.question)} {shown}",
             gold=" | ".join(dict.fromkeys(answers)) or NONE,
             predicted=prediction.answer or NONE,
             score=f1,

@@ -135,7 +135,7 @@ class TextTask(Task[Example, PredictionT]):
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[PredictionT]:
         logits = encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.outputs))
-        rows = zip(self.probabilities(logits), encoded.num_cut, encoded.num_rows, strict=True)
+        rows = zip(self.probabilities(logits), encoded.num_cut, encoded.num_windows, strict=True)
         return [self.prediction(row, num_cut > 0, count) for row, num_cut, count in rows]
 
 
