@@ -20,12 +20,12 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_600,
+    "code tokens": 334_050,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 17_700,
     "code tokens in comparison": 8_600,
     "code tokens in compression": 4_600,
-    "code tokens in data": 41_950,
+    "code tokens in data": 41_850,
     "code tokens in demo": 8_950,
     "code tokens in estimators": 8_500,
     "code tokens in distillation": 9_250,
@@ -37,7 +37,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pretraining": 25_900,
     "code tokens in root": 3_250,
     "code tokens in system": 9_600,
-    "code tokens in tasks": 35_550,
+    "code tokens in tasks": 35_050,
     "code tokens in tokenization": 26_400,
     "code tokens in tools": 6_150,
     "code tokens in training": 23_500,

@@ -38,9 +38,7 @@ def iter_parquet(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
     Raises:
         InputError: damaged, no such column, or one that does not hold strings.
     """
-    if not stream.peek(1):
-        reading.reject_empty()
-    elif reading.source.compression is None:
+    if reading.source.compression is None:
         yield from _iter_parquet_rows(reading, stream)
     else:  # Parquet is read from its end, so it has to be unpacked first
         with tempfile.TemporaryFile() as plain:
@@ -175,7 +173,13 @@ class DocumentReader:
         reading = Reading(source, self.text_column, self.errors, report, partition.start)
         report.files += not partition.start
         with open_partition(partition, reading.count_bytes) as stream:
-            texts = _READERS[source.format](reading, stream)
+            texts: Iterable[str] = ()
+            if not stream.peek(1):
+                reading.reject("empty_files", "", "the file is empty", "Remove it")
+            elif source.format == "parquet":
+                texts = iter_parquet(reading, stream)
+            else:
+                texts = _READERS[source.format](Lines(reading, stream))
             accepted = (part for text in texts for part in _accepted(text, report))
             for ordinal, text in enumerate(accepted, start=1):
                 yield Document(text, source.path, ordinal)
@@ -282,16 +286,14 @@ def _cut_long(text: str) -> Iterator[str]:
     yield text[start:] if start else text
 
 
-def _iter_txt(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
-    lines = Lines(reading, stream)
-    if not lines.start():
-        return
+def _iter_txt(lines: Lines) -> Iterator[str]:
+    cut = lines.reading.report.cut
     document: list[str] = []
     size = 0
     for line in lines.in_parts():
         blank = not line.strip(_ASCII_SPACE)
         if document and (blank or size + len(line) > MAX_DOCUMENT_CHARS):
-            reading.report.cut.update([] if blank else ["long_documents"])
+            cut.update([] if blank else ["long_documents"])
             yield "\n".join(document)
             document, size = [], 0
         if not blank:
@@ -301,10 +303,7 @@ def _iter_txt(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
         yield "\n".join(document)
 
 
-def _iter_jsonl(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
-    lines = Lines(reading, stream)
-    if not lines.start():
-        return
+def _iter_jsonl(lines: Lines) -> Iterator[str]:
     for line in lines.whole():
         text = None if line.isspace() else _json_text(lines, line)
         if text is not None:
@@ -340,11 +339,9 @@ def _json_text(lines: Lines, line: str) -> str | None:
     return None
 
 
-def _iter_table(reading: Reading, stream: io.BufferedReader, *, quoted: bool) -> Iterator[str]:
-    lines = Lines(reading, stream)
-    if not lines.start():
-        return
-    rows = _iter_rows(reading, lines, quoted)
+def _iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
+    reading = lines.reading
+    rows = _iter_rows(lines, quoted)
     _, header = next(rows, (1, []))
     if reading.text_column not in header:
         found = reading.describe_missing_column(header)
@@ -363,7 +360,7 @@ def _iter_table(reading: Reading, stream: io.BufferedReader, *, quoted: bool) ->
             reading.reject("bad_rows", f":{number}", found, "Mend the row")
 
 
-def _iter_rows(reading: Reading, lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows that are not empty, each with its first line's number."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     row_lines = _RowLines(lines)
@@ -379,7 +376,7 @@ def _iter_rows(reading: Reading, lines: Lines, quoted: bool) -> Iterator[tuple[i
             return
         except csv.Error as error:
             advice = 'Close each quote, and double those inside a field (""); mend the row'
-            reading.reject("bad_rows", f":{row_lines.first}", _csv_problem(error), advice)
+            lines.reading.reject("bad_rows", f":{row_lines.first}", _csv_problem(error), advice)
             row_lines.give_back_all_but_first()
         else:
             if row:
@@ -431,10 +428,9 @@ def _csv_problem(error: csv.Error) -> str:
     return f"the row cannot be read ({error})"
 
 
-_READERS: Mapping[Format, Callable[[Reading, io.BufferedReader], Iterator[str]]] = {
+_READERS: Mapping[Format, Callable[[Lines], Iterator[str]]] = {
     "txt": _iter_txt,
     "jsonl": _iter_jsonl,
     "csv": partial(_iter_table, quoted=True),
     "tsv": partial(_iter_table, quoted=False),
-    "parquet": iter_parquet,
 }

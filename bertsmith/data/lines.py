@@ -38,6 +38,8 @@ class Lines:
         self._stream = stream
         self._offset = reading.start
         self._num_lines = 0
+        if not reading.start:
+            self._check_start()
 
     @property
     def number(self) -> int:
@@ -48,15 +50,10 @@ class Lines:
     def _lines_before(self) -> int:
         return count_lines(self.reading.source.path, self.reading.start)
 
-    def start(self) -> bool:
-        """Check the first bytes and skip a byte order mark; False for a skipped empty file."""
-        if self.reading.start:
-            return True
+    def _check_start(self) -> None:
+        """Refuse what is no text by its first bytes, and skip a byte order mark."""
         head = self._stream.peek()[:_HEAD_BYTES]
         path = self.reading.source.path
-        if not head:
-            self.reading.reject_empty()
-            return False
         if found := next((found for magic, found in _MAGIC if head.startswith(magic)), None):
             raise InputError(f"{path}: not UTF-8 text but {found}.")
         if (nul := head.find(b"\0")) >= 0:
@@ -66,7 +63,6 @@ class Lines:
             )
         if head.startswith(_UTF8_BOM):
             self._advance(self._stream.read(len(_UTF8_BOM)))
-        return True
 
     def whole(self) -> Iterator[str]:
         """Yield whole lines; reject those too long for a row."""

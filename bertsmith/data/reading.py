@@ -55,9 +55,6 @@ class Reading:
             raise InputError(f"{self.source.path}{place}: {found}. {advice}, {_SKIP_ADVICE}.")
         self.report.skipped[reason] += 1
 
-    def reject_empty(self) -> None:
-        self.reject("empty_files", "", "the file is empty", "Remove it")
-
     def describe_missing_column(self, names: Iterable[object]) -> str:
         """Say that the text column is not among the columns found."""
         found = ", ".join(repr(str(name)[:40]) for name in list(names)[:20])

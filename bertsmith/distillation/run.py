@@ -39,7 +39,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.catalog import task_of_folder
-from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, unnoted_examples
+from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
 from bertsmith.tasks.inference import DTYPES, LoadedModel
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
@@ -279,7 +279,7 @@ def _build_datasets(
     assert student.unlabelled is not None
     limit = tokenizer.model_max_length
     encoded = dataset.task.encode(tokenizer, unlabelled, limit, labelled=False)
-    texts = unnoted_examples(dataset.task, encoded, student.unlabelled, unlabelled)
+    texts = training_examples(dataset.task, encoded, student.unlabelled, unlabelled, labelled=False)
     notes = _notes_on_unlabelled(unlabelled, encoded, dataset, tokenizer)
     labelled.train = replace(labelled.train, notes=(*labelled.train.notes, *notes))
     others = FineTuning(

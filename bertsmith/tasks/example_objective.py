@@ -217,21 +217,19 @@ class FineTuning(Objective[BertModel, Batch]):
 
 
 def training_examples(
-    task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
+    task: Task[Any, Any],
+    encoded: EncodedExamples,
+    path: Path,
+    examples: Sequence[Any],
+    *,
+    labelled: bool = True,
 ) -> TrainingExamples:
-    """Prepare encoded examples for training, with the task's notes."""
-    notes = tuple(task.notes(examples, encoded))
-    return replace(unnoted_examples(task, encoded, path, examples), notes=notes)
-
-
-def unnoted_examples(
-    task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
-) -> TrainingExamples:
-    """Prepare encoded examples for training, without notes on gold answers.
+    """Prepare encoded examples for training, with the task's notes if they have gold answers.
 
     Rows become examples of their own where the task does not keep them together; windows beyond
     `MICRO_BATCH_TOKENS` are thinned out.
     """
+    notes = tuple(task.notes(examples, encoded)) if labelled else ()
     if task.rows_are_windows:
         encoded = encoded.thinned(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
@@ -240,7 +238,7 @@ def unnoted_examples(
         learned = encoded.by_row()
         rows = [rows[owner] for owner in encoded.owners().tolist()]
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
-    return TrainingExamples(learned, path, rows, num_windowed, encoded.num_truncated)
+    return TrainingExamples(learned, path, rows, num_windowed, encoded.num_truncated, notes)
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:

@@ -5,7 +5,7 @@ This is the task of masked-LM pre-training (paper, section 3.1); there is no fin
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ class FilledMasks:
     masks: tuple[tuple[Word, ...], ...]
     is_truncated: bool = False
     """Whether the text was longer than the model reads, so that its end was ignored."""
-    num_windows: ClassVar[int] = 1
+    num_windows = 1
 
     @property
     def answer(self) -> tuple[str, ...]:
@@ -65,10 +65,10 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     tokenizer: Tokenizer
     top: int = 5
 
-    pipeline: ClassVar[str] = "fill-mask"
-    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
-    example_type: ClassVar = Example
-    fields: ClassVar[tuple[str, ...]] = ("text",)
+    pipeline = "fill-mask"
+    heads = ("masked_lm",)
+    example_type = Example
+    fields = ("text",)
 
     def __post_init__(self) -> None:
         if self.top < 1:

@@ -7,7 +7,7 @@ not scored. There is no fine-tuning for it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ class PairScores:
     """Whether both sentences have the same tokens, as where they differ in unknown ones."""
     is_truncated: bool = False
     """Whether a sentence was longer than the model reads, so that its end was ignored."""
-    num_windows: ClassVar[int] = 1
+    num_windows = 1
 
     @property
     def answer(self) -> str:
@@ -82,11 +82,11 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 
     tokenizer: Tokenizer
 
-    pipeline: ClassVar[str] = "minimal-pairs"
-    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
-    example_type: ClassVar = MinimalPair
-    decision: ClassVar[tuple[str, str]] = ("choice", "pair")
-    fields: ClassVar[tuple[str, ...]] = ("sentence_good", "sentence_bad")
+    pipeline = "minimal-pairs"
+    heads = ("masked_lm",)
+    example_type = MinimalPair
+    decision = ("choice", "pair")
+    fields = ("sentence_good", "sentence_bad")
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

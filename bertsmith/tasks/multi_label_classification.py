@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,12 +95,12 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     threshold: float = 0.5
 
     titles = ("labels, with probabilities", "text", "second text")
-    name: ClassVar[str] = "classify"
-    heads: ClassVar[tuple[str, ...]] = ("multi_label",)
-    empty_labels: ClassVar[bool] = True
+    name = "classify"
+    heads = ("multi_label",)
+    empty_labels = True
     probabilities = staticmethod(sigmoid)
-    stored: ClassVar[tuple[str, ...]] = ("pairs", "label_separator", "threshold")
-    settings: ClassVar = FinetuneSettings
+    stored = ("pairs", "label_separator", "threshold")
+    settings = FinetuneSettings
 
     @classmethod
     def of_examples(cls, train: list[Example], settings: Any) -> Self:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -124,19 +124,19 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
 
     titles = ("number", "probability", "prompt", "choice")
-    name: ClassVar[str] = "choose"
-    description: ClassVar[str] = """Teach a BERT to choose what fits a prompt: multiple choice.
+    name = "choose"
+    description = """Teach a BERT to choose what fits a prompt: multiple choice.
 
 Takes a pre-trained model and two files of prompts, each with two or more choices and the number or
 letter of the right one: one file to learn from, one to score by. The result is a folder that
 `bertsmith evaluate`, `bertsmith predict` and Hugging Face's transformers open."""
-    settings: ClassVar = ChooseSettings
-    pipeline: ClassVar[str] = "multiple-choice"
-    example_type: ClassVar = ChoiceExample
-    fields: ClassVar[tuple[str, ...]] = ("text", "choices")
-    columns: ClassVar = ChoiceColumns
-    heads: ClassVar[tuple[str, ...]] = ("choose",)
-    rows_are_windows: ClassVar[bool] = True
+    settings = ChooseSettings
+    pipeline = "multiple-choice"
+    example_type = ChoiceExample
+    fields = ("text", "choices")
+    columns = ChoiceColumns
+    heads = ("choose",)
+    rows_are_windows = True
 
     @classmethod
     def of_examples(cls, train: list[ChoiceExample], settings: ChooseSettings) -> Self:

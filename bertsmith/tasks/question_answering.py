@@ -51,7 +51,7 @@ from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import FileFormat, Task, jsonl
+from bertsmith.tasks.task import Task, jsonl
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -182,23 +182,23 @@ class Answer(Task[Question, AnswerPrediction]):
     """Language whose rules compare answers with right ones."""
 
     titles = ("answer", "probability", "question", "passage")
-    name: ClassVar[str] = "answer"
-    description: ClassVar[str] = """Teach a BERT to find the answers to questions in passages.
+    name = "answer"
+    description = """Teach a BERT to find the answers to questions in passages.
 
 Takes a pre-trained model and two files of questions with their passages and answers, as those of
 SQuAD 1.1 and 2.0: one to learn from, one to score by. Where a question has no answer, the model
 learns to say so. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging
 Face's transformers open."""
-    settings: ClassVar = AnswerSettings
-    columns: ClassVar = QuestionColumns
-    heads: ClassVar[tuple[str, ...]] = ("answer",)
-    pipeline: ClassVar[str] = "question-answering"
-    example_type: ClassVar = Question
-    decision: ClassVar[tuple[str, str]] = ("answer", "question")
-    fields: ClassVar[tuple[str, ...]] = ("question", "context")
-    formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl, ".json": answers_by_id}
-    rows_stay_together: ClassVar[bool] = False
-    reads_tokens: ClassVar[bool] = True
+    settings = AnswerSettings
+    columns = QuestionColumns
+    heads = ("answer",)
+    pipeline = "question-answering"
+    example_type = Question
+    decision = ("answer", "question")
+    fields = ("question", "context")
+    formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}
+    rows_stay_together = False
+    reads_tokens = True
 
     @classmethod
     def of_examples(cls, train: list[Question], settings: AnswerSettings) -> Self:

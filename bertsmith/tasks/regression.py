@@ -7,7 +7,7 @@ error, as the paper does for STS-B (section 4.1).
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -99,14 +99,14 @@ class Regress(TextTask[NumberPrediction]):
     """Standard deviation of the training labels, used to count close predictions; not saved."""
 
     titles = ("value", "text", "second text")
-    name: ClassVar[str] = "regress"
-    description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
+    name = "regress"
+    description = """Teach a BERT to give texts, or pairs of texts, a number.
 
 Takes a pre-trained model and two files of texts with numbers: one to learn from, one to score by.
 The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
 transformers open."""
-    settings: ClassVar = RegressSettings
-    heads: ClassVar[tuple[str, ...]] = ("regress",)
+    settings = RegressSettings
+    heads = ("regress",)
 
     @classmethod
     def of_examples(cls, train: list[Example], settings: RegressSettings) -> Self:

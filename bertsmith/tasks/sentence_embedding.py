@@ -9,7 +9,7 @@ end if it is too long, since folders of sentence-transformers cannot express win
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -141,7 +141,7 @@ class Vectors:
     vectors: NDArray[np.float32]
     is_truncated: bool
     """Whether a text was longer than the model reads, so that its end was ignored."""
-    num_windows: ClassVar[int] = 1
+    num_windows = 1
 
     @property
     def cosine(self) -> float:
@@ -310,10 +310,8 @@ class Embed(Task[RelatedTexts, Vectors]):
     """Rows compared by the contrastive loss; None for the cosine loss."""
 
     titles = ("cosine", "text", "second text")
-    name: ClassVar[str] = "embed"
-    description: ClassVar[
-        str
-    ] = """Teach a BERT to make vectors of texts that tell how alike they are.
+    name = "embed"
+    description = """Teach a BERT to make vectors of texts that tell how alike they are.
 
 Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts that
 belong together (a question and its answer), triples (and one that does not), or pairs with a score.
@@ -323,12 +321,12 @@ open.
 Pairs without scores are scored by search: each text looks for its own among all those of the file.
 That holds a vector of every text, and takes time that grows with the square of their number;
 --eval-limit takes fewer of them."""
-    settings: ClassVar = EmbedSettings
-    columns: ClassVar = RelatedColumns
-    heads: ClassVar[tuple[str, ...]] = ()
-    pipeline: ClassVar[str] = "sentence-similarity"
-    example_type: ClassVar = RelatedTexts
-    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
+    settings = EmbedSettings
+    columns = RelatedColumns
+    heads = ()
+    pipeline = "sentence-similarity"
+    example_type = RelatedTexts
+    fields = ("text", "pair")
 
     @classmethod
     def read(

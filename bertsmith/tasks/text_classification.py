@@ -7,7 +7,7 @@ cross entropy. Several labels per text are the task of multi_label.py.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,14 +137,14 @@ class Classify(LabelTask[ClassPrediction]):
 
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
 
-    name: ClassVar[str] = "classify"
-    description: ClassVar[str] = """Teach a BERT to sort texts into your classes.
+    name = "classify"
+    description = """Teach a BERT to sort texts into your classes.
 
 Takes a pre-trained model and two files of labelled texts: one to learn from, one to score by. A
 label may be any word or number. The result is a folder that `bertsmith evaluate`, `bertsmith
 predict` and Hugging Face's transformers open."""
-    settings: ClassVar = ClassifySettings
-    heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")
+    settings = ClassifySettings
+    heads = ("classify", "multi_label")
     probabilities = staticmethod(softmax64)
     compare_with_teacher = staticmethod(soft_class_loss)
 

@@ -7,7 +7,7 @@ in a folder of sentence-transformers are applied.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class TextVector:
     vector: NDArray[np.float32]
     is_truncated: bool = False
     """Whether the text was longer than the model reads, so that its end was ignored."""
-    num_windows: ClassVar[int] = 1
+    num_windows = 1
 
     @property
     def answer(self) -> NDArray[np.float32]:
@@ -63,10 +63,10 @@ class TextVectors(InferenceTask[Example, TextVector]):
     normalize: bool = False
     """Whether vectors are scaled to length 1."""
 
-    pipeline: ClassVar[str] = "feature-extraction"
-    heads: ClassVar[tuple[str, ...]] = ()
-    example_type: ClassVar = Example
-    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
+    pipeline = "feature-extraction"
+    heads = ()
+    example_type = Example
+    fields = ("text", "pair")
 
     @classmethod
     def restore(

@@ -38,11 +38,11 @@ class TextTask(Task[Example, PredictionT]):
     pairs: bool | None = field(default=None, kw_only=True)
     """Whether the training examples were pairs of texts; None where that is not known."""
 
-    pipeline: ClassVar[str] = "text-classification"
-    example_type: ClassVar[type[Any]] = Example
-    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
-    columns: ClassVar[type[Any]] = Columns
-    rows_are_windows: ClassVar[bool] = True
+    pipeline = "text-classification"
+    example_type = Example
+    fields = ("text", "pair")
+    columns = Columns
+    rows_are_windows = True
     empty_labels: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
     stored: ClassVar[tuple[str, ...]] = ("pairs",)

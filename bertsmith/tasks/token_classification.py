@@ -54,7 +54,7 @@ from bertsmith.tasks.tag_prediction import (
     with_scheme,
 )
 from bertsmith.tasks.tagged_text import span_types
-from bertsmith.tasks.task import FileFormat, Task, jsonl
+from bertsmith.tasks.task import Task, jsonl
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.words import WordRule
 from bertsmith.training.objective import LossTerm
@@ -96,27 +96,27 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     """Remark on the labels, shown after training."""
 
     titles = ("text, with its labels",)
-    name: ClassVar[str] = "tag"
-    description: ClassVar[str] = """Teach a BERT to label words: names, parts of speech.
+    name = "tag"
+    description = """Teach a BERT to label words: names, parts of speech.
 
 Takes a pre-trained model and two files of labelled words: one to learn from, one to score by. They
 are CoNLL columns (a word a line, its label in the last column, an empty line after each sentence),
 CoNLL-U or jsonl. Labels may follow any scheme (IOB1, IOB2, BIOES, BMES, or plain); it is found by
 looking. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
 transformers open."""
-    settings: ClassVar = TagSettings
-    columns: ClassVar = TagColumns
-    heads: ClassVar[tuple[str, ...]] = ("tag",)
-    pipeline: ClassVar[str] = "token-classification"
-    example_type: ClassVar = TaggedSentence
-    fields: ClassVar[tuple[str, ...]] = ("text",)
-    formats: ClassVar[Mapping[str, FileFormat]] = {
+    settings = TagSettings
+    columns = TagColumns
+    heads = ("tag",)
+    pipeline = "token-classification"
+    example_type = TaggedSentence
+    fields = ("text",)
+    formats: ClassVar = {
         ".jsonl": jsonl,
         ".conll": conll,
         ".conllu": conllu,
     }
-    rows_stay_together: ClassVar[bool] = False
-    reads_tokens: ClassVar[bool] = True
+    rows_stay_together = False
+    reads_tokens = True
 
     @classmethod
     def select(cls, examples: list[TaggedSentence], settings: TagSettings) -> list[TaggedSentence]:

@@ -19,7 +19,6 @@ from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
     training_examples,
-    unnoted_examples,
 )
 
 TEACHING = Teaching(soft_weight=0.4, soft_temperature=2.0, hidden_weight=0.7)
@@ -62,7 +61,9 @@ class Case:
         others = list(task.reader(self.settings.eval, self.settings.columns, labelled=False))
         texts = task.encode(tokenizer, others, NUM_POSITIONS, labelled=False)
         first = len(labelled.encoded.rows)
-        unlabelled = with_row_numbers(unnoted_examples(task, texts, Path("c"), others), first)
+        unlabelled = with_row_numbers(
+            training_examples(task, texts, Path("c"), others, labelled=False), first
+        )
         return [
             FineTuning(task, examples, held_out, batch_size=size, **settings)
             for examples, size in ((labelled, 5), (unlabelled, 3))
