@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bertsmith.tasks.predictor import Predictor
     from bertsmith.tokenization.auto import load_tokenizer
     from bertsmith.tokenization.tokenizer import Tokenizer
-    from bertsmith.training.recorder import Callback
+    from bertsmith.training.recorder import Callback, Status
 
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Pretrained",
     "QuestionAnswerer",
     "SentenceEncoder",
+    "Status",
     "TextClassifier",
     "TextRegressor",
     "TokenClassifier",
@@ -60,6 +61,7 @@ _HOMES = {
     "Pretrained": "bertsmith.estimators.pretrain",
     "QuestionAnswerer": "bertsmith.estimators.reading",
     "SentenceEncoder": "bertsmith.estimators.sentences",
+    "Status": "bertsmith.training.recorder",
     "TextClassifier": "bertsmith.estimators.texts",
     "TextRegressor": "bertsmith.estimators.texts",
     "TokenClassifier": "bertsmith.estimators.words",

@@ -227,14 +227,17 @@ clf = bertsmith.TextClassifier("m", epochs=3.0, class_weights={"spam": 2.0}).fit
 bertsmith.TextClassifier("m", epoch=3)  # error
 bertsmith.TextClassifier("m", epochs="3")  # error
 """
-    files = [tmp_path / f"page{number}.py" for number in range(2)]
-    for file, blocks in zip(files, ([kinds], PROGRAMS[ROOT / "README.md"]), strict=True):
-        file.write_text("\n".join(blocks), encoding="utf-8")
+    files = [tmp_path / "kinds.py"]
+    files[0].write_text(kinds, encoding="utf-8")
+    for page, blocks in PROGRAMS.items():
+        name = re.sub(r"\W", "_", str(page.relative_to(ROOT).with_suffix("")))
+        files.append(tmp_path / f"{name}.py")
+        files[-1].write_text("\n".join(blocks), encoding="utf-8")
     monkeypatch.chdir(ROOT)  # whose cache has all that is imported
     found, _, _ = mypy.api.run([*map(str, files)])
-    wrong = [("0", str(number)) for number, line in enumerate(kinds.split("\n"), start=1)
+    wrong = [("kinds", str(number)) for number, line in enumerate(kinds.split("\n"), start=1)
              if line.endswith("# error")]  # fmt: skip
-    assert re.findall(r"page(\d+).py:(\d+): error", found) == wrong, found
+    assert re.findall(r"(\w+).py:(\d+): error", found) == wrong, found
 
 
 SMALL = {'{"minutes": 10}': '{"steps": 3, "eval_rows": 16}', '{"epochs": 3}': '{"steps": 3}'}

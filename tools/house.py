@@ -20,7 +20,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_050,
+    "code tokens": 334_100,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 17_700,
     "code tokens in comparison": 8_600,
@@ -32,10 +32,10 @@ LIMITS: dict[str, float] = {
     "code tokens in evaluation": 9_500,
     "code tokens in finetuning": 8_900,
     "code tokens in metrics": 8_610,
-    "code tokens in model": 38_750,
+    "code tokens in model": 38_800,
     "code tokens in pages": 1_950,
     "code tokens in pretraining": 25_900,
-    "code tokens in root": 3_250,
+    "code tokens in root": 3_300,
     "code tokens in system": 9_600,
     "code tokens in tasks": 35_050,
     "code tokens in tokenization": 26_400,

@@ -88,8 +88,8 @@ def _recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
         contexts.append(inputs[0])
 
     # Layers may share their attention, which then runs once for each of them.
-    outputs = {layer.attention.output for layer in model.layers}  # type: ignore[union-attr]
-    hooks = [output.register_forward_pre_hook(record) for output in outputs]  # type: ignore[union-attr]
+    outputs = {layer.attention.output for layer in model.layers}
+    hooks = [output.register_forward_pre_hook(record) for output in outputs]
     try:
         yield contexts
     finally:

@@ -21,6 +21,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import family_named
 from bertsmith.model.head_losses import answer_loss, head_loss, replaced_token_loss
 from bertsmith.model.heads import TASK_HEADS
+from bertsmith.model.layers import LayerList
 from bertsmith.model.load_report import LoadReport
 from bertsmith.model.padding import (
     PaddedBatch,
@@ -143,7 +144,7 @@ class BertModel(TrainableModel):
         self.config = config
         family = family_named(config.model_type)
         self.embeddings = family.build_embeddings(config)
-        self.layers = nn.ModuleList(family.build_layers(config))
+        self.layers = LayerList(family.build_layers(config))
         self.final_norm = family.build_final_norm(config)
         self.heads = nn.ModuleDict(heads or {})
         if pooler is None:

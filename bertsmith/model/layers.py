@@ -1,5 +1,8 @@
 """The modules that an encoder is made of: embeddings, layers and pooler."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
 import torch
 from torch import Tensor, nn
 
@@ -97,7 +100,7 @@ class TransformerLayer(nn.Module):
             config.head_size,
         )
         self.attention_norm: nn.Module = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.feed_forward: nn.Module = FeedForward(config)
+        self.feed_forward: FeedForward | Any = FeedForward(config)  # a family may have its own
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout_prob = config.hidden_dropout_prob
 
@@ -138,6 +141,15 @@ class TransformerLayer(nn.Module):
     def drop(self, x: Tensor) -> Tensor:
         """Residual dropout (Vaswani et al. 2017, section 5.4)."""
         return dropout(x, self.dropout_prob, self.training)
+
+
+class LayerList(nn.ModuleList):
+    """The layers of an encoder, from the bottom, with their type."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, number: int) -> TransformerLayer: ...  # type: ignore[override]
+        def __iter__(self) -> Iterator[TransformerLayer]: ...
 
 
 class Pooling(nn.Module):

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 
@@ -50,8 +49,8 @@ def waves(count: int, width: int) -> Tensor:
 
 def has_own_queries(model: BertModel) -> bool:
     """Return whether the last layer shares its attention with no other."""
-    last = model.layers[-1].attention
-    return all(layer.attention is not last for layer in model.layers[:-1])
+    *others, last = (layer.attention for layer in model.layers)
+    return last not in others
 
 
 # Heads for whole texts read [CLS], whose attention is trained by the sentence-pair objective alone,
@@ -68,7 +67,7 @@ def reset_queries(model: BertModel) -> None:
             "the last layer's attention is that of other layers too, which would be lost. Choose "
             "a model whose layers have weights of their own."
         )
-    qkv = cast(SelfAttention, model.layers[-1].attention).qkv
+    qkv = model.layers[-1].attention.qkv
     with torch.no_grad():
         qkv.weight[: qkv.out_features // 3] = 0.0
         if qkv.bias is not None:

@@ -20,6 +20,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.families.distilbert import DistilBertConfig
 from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.layers import LayerList
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.trimming import trim_tokenizer
 
@@ -93,7 +94,7 @@ def prune_heads(model: BertModel, heads: Heads) -> BertModel:
     for number in heads:
         kept = config.heads_of(number)
         places = [i for i, head in enumerate(model.config.heads_of(number)) if head in kept]
-        narrow(smaller.layers[number].attention, places)  # type: ignore[arg-type]
+        narrow(smaller.layers[number].attention, places)
     return smaller
 
 
@@ -107,7 +108,7 @@ def zero_heads(model: BertModel, heads: Heads) -> BertModel:
     silent = copy.deepcopy(model)
     for number, pruned in heads.items():
         places = [i for i, head in enumerate(model.config.heads_of(number)) if head in pruned]
-        silence(silent.layers[number].attention, places)  # type: ignore[arg-type]
+        silence(silent.layers[number].attention, places)
     return silent
 
 
@@ -206,7 +207,7 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
         )
     config = model.config.with_layers(keep)
     smaller = copy.deepcopy(model)
-    smaller.layers = nn.ModuleList(smaller.layers[number] for number in keep)
+    smaller.layers = LayerList(smaller.layers[number] for number in keep)
     smaller.config = config
     return smaller
 
