@@ -2,6 +2,11 @@
 
 import os
 import signal
+
+# Models here are tiny: more threads only wait for each other, all the more where several tests run
+# at once. What needs threads or processes asks for them. Programs that tests start inherit this.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
