@@ -14,7 +14,7 @@ import torch
 from folders import contents
 from stop_at import StopAt
 from tiny_runs import SIZE, StopAtStep, small_job
-from torch_threads import another_number
+from torch_threads import another_number, threads
 
 from bertsmith import cli
 from bertsmith.commands.pretrain import describe, parse
@@ -246,7 +246,14 @@ def test_every_kind_resumes_as_if_never_stopped(corpus_dir, tmp_path, settings, 
     assert set(load_model(tmp_path / "stopped").heads) == set(settings.heads)
 
 
-def test_a_run_goes_on_as_it_was_chosen_to_compute(corpus_dir, tmp_path, remember):
+@pytest.fixture
+def two_threads():
+    """As many processes train together."""
+    with threads(2):
+        yield
+
+
+def test_a_run_goes_on_as_it_was_chosen_to_compute(corpus_dir, tmp_path, two_threads, remember):
     model = ModelSettings("tiny", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     training = TrainingSettings(steps=4, batch_size=4, eval_rows=4, micro_batch_size=2)
     job = PretrainJob(corpus_dir, model, PretrainingSettings(16), training)
