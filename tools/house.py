@@ -20,12 +20,12 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_100,
+    "code tokens": 334_050,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 17_700,
     "code tokens in comparison": 8_600,
     "code tokens in compression": 4_600,
-    "code tokens in data": 41_850,
+    "code tokens in data": 41_800,
     "code tokens in demo": 8_950,
     "code tokens in estimators": 8_500,
     "code tokens in distillation": 9_250,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.lines import MAX_ROW_BYTES
-from bertsmith.data.tables import whole_number
+from bertsmith.data.tables import column_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.data.text_files import check_line_ends
 from bertsmith.errors import InputError
@@ -211,8 +211,8 @@ class ColumnParser:
     @property
     def _labels(self) -> int:
         """Index of the label column. A wrong number is refused only where labels are wanted."""
-        number = whole_number(self.columns.label_column or "") or 0
-        return number - 1 if 1 <= number <= self._shape.width else self._shape.width - 1
+        place = column_number(self.columns.label_column or "", self._shape.width)
+        return self._shape.width - 1 if place is None else place
 
     def _cells(self, row: int, line: str) -> list[str]:
         shape = self._shape
@@ -233,13 +233,13 @@ class ColumnParser:
     def _find(self, role: str, asked: str | None, usual: int) -> int:
         if asked is None:
             return usual
-        number = whole_number(asked) or 0
-        if not 1 <= number <= self._shape.width:
+        place = column_number(asked, self._shape.width)
+        if place is None:
             raise InputError(
                 f"{self.place}:{self._shape.row}: no column '{asked}' for the {role}. The row has "
                 f"{self._shape.width}; give --{role}-column a number from 1 to {self._shape.width}."
             )
-        return number - 1
+        return place
 
     def _label(self, row: int, cell: str) -> str:
         label = self._cell(row, "label", cell)

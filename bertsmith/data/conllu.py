@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from bertsmith.data.conll import LineBlock
-from bertsmith.data.tables import whole_number
+from bertsmith.data.tables import column_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import Place
@@ -103,13 +103,13 @@ class ConlluParser:
     def _find(self, role: str, asked: str) -> int:
         if asked.lower() in CONLLU_FIELDS:
             return CONLLU_FIELDS.index(asked.lower())
-        number = whole_number(asked) or 0
-        if not 1 <= number <= len(CONLLU_FIELDS):
+        place = column_number(asked, len(CONLLU_FIELDS))
+        if place is None:
             raise InputError(
                 f"{self.place}: CoNLL-U has no column '{asked}' for the {role}. Its columns: "
                 f"{', '.join(CONLLU_FIELDS)}. Give --{role}-column one of them, or its number."
             )
-        return number - 1
+        return place
 
 
 def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]:

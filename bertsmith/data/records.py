@@ -20,6 +20,7 @@ from bertsmith.data.tables import (
     ASK_FORMAT,
     FoundFormat,
     TableFormat,
+    column_number,
     read_rows,
     read_txt,
     table_format,
@@ -464,8 +465,7 @@ def find_column(name: str | None, found: Sequence[str], width: int) -> int | Non
         matches = [i for i, column in enumerate(found) if spelling(column) == spelling(name)]
         if len(matches) == 1:
             return matches[0]
-    number = whole_number(name) or 0
-    return number - 1 if 1 <= number <= width else None
+    return column_number(name, width)
 
 
 def stands_twice(name: str, found: Sequence[str]) -> bool:

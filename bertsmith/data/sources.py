@@ -43,18 +43,20 @@ class Source:
     @classmethod
     def from_name(cls, path: Path) -> "Source | None":
         """Parse format and compression from a file's name; None if unknown."""
-        parts = path.name.lower().split(".")
-        compression = compression_of(path)
-        stem = parts[:-1] if compression else parts
-        suffix = stem[-1] if len(stem) > 1 else ""
-        known = next((name for name in FORMATS if name == suffix), None)
-        return cls(path, known, compression) if known else None
+        known = next((name for name in FORMATS if name == ending_of(path)), None)
+        return cls(path, known, compression_of(path)) if known else None
 
 
 def compression_of(path: Path) -> Compression | None:
     """Return the compression that a file's name says."""
     ending = path.name.lower().rpartition(".")[2]
     return next((name for name in COMPRESSIONS if name == ending), None)
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name in lower case, without that of its compression."""
+    name = path.name.lower().removesuffix(f".{compression_of(path)}")
+    return name.rpartition(".")[2] if "." in name else ""
 
 
 def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str]]:

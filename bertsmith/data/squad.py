@@ -17,7 +17,7 @@ from typing import Any, Literal
 from bertsmith.data.json_rows import get_value, read_objects
 from bertsmith.data.json_stream import iter_elements
 from bertsmith.data.reader import Reader
-from bertsmith.data.sources import compression_of
+from bertsmith.data.sources import ending_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
 from bertsmith.errors import InputError
 
@@ -279,11 +279,9 @@ def question_format(source: ExampleSource) -> QuestionFormat:
     if not isinstance(source, Path) or source == STANDARD_INPUT:
         return "jsonl"
     check_is_file(source)
-    ending = source.name.lower().removesuffix(f".{compression_of(source)}").rpartition(".")[2]
-    if ending == "json":
-        return "json"
-    if ending == "jsonl":
-        return "jsonl"
+    match ending_of(source):
+        case "json" | "jsonl" as ending:
+            return ending
     raise InputError(
         f"{source}: '{source.suffix or 'no ending'}' is not a file of questions. Use .json in "
         "SQuAD's format or .jsonl with one question a line, plain or compressed as .gz, .xz or "

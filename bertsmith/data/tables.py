@@ -66,6 +66,12 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= 9 else None
 
 
+def column_number(asked: str, width: int) -> int | None:
+    """Parse the number of a column, from 1 to `width`, to its index."""
+    number = whole_number(asked) or 0
+    return number - 1 if 1 <= number <= width else None
+
+
 def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int, str]]:
     """Yield each line's number and text; empty ones at the end only if `keep_empty_end`."""
     num_empty = 0

@@ -22,7 +22,7 @@ from bertsmith.data.label_schemes import (
     scheme_of_predictions,
 )
 from bertsmith.data.reader import Reader, count_chars
-from bertsmith.data.sources import COMPRESSIONS
+from bertsmith.data.sources import ending_of
 from bertsmith.data.tables import read_txt
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_objects import ObjectParser, parse_line
@@ -244,9 +244,8 @@ def up_to(limit: int, items: Iterable[Item], size: Callable[[Item], int]) -> Ite
 
 
 def _format_by_name(path: Path) -> FoundFormat | None:
-    parts = path.name.lower().split(".")
-    suffix = parts[-2] if parts[-1] in COMPRESSIONS and len(parts) > 1 else parts[-1]
-    if suffix in UNREADABLE and len(parts) > 1:
+    suffix = ending_of(path)
+    if suffix in UNREADABLE:
         raise InputError(
             f"{path}: labelled words are not read from .{suffix}. Give CoNLL columns (a word and "
             "its label a line, an empty line after each sentence), CoNLL-U or jsonl."

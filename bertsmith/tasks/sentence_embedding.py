@@ -38,7 +38,7 @@ from bertsmith.system.compute import Advanced
 from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
-from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case
 from bertsmith.tasks.settings import FinetuneSettings, Sources
 from bertsmith.tasks.soft_targets import soft_vector_loss
@@ -163,19 +163,18 @@ class Vectors:
         return "\t".join([f"{self.cosine:.4f}", *texts])
 
 
-class ScoredAccumulator:
+class ScoredAccumulator(PredictionCounts):
     """Accumulator of scored pairs: scores and cosines, 16 bytes for each pair."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
         self.parts: list[NDArray[np.float64]] = []
-        self.num_truncated = 0
 
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
         scores = [example.score for example in examples]
         cosines = [prediction.cosine for prediction in predictions]
         self.parts.append(np.array([scores, cosines], dtype=np.float64))
-        self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
+        self.count(predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute the mean squared error of the cosines, and the correlations."""
@@ -212,7 +211,7 @@ def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
     return (0.0, 1.0) if low == high else score_range([low, high])
 
 
-class RetrievalAccumulator:
+class RetrievalAccumulator(PredictionCounts):
     """Accumulator of retrieval, with the vector of every distinct text.
 
     Every positive beside a query in some row is relevant to it; negatives are further documents.
@@ -225,7 +224,6 @@ class RetrievalAccumulator:
         self.query_vectors: list[NDArray[np.float32]] = []
         self.document_vectors: list[NDArray[np.float32]] = []
         self.relevant: list[set[int]] = []
-        self.num_truncated = 0
 
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
@@ -238,7 +236,7 @@ class RetrievalAccumulator:
             if query == len(self.relevant):
                 self.relevant.append(set())
             self.relevant[query].add(places[0])
-            self.num_truncated += prediction.is_truncated
+        self.count(predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute recall and MRR; `loss` is 1 - MRR."""

@@ -15,7 +15,6 @@ ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
 """A path that the user did not give."""
-"""Stands for rows in memory, in settings and messages."""
 Sources = tuple[ExampleSource, ExampleSource]
 """The files or rows of training and eval examples."""
 

@@ -17,6 +17,7 @@ from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.tasks.marks import Mark, MarkedPart, color_of, mark_spans
+from bertsmith.tasks.scoring import PredictionCounts
 from bertsmith.tasks.tagged_text import conll_block, conllu_block, marked_text, span_types
 
 
@@ -127,7 +128,7 @@ def conllu(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[st
     return (conllu_block(sentence, prediction.labels) for sentence, prediction in pairs)
 
 
-class TagAccumulator:
+class TagAccumulator(PredictionCounts):
     """Accumulator of spans and words."""
 
     def __init__(
@@ -136,23 +137,22 @@ class TagAccumulator:
         self.labels = labels
         self.scheme = scheme
         self.place = place
-        self.counts = TagCounts(scheme, strict=strict)
-        self.loss = 0.0
-        self.num_unknown = self.num_windowed = 0
+        self.tags = TagCounts(scheme, strict=strict)
+        self.num_unknown = 0
 
     def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
         """Add a portion; a label unknown to the model counts as missed."""
         for sentence, prediction in zip(examples, predictions, strict=True):
             gold = with_scheme(sentence, self.scheme, self.place).labels
-            self.counts.remarks.update(sentence.remarks)
-            self.counts.remarks["repaired_predictions"] += prediction.is_repaired
-            self.num_windowed += prediction.num_windows > 1
-            self.counts.add(sentence.labels, prediction.labels, gold_scheme=sentence.scheme)
+            self.tags.remarks.update(sentence.remarks)
+            self.tags.remarks["repaired_predictions"] += prediction.is_repaired
+            self.tags.add(sentence.labels, prediction.labels, gold_scheme=sentence.scheme)
             numbers = label_numbers(gold, self.labels)
             known = np.flatnonzero(numbers >= 0)
             right = prediction.probabilities[known, numbers[known]]
             self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
             self.num_unknown += len(gold) - len(known)
+        self.count(predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute the scores of `Metric`, and mean cross entropy over known labels."""
@@ -170,13 +170,13 @@ class TagAccumulator:
         Raises:
             InputError: the model knows none of the labels.
         """
-        num_words = self.counts.num_words
+        num_words = self.tags.num_words
         if num_words and self.num_unknown == num_words:
             raise InputError(
                 f"{self.place}: the model knows none of the labels in it. It knows "
                 f"{list_names(self.labels)}. Choose the column with --label-column."
             )
-        return self.counts.report(
+        return self.tags.report(
             num_skipped=num_skipped, num_unknown=self.num_unknown, num_windowed=self.num_windowed
         )
 

@@ -66,8 +66,8 @@ def test_every_word_is_learnt_once_at_its_first_piece():
     ]
     encoded = task.encode(tiny_tokenizer(), examples, 23, labelled=True)
     assert max(encoded.rows.lengths) == 23
-    assert encoded.num_rows[:2] == [1, 1]
-    assert min(encoded.num_rows[3:]) > 1
+    assert encoded.num_windows[:2] == [1, 1]
+    assert min(encoded.num_windows[3:]) > 1
     for number, example in enumerate(examples):
         learnt = {}
         for row in encoded.rows_of(number):
