@@ -25,12 +25,6 @@ from bertsmith.tokenization.auto import load_tokenizer
 SHAPE = {"num_hidden_layers": 3}
 
 
-@pytest.fixture(autouse=True)
-def short_trials(monkeypatch):
-    """A few rounds are enough to see that they are made."""
-    monkeypatch.setattr("bertsmith.evaluation.side_by_side.TIMED_SECONDS", 0.0)
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, corpus_dir):
     folder = tmp_path_factory.mktemp("compress")

@@ -11,15 +11,8 @@ from tiny_models import save_tiny, save_tiny_of, write_reviews
 from tiny_runs import FP32, LENGTHS
 
 from bertsmith.data.shards import Corpus
-from bertsmith.evaluation import side_by_side as before_after
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining import micro_batch
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    """Models are timed for as short as can be."""
-    monkeypatch.setattr(before_after, "TIMED_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")

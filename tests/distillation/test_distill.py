@@ -12,7 +12,6 @@ from tiny_models import save_tiny, tiny_tokenizer, write_reviews
 
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted
-from bertsmith.evaluation import side_by_side as before_after
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
@@ -23,12 +22,6 @@ from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.journal import read_journal
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    """Models are timed for as short as can be."""
-    monkeypatch.setattr(before_after, "TIMED_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
