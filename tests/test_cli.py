@@ -43,16 +43,6 @@ def test_help_names_every_command(capsys):
     ]
 
 
-def test_unknown_commands_name_the_nearest(capsys):
-    for words, said in (
-        ("pretrian", "Did you mean 'pretrain'?"),
-        ("corpus make", "build, inspect"),
-    ):
-        code, out, err = run(capsys, *words.split())
-        assert (code, out) == (2, "")
-        assert said in err
-
-
 def test_json_is_one_object_on_standard_output(capsys):
     code, out, _ = run(capsys, "hardware", "--json")
     assert code == 0

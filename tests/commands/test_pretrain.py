@@ -98,8 +98,6 @@ def characters(text):
         ("--steps 0", "training.steps: found 0"),
         ("--steps 2 --max-length 40", "pretraining.max_length: found 40"),
         ("--steps 2 --resume", "no run to resume"),
-        ("--steps 2 --masking word --segmenter jiba:lcut", "No module named 'jiba'"),
-        ("--steps 2 --masking word --word-list absent.txt", "No such file"),
         (f"--steps 2 --masking word --segmenter {__name__}:characters", "no piece that is"),
         ("--steps 2 --masking word --segmenter os:system", "os is a module of Python itself"),
     ],

@@ -66,13 +66,6 @@ def test_what_was_cut_or_skipped_is_counted(classifier, tmp_path):
     assert "1 rows without text or label" in str(result)
 
 
-def test_an_unknown_label(classifier, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,label\ngood,pos\nbad,negative\n")
-    with pytest.raises(InputError, match=r"a\.csv:3: .*'negative'.*Known labels: 'neg', 'pos'"):
-        evaluate(classifier, path)
-
-
 def test_two_models_side_by_side(folders, tmp_path):
     data = write_reviews(tmp_path / "a.csv", 41)
     found = compare_side_by_side(

@@ -61,26 +61,6 @@ def test_softmax_in_bf16_is_that_of_fp32_rounded(length):
 
 
 @pytest.mark.parametrize("path", ["explicit", "fused"])
-@pytest.mark.parametrize("lengths", [(13,), (13, 13, 13), (23, 19, 7, 7, 3, 1), (128, 31, 2)])
-def test_every_sequence_attends_to_itself_alone(lengths, path, monkeypatch):
-    monkeypatch.setattr("bertsmith.model.attention.attention_path", lambda *_: path)
-    torch.manual_seed(0)
-    module = SelfAttention(33, 3, 0.0)
-    hidden = torch.randn(sum(lengths), 33, requires_grad=True)
-    gradient = torch.randn(sum(lengths), 33)
-    view = BlockLayout(lengths, CPU).view()
-    found = module(hidden, view)[: sum(lengths)]
-    alone = module(hidden, view, first_only=True)[: len(lengths)]
-    torch.testing.assert_close(alone, found[[sum(lengths[:i]) for i in range(len(lengths))]])
-    expected = torch.cat([attention_by_the_formula(module, x) for x in hidden.split(lengths)])
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(
-        torch.autograd.grad(found, hidden, gradient)[0],
-        torch.autograd.grad(expected, hidden, gradient)[0],
-    )
-
-
-@pytest.mark.parametrize("path", ["explicit", "fused"])
 def test_what_is_no_number_stays_in_its_sequence(path, monkeypatch):
     """Padding is filled with tokens of the block, which must be those of the same row."""
     monkeypatch.setattr("bertsmith.model.attention.attention_path", lambda *_: path)

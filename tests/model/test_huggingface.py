@@ -43,20 +43,6 @@ def assert_same(found, expected):
         assert torch.equal(found.state_dict()[name], value), name
 
 
-@pytest.mark.parametrize(
-    "heads", [(), ("next_sentence",), ("masked_lm", "sentence_order"), ("classify",)]
-)
-def test_saved_and_loaded_again(small_model, tmp_path, heads):
-    model = small_model(*heads, num_labels=5, pooling="mean", hidden_act="relu")
-    save_model(model, tmp_path)
-    found = load_model(tmp_path)
-    assert found.config == model.config
-    assert not found.training
-    assert found.load_report.missing == found.load_report.unused == ()
-    assert set(found.heads) == set(heads)
-    assert_same(found, model)
-
-
 def test_sentence_order_is_read_by_transformers_and_told_apart_here(small_model, tmp_path):
     model = small_model("masked_lm", "sentence_order").eval()
     save_model(model, tmp_path)

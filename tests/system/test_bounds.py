@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 
 import pytest
 
@@ -11,8 +12,13 @@ from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.bounds import LARGEST
 from bertsmith.tasks.text_classification import ClassifySettings
+from bertsmith.training.optim import OptimSettings
 from bertsmith.training.settings import TrainingSettings
 from bertsmith.vocabulary.train import TokenizerSettings
+
+
+def classify(**given):
+    return ClassifySettings(model="m", train="t", out="o", **given)
 
 
 @pytest.mark.parametrize(
@@ -23,8 +29,7 @@ from bertsmith.vocabulary.train import TokenizerSettings
                        "eval_rows", "checkpoint_every", "keep")),
         *((PretrainingSettings, name, f"pretraining.{name}")
           for name in ("max_length", "start_steps", "duplicates", "masking_schedule_steps")),
-        *((lambda **given: ClassifySettings(model="m", train="t", out="o", **given), name,
-           f"--{name.replace('_', '-')}")
+        *((classify, name, f"--{name.replace('_', '-')}")
           for name in ("steps", "epochs", "batch_size", "limit", "eval_limit", "patience",
                        "seeds", "folds", "max_length")),
         (lambda **given: GlueSettings(model="m", data="d", out="o", **given), "threads",
@@ -39,6 +44,31 @@ def test_settings_that_never_end(settings, name, place):
             settings(**{name: value})
     with pytest.raises(ConfigError, match=f"at most {LARGEST[name]:,}"):
         settings(**{name: LARGEST[name] + 1})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (partial(OptimSettings, learning_rate=0.0),
+         r"optim\.learning_rate: found 0\.0; allowed is a number above 0"),
+        (partial(OptimSettings, learning_rate=math.inf), r"optim\.learning_rate: found inf"),
+        (partial(OptimSettings, adam_beta2=1.0), r"optim\.adam_beta2: found 1\.0"),
+        (partial(OptimSettings, warmup_fraction=1.0), r"optim\.warmup_fraction"),
+        (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
+         "decay_fraction: .* 1 - warmup_fraction"),
+        (partial(OptimSettings, max_grad_norm=-1.0), r"optim\.max_grad_norm"),
+        (partial(TrainingSettings, batch_size=-1), r"training\.batch_size: found -1"),
+        (partial(TrainingSettings, seed=-1), r"training\.seed: found -1"),
+        (partial(TrainingSettings, steps=5, minutes=1.0), "steps = 5 and minutes = 1.0"),
+        (partial(classify, epochs=2, steps=9), "--epochs and --steps"),
+        (partial(classify, batch_size=0), "--batch-size: found 0"),
+        (partial(classify, learning_rate=math.nan), "--learning-rate: found nan"),
+        (partial(classify, seed=-1), "--seed: found -1"),
+    ],
+)  # fmt: skip
+def test_values_out_of_bounds_or_beside_each_other(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        settings()
 
 
 def test_sizes_of_models_and_minutes():

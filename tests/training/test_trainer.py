@@ -320,16 +320,3 @@ def test_minutes_end_on_time_with_the_rate_near_zero(corpus_dir, tmp_path):
     _, summary = trained(corpus_dir, tmp_path, settings, clock=Clock(1.0))
     assert summary.steps == 1
     assert summary.last_step["learning_rate"] > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"steps": 5, "minutes": 1.0}, "steps = 5 and minutes = 1.0"),
-        ({"batch_size": -1}, r"training\.batch_size: found -1"),
-        ({"seed": -1}, r"training\.seed: found -1"),
-    ],
-)
-def test_impossible_settings_are_refused(change, message):
-    with pytest.raises(ConfigError, match=message):
-        TrainingSettings(**change).budget()
