@@ -24,12 +24,13 @@ from bertsmith.config import from_mapping
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import ConfigError, InputError, Interrupted
-from bertsmith.estimators.messages import PythonDisplay, as_arguments, in_python, not_fitted
+from bertsmith.estimators.messages import PythonDisplay, not_fitted
 from bertsmith.estimators.rows import Row, as_named, as_source, peek, prediction_items
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
 from bertsmith.model.saving import copy_folder
+from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.system.progress import showing_progress
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.predictor import Predictor

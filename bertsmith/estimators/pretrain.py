@@ -18,10 +18,11 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.sources import Source
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.estimators.messages import PythonDisplay, in_python
+from bertsmith.estimators.messages import PythonDisplay
 from bertsmith.estimators.rows import TableRows, check_names_file, plain_column
 from bertsmith.pretraining import run
 from bertsmith.pretraining.job import PretrainJob
+from bertsmith.system.argument_names import in_python
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import showing_progress
 from bertsmith.tokenization.auto import load_tokenizer

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import CheckpointError, ConfigError, check_choice
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.system.argument_names import in_python
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
@@ -78,6 +79,7 @@ def load(
 def load(path: FolderPath, *, task: str | None = None, **how: Unpack[How]) -> Predictor[Any]: ...
 
 
+@in_python()
 def load(
     path: FolderPath,
     *,

@@ -25,6 +25,7 @@ from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
+from bertsmith.system.argument_names import in_python
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.prediction import InferenceTask, PredictionT
@@ -199,6 +200,7 @@ class Predictor(Generic[DefinitionT_co]):
         show_progress: bool = ...,
     ) -> list[PredictionT]: ...
 
+    @in_python()
     def __call__(
         self,
         given: Any,
@@ -241,6 +243,7 @@ class Predictor(Generic[DefinitionT_co]):
             raise InputError(f"found {name_type(given)}. Give {' and '.join(fields)}.")
         return self.example(dict(zip(fields, values, strict=False)))
 
+    @in_python()
     def encode(
         self,
         texts: str | Iterable[Text],
@@ -301,6 +304,7 @@ class Predictor(Generic[DefinitionT_co]):
         same.unknown_tokens = self.unknown_tokens
         return same
 
+    @in_python()
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with other options, such as `threshold=0.7`, `repair=True` or `top=10`."""
         return self.with_definition(replace(self.definition, **changes))  # type: ignore[type-var, return-value]
@@ -310,6 +314,7 @@ class Predictor(Generic[DefinitionT_co]):
         """The device that computes, such as cpu or cuda:0."""
         return str(self.loaded.device)
 
+    @in_python()
     def to(self, device: str) -> Self:
         """Move to a device, for which the folder is read again; return the predictor itself.
 

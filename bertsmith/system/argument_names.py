@@ -1,0 +1,43 @@
+"""Errors in the words of Python: `label_column` where the command line has `--label-column`."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bertsmith.errors import BertsmithError
+
+FLAG = re.compile(
+    r"'bertsmith [^']*'|--(?P<name>[a-z][a-z-]*)"
+    r"(?: (?P<value>[\w./-]+?)(?=[.,;)](?:\s|$)|$| \(| or | if | for | would ))?"
+)
+"""A flag, with the word behind it where that can only be its value; or a command, as it is."""
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Name arguments, not flags, in the message of an error that is raised in the block."""
+    try:
+        yield
+    except BertsmithError as error:
+        error.args = (as_arguments(str(error)), *error.args[1:])
+        raise
+
+
+def as_arguments(message: str) -> str:
+    """Write flags as Python's arguments, but in commands.
+
+    >>> as_arguments("Pass --max-length 64 or --from runs/a, or 'bertsmith evaluate --data'.")
+    "Pass max_length=64 or from_='runs/a', or 'bertsmith evaluate --data'."
+    """
+    return FLAG.sub(_as_argument, message)
+
+
+def _as_argument(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    if name is None:
+        return found[0]
+    name = "from_" if name == "from" else name.replace("-", "_")
+    if value is None:
+        return name
+    is_code = value.isupper() or value.replace(".", "").isdecimal()
+    return f"{name}={value if is_code else repr(value)}"
