@@ -7,7 +7,7 @@ INSTRUCTION_TESTS := tests/model/test_int8.py tests/system/test_hardware.py \
   tests/evaluation/test_precision_agreement.py tests/commands/test_embed_command.py \
   tests/commands/test_pair_commands.py tests/commands/test_task_commands.py
 
-.PHONY: demo test test-avx2 test-slow bench bench-quick bench-quality docs check format lock clean
+.PHONY: demo test test-avx2 test-slow bench bench-quick bench-quality docs notebooks check format lock clean
 
 demo: .venv/demo.stamp  ## the whole road, on the documentation on this computer
 	$(BIN)/bertsmith demo --out runs/demo
@@ -44,6 +44,9 @@ docs: .venv/test.stamp  ## the documentation as a site without a network, build/
 	ln -sfn ../../../bertsmith/recipes build/pages/bertsmith/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	! grep -rlE --include='*.html' '<(script|link|img)[^>]* (src|href)="https?:' build/site
+
+notebooks: .venv/test.stamp  ## run docs/notebooks and store their outputs, a quarter of an hour
+	$(BIN)/python tools/run_notebooks.py
 
 check: .venv/test.stamp  ## format, lint, types, import directions, sizes
 	$(BIN)/ruff format --check .
