@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertsmith.data.batches import Batch
 from bertsmith.data.examples import (
     Example,
     are_pairs,
@@ -21,12 +22,14 @@ from bertsmith.data.examples import (
 from bertsmith.data.labels import label_flags, label_names
 from bertsmith.errors import InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
+from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.texts import LabelTask
+from bertsmith.training.objective import LossTerm
 
 LEAST = 2.0**-54
 """Lower limit of a probability in the loss, where fp64 cannot tell its complement from 1."""
@@ -130,13 +133,14 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
         return flags.astype(np.float32)
 
-    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute binary cross entropy, its mean over labels summed over texts.
 
         Correct are texts with exactly the right labels.
         """
-        is_right = ((logits.sigmoid() >= self.threshold) == (targets > 0)).all(1)
-        return self.loss.sum(logits, targets), is_right.sum()
+        logits, flags = mean_over_rows(outputs, batch), batch.targets["labels"]
+        is_right = ((logits.sigmoid() >= self.threshold) == (flags > 0)).all(1)
+        return LossTerm(self.loss.sum(logits, flags), is_right.sum(), len(logits))
 
     def compare_with_teacher(
         self, logits: Tensor, taught: Tensor, temperature: float

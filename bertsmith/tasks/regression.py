@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertsmith.data.batches import Batch
 from bertsmith.data.examples import Columns, Example, are_pairs
 from bertsmith.data.labels import numbers
 from bertsmith.errors import InputError
@@ -22,9 +23,11 @@ from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.tasks.agreement import Agreement, compare_numbers
+from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.texts import TextTask
+from bertsmith.training.objective import LossTerm
 
 Metric = Literal["pearson", "spearman"]
 
@@ -129,7 +132,11 @@ transformers open."""
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         return numbers(examples, Path("examples")).astype(np.float32)
 
-    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
+        logits = mean_over_rows(outputs, batch)
+        return LossTerm(*self._compare(logits, batch.targets["labels"]), len(logits))
+
+    def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the squared error; correct are close predictions."""
         is_close = (logits[:, 0] - targets).abs() <= CLOSE * self.spread
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
@@ -138,7 +145,7 @@ transformers open."""
         self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers."""
-        return self.compare(logits, taught[:, 0])
+        return self._compare(logits, taught[:, 0])
 
     def prediction(
         self, outputs: NDArray[np.float32], is_truncated: bool, num_windows: int

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import (
     Columns,
@@ -24,6 +25,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.system.compute import Advanced
+from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.losses import ClassLoss, LossSettings
@@ -33,6 +35,7 @@ from bertsmith.tasks.settings import Sources, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import LabelTask
+from bertsmith.training.objective import LossTerm
 
 Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
@@ -182,8 +185,10 @@ predict` and Hugging Face's transformers open."""
     def targets(self, examples: Sequence[Example]) -> NDArray[np.int64]:
         return class_numbers(examples, self.labels, Path("examples"))
 
-    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        return self.loss.sum(logits, targets), (logits.argmax(-1) == targets).sum()
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
+        logits, labels = mean_over_rows(outputs, batch), batch.targets["labels"]
+        num_right = (logits.argmax(-1) == labels).sum()
+        return LossTerm(self.loss.sum(logits, labels), num_right, len(logits))
 
     def prediction(
         self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int

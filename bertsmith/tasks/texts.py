@@ -26,7 +26,6 @@ from bertsmith.tasks.losses import LabelLoss
 from bertsmith.tasks.prediction import PredictionT, text_example
 from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.objective import LossTerm
 
 
 @dataclass(frozen=True)
@@ -82,13 +81,6 @@ class TextTask(Task[Example, PredictionT]):
         """Return the labels of examples, `[examples, ...]`."""
 
     @abstractmethod
-    def compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the loss, summed over texts, and the number correct.
-
-        Shape: `logits` `[examples, outputs]`, the means over windows.
-        """
-
-    @abstractmethod
     def compare_with_teacher(
         self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
@@ -119,11 +111,6 @@ class TextTask(Task[Example, PredictionT]):
         """Compute logits, fp32 `[sequences, outputs]`, in the batch's order."""
         assert self.head is not None
         return sequence_logits(model, batch, self.head)
-
-    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Sum the loss over the texts of the batch."""
-        found = mean_over_rows(outputs, batch)
-        return LossTerm(*self.compare(found, batch.targets["labels"]), len(found))
 
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
