@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from tiny_models import SPECIAL_TOKENS
 from tiny_tokenizers import TEXT, TINY
 
+from bertsmith.compression.vocabulary import count_pieces, kept_tokens
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.trimming import trim_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-from bertsmith.vocabulary.used_tokens import count_pieces, kept_tokens
 
 WORDS = st.text("abcd", min_size=1, max_size=7)
 PIECES = st.lists(
@@ -41,7 +41,7 @@ def test_counts_are_those_of_the_ids(monkeypatch):
     texts = ["Unable able!", "", "a ab [MASK] ü", "able" * 30]
     ids = [id_ for text in texts for id_ in tokenizer.encode_ids(text)]
     for size in (1, 7, 1 << 20):
-        monkeypatch.setattr("bertsmith.vocabulary.used_tokens.BATCH_CHARS", size)
+        monkeypatch.setattr("bertsmith.compression.vocabulary.BATCH_CHARS", size)
         found = count_pieces(tokenizer, iter(texts))
         assert found.tolist() == np.bincount(ids, minlength=11).tolist()
     # Of an unknown word, the pieces that were found count: without them it would be cut.
