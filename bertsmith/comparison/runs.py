@@ -19,7 +19,7 @@ from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
-from bertsmith.finetuning.series import WEIGHTS, Series, SeriesRun, check_finetuned
+from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.build import build_objective
@@ -240,7 +240,7 @@ def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name
     is_done = folder.run_path.exists() and "result" in folder.read_run()
     work.tell(f"{name}: {task.name}{', scored already' if is_done else ''}")
     run = SeriesRun(f"{name}: {task.name}", task.task, settings)
-    score = float(Series(work.callbacks, work.command).finish(run)["best_score"])
+    score = float(RunSeries(work.callbacks, work.command).finish(run)["best_score"])
     (folder.path / WEIGHTS).unlink(missing_ok=True)
     return score
 

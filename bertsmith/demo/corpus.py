@@ -65,7 +65,7 @@ _ABOUT_PEOPLE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ModuleText:
     """The prose of one module: `library` is its top-level package, `module` its path there."""
 
     library: str
@@ -82,7 +82,7 @@ class Document:
 class Documentation:
     """Documents in a fixed order, and how many files or paragraphs were `skipped`, by reason."""
 
-    documents: tuple[Document, ...]
+    documents: tuple[ModuleText, ...]
     skipped: Counter[str]
 
     @property
@@ -130,7 +130,7 @@ class _Collector:
 
     room: int
     ends_at: float = math.inf
-    documents: list[Document] = field(default_factory=list)
+    documents: list[ModuleText] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
 
@@ -139,7 +139,7 @@ class _Collector:
         paragraphs = [p for text in texts for p in prose_paragraphs(text) if self._is_new(p)]
         if not paragraphs:
             return 0
-        document = Document(library, module, tuple(paragraphs))
+        document = ModuleText(library, module, tuple(paragraphs))
         self.documents.append(document)
         self.room -= document.num_chars
         return document.num_chars

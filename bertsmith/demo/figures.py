@@ -7,7 +7,7 @@ from typing import Any
 from bertsmith.data.manifest import Manifest
 from bertsmith.demo.baselines import Score
 from bertsmith.demo.corpus import Documentation
-from bertsmith.demo.question import Question
+from bertsmith.demo.question import DemoQuestion
 from bertsmith.finetuning.glue import spread
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.job import PretrainJob
@@ -66,7 +66,7 @@ def of_model(model: BertModel, job: PretrainJob) -> dict[str, Any]:
     }
 
 
-def of_question(question: Question) -> dict[str, Any]:
+def of_question(question: DemoQuestion) -> dict[str, Any]:
     """Summarize the answers and the paragraphs of each."""
     counts, num_train = question.label_counts(), len(question.draws[0])
     labels = sorted(counts, key=str)

@@ -38,7 +38,7 @@ from bertsmith.demo.pace import (
 from bertsmith.demo.page import METHODS, write_demo_page
 from bertsmith.demo.question import (
     LABELS,
-    Question,
+    DemoQuestion,
     QuestionSize,
     ask,
     is_for_corpus,
@@ -285,7 +285,7 @@ def _run(
     return results
 
 
-def write_texts(places: Places, documentation: Documentation, question: Question) -> None:
+def write_texts(places: Places, documentation: Documentation, question: DemoQuestion) -> None:
     """Write the text for the corpus and the files of the question."""
     write_documents(places.text, filter(is_for_corpus, documentation.documents))
     write_examples(places.dev, question.dev)
@@ -382,7 +382,7 @@ def fill_masks(places: Places) -> list[dict[str, Any]]:
     ]
 
 
-def predict_first(places: Places, question: Question) -> list[dict[str, Any]]:
+def predict_first(places: Places, question: DemoQuestion) -> list[dict[str, Any]]:
     """Classify the first paragraph of each library among those scored on."""
     first = {example.label: example for example in reversed(question.test)}
     examples = [first[label] for label in sorted(first, key=str)]

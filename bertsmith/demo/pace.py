@@ -43,7 +43,7 @@ MIN_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Scale:
+class DemoScale:
     """Amounts of text, labels and training of a demo."""
 
     max_chars: int = 8_000_000
@@ -61,8 +61,8 @@ class Scale:
 class Pace:
     """The scale that fits in, and the speed of pre-training on this computer."""
 
-    full: Scale
-    scale: Scale
+    full: DemoScale
+    scale: DemoScale
     tokens_per_second: float
     full_seconds: float
     """What all steps of pre-training would take."""
@@ -121,7 +121,7 @@ class Pace:
 
 def measure_pace(
     job: PretrainJob,
-    full: Scale,
+    full: DemoScale,
     num_test: int,
     vocabulary_seconds: float,
     elapsed: Callable[[], float],
@@ -147,7 +147,7 @@ def measure_pace(
 
 
 def plan_pace(
-    full: Scale, speed: float, step_tokens: int, num_test: int, left: float, counting: float
+    full: DemoScale, speed: float, step_tokens: int, num_test: int, left: float, counting: float
 ) -> Pace:
     """Divide the seconds that are left between pre-training and fine-tuning.
 
@@ -171,7 +171,7 @@ def plan_pace(
     return Pace(full, scale, speed, full_seconds)
 
 
-def shorten_finetuning(scale: Scale, speed: float, num_test: int, allowed: float) -> Scale:
+def shorten_finetuning(scale: DemoScale, speed: float, num_test: int, allowed: float) -> DemoScale:
     """Leave out draws of labels, then steps, until fine-tuning takes the seconds `allowed`."""
     while scale.num_draws > 1 and finetuning_seconds(scale, speed, num_test) > allowed:
         scale = replace(scale, num_draws=scale.num_draws - 1)
@@ -182,7 +182,7 @@ def shorten_finetuning(scale: Scale, speed: float, num_test: int, allowed: float
     return scale
 
 
-def finetuning_seconds(scale: Scale, speed: float, num_test: int) -> float:
+def finetuning_seconds(scale: DemoScale, speed: float, num_test: int) -> float:
     """Estimate the seconds of training and scoring both models, over all draws."""
     trained = scale.finetune_steps * FINETUNE_ROWS * EXAMPLE_TOKENS
     tokens = trained + DEV_TOKENS + TEST_TOKENS * num_test

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from bertsmith.data.examples import Example
-from bertsmith.demo.corpus import STANDARD_LIBRARY, Document
+from bertsmith.demo.corpus import STANDARD_LIBRARY, ModuleText
 from bertsmith.errors import InputError
 from bertsmith.system.files import atomic_write
 
@@ -70,7 +70,7 @@ class QuestionSize:
 
 
 @dataclass(frozen=True)
-class Question:
+class DemoQuestion:
     """The paragraphs that are learned from (one list per draw), chosen by, and scored on."""
 
     draws: tuple[tuple[Example, ...], ...]
@@ -82,7 +82,7 @@ class Question:
         return Counter(example.label for example in self.test)
 
 
-def part_of(document: Document) -> Part:
+def part_of(document: ModuleText) -> Part:
     """The one part that all paragraphs of a module belong to, by a hash of its name."""
     digest = sha256(f"{document.library}/{document.module}".encode()).digest()
     percent = int.from_bytes(digest[:8], "big") % 100
@@ -91,14 +91,14 @@ def part_of(document: Document) -> Part:
     return "dev" if percent < TEST_PERCENT + DEV_PERCENT else "train"
 
 
-def is_for_corpus(document: Document) -> bool:
+def is_for_corpus(document: ModuleText) -> bool:
     """Whether a module may be pre-trained on: those to score on are kept out."""
     return document.library not in LABELS or part_of(document) != "test"
 
 
 def ask(
-    documents: Iterable[Document], size: QuestionSize | None = None, num_draws: int = 3
-) -> Question:
+    documents: Iterable[ModuleText], size: QuestionSize | None = None, num_draws: int = 3
+) -> DemoQuestion:
     """Draw the question's paragraphs; the same documents always give the same ones.
 
     Each draw takes its own paragraphs to learn from, so that a score does not hang on which
@@ -115,7 +115,7 @@ def ask(
             f"installed packages: {len(labels)} of the {len(LABELS)} libraries in question found "
             "with enough documentation. Install bertsmith with its dependencies, sources included."
         )
-    return Question(
+    return DemoQuestion(
         draws=tuple(_draw(pools, "train", labels, size.train, seed) for seed in range(num_draws)),
         dev=_draw(pools, "dev", labels, size.dev, seed=0),
         test=_draw(pools, "test", labels, size.test, seed=0),
@@ -125,7 +125,7 @@ def ask(
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
 
 
-def _pools(documents: Iterable[Document]) -> defaultdict[tuple[Part, str], list[str]]:
+def _pools(documents: Iterable[ModuleText]) -> defaultdict[tuple[Part, str], list[str]]:
     """The paragraphs that qualify, by part and label; none is there twice."""
     pools: defaultdict[tuple[Part, str], list[str]] = defaultdict(list)
     seen: set[str] = set()
@@ -138,7 +138,7 @@ def _pools(documents: Iterable[Document]) -> defaultdict[tuple[Part, str], list[
     return pools
 
 
-def _nameless(document: Document) -> list[str]:
+def _nameless(document: ModuleText) -> list[str]:
     """Some of a module's paragraphs, from its beginning to its end, without names."""
     texts = [remove_names(paragraph) for paragraph in document.paragraphs]
     fitting = [text for text in texts if MIN_WORDS <= len(text.split()) <= MAX_WORDS]
@@ -194,7 +194,7 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
         writer.writerows((example.text, example.label) for example in examples)
 
 
-def write_documents(path: Path, documents: Iterable[Document]) -> None:
+def write_documents(path: Path, documents: Iterable[ModuleText]) -> None:
     """Write a text file: one paragraph per line, an empty line between documents."""
     with atomic_write(path, "w") as file:
         for document in documents:

@@ -116,8 +116,8 @@ def pretrain(
             raise ConfigError("pretrain: give texts or a corpus; exactly one of them.")
         found = () if texts is None else as_texts(texts, reading.text_column)
         files = (str(IN_MEMORY),) if isinstance(found, TextsInMemory) else found
-        places = Places.of("my" if files != found else corpus or files[0], out, corpus)
-        job = build_job(places.corpus, recipe, settings)
+        places = PretrainFolders.of("my" if files != found else corpus or files[0], out, corpus)
+        job = _build_job(places.corpus, recipe, settings)
         RunFolder(places.out).check(resume=resume, overwrite=overwrite, has_curves=True)
         if texts is not None and not (resume and places.corpus.exists()):
             known = job.from_ if tokenizer is None else Path(tokenizer)
@@ -157,8 +157,8 @@ def pretrain(
 
 
 @dataclass(frozen=True)
-class Places:
-    """The folders of one road."""
+class PretrainFolders:
+    """The folders of one call: the model, and beside it the vocabulary and the corpus."""
 
     out: Path
     tokenizer: Path
@@ -174,7 +174,7 @@ class Places:
         return cls(model, model.with_name(f"{stem}-tokenizer"), built)
 
 
-def build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> PretrainJob:
+def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> PretrainJob:
     """Build the job of a recipe and the settings that replace its own."""
     base = from_mapping(
         PretrainJob, read_recipe(Path(recipe)), os.fspath(recipe), PretrainJob(corpus)

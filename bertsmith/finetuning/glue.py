@@ -29,7 +29,7 @@ from bertsmith.data.glue import (
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import START_NOTE
-from bertsmith.finetuning.series import WEIGHTS, Series, SeriesRun, check_finetuned
+from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
 from bertsmith.system.bounds import check_all_largest
@@ -183,7 +183,7 @@ def run_glue(
         Interrupted: the user asked to stop; the same call resumes there.
     """
     found = find_tasks(settings.data, settings.tasks)
-    series = Series(callbacks, command, tell)
+    series = RunSeries(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
     planned = {each.task.name: list(_planned(settings, each)) for each in found}

@@ -124,7 +124,7 @@ def _best_score(run: SeriesRun) -> float:
 
 
 @dataclass(frozen=True)
-class Series:
+class RunSeries:
     """Trainer of several runs, of which only the best keeps its weights."""
 
     callbacks: Sequence[Callback] = ()
@@ -225,7 +225,7 @@ def finetune_repeatedly(
                 folder.begin()
                 folder.write_run({**facts, CHOICES: asdict(chosen) if is_cpu else None})
 
-        series = Series(callbacks, resume_command, say, train)
+        series = RunSeries(callbacks, resume_command, say, train)
         if settings.resume:
             take_folder()
             results = series.run(runs)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.examples import ExampleReader
-from bertsmith.demo.corpus import Document
+from bertsmith.demo.corpus import ModuleText
 from bertsmith.demo.question import (
     DEV_PERCENT,
     LABELS,
@@ -38,8 +38,8 @@ def paragraph(*words: object) -> str:
 def documents():
     """Forty modules of each library, and of one that is not asked for."""
     return [
-        Document(library, f"{library}/module{number}.py",
-                 tuple(paragraph("numpy", place, number, i) for i in range(1 + number % 6)))
+        ModuleText(library, f"{library}/module{number}.py",
+                   tuple(paragraph("numpy", place, number, i) for i in range(1 + number % 6)))
         for place, library in enumerate([*LABELS, "jinja2"])
         for number in range(40)
     ]  # fmt: skip
@@ -106,7 +106,7 @@ def test_question_is_balanced_and_the_same_each_time(documents, tmp_path):
 
 def test_no_module_gives_more_than_its_share():
     documents = [
-        Document(library, f"m{n}.py", tuple(paragraph(place, n, i) for i in range(23)))
+        ModuleText(library, f"m{n}.py", tuple(paragraph(place, n, i) for i in range(23)))
         for place, library in enumerate(("numpy", "torch"))
         for n in range(40)
     ]
@@ -115,17 +115,17 @@ def test_no_module_gives_more_than_its_share():
 
 
 def test_paragraphs_that_differ_by_a_name_only_are_asked_once():
-    documents = [Document("scipy", f"m{i}.py", (paragraph(i, "text"),)) for i in range(60)]
+    documents = [ModuleText("scipy", f"m{i}.py", (paragraph(i, "text"),)) for i in range(60)]
     for i, library in product(range(60), ("torch", "numpy")):
         texts = paragraph("Use", library, "for", i), paragraph(library, i)
-        documents.append(Document(library, f"m{i}.py", texts))
+        documents.append(ModuleText(library, f"m{i}.py", texts))
     asked = [example.text for example in ask(documents, QuestionSize(test=1000)).test]
     assert len(set(asked)) == len(asked) > 20
 
 
 def test_libraries_without_enough_text_are_not_asked_for(documents):
     few = [document for document in documents if document.library in ("torch", "sympy", "numpy")]
-    short = [Document("scipy", f"m{i}.py", ("Too short.",)) for i in range(60)]
+    short = [ModuleText("scipy", f"m{i}.py", ("Too short.",)) for i in range(60)]
     assert set(ask(few + short, SIZE).label_counts()) == {"PyTorch", "SymPy", "NumPy"}
     with pytest.raises(InputError, match="1 of the 8 libraries"):
         ask([document for document in documents if document.library == "torch"])

@@ -17,7 +17,7 @@ import bertsmith
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.errors import BertsmithError, ConfigError, InputError
-from bertsmith.estimators.pretrain import Places, as_texts
+from bertsmith.estimators.pretrain import PretrainFolders, as_texts
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.run_folder import RunFolder
 
@@ -98,10 +98,12 @@ def test_a_file_may_be_called_like_a_pattern(tmp_path):
 
 
 def test_names_of_folders():
-    assert Places.of("texts/*.txt", None, None).out == Path("runs/my-bert")
-    assert Places.of("a/reviews.jsonl.gz", None, None).tokenizer == Path("runs/reviews-tokenizer")
-    assert Places.of("x", "models/film", None).corpus == Path("models/film-corpus")
-    assert Places.of("runs/reviews-corpus", None, "runs/reviews-corpus").out == Path(
+    assert PretrainFolders.of("texts/*.txt", None, None).out == Path("runs/my-bert")
+    assert PretrainFolders.of("a/reviews.jsonl.gz", None, None).tokenizer == Path(
+        "runs/reviews-tokenizer"
+    )
+    assert PretrainFolders.of("x", "models/film", None).corpus == Path("models/film-corpus")
+    assert PretrainFolders.of("runs/reviews-corpus", None, "runs/reviews-corpus").out == Path(
         "runs/reviews-bert"
     )
 

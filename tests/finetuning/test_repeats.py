@@ -18,7 +18,7 @@ from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupt
 from bertsmith.finetuning.run import NOTES, finetune
 from bertsmith.finetuning.series import (
     Repeats,
-    Series,
+    RunSeries,
     SeriesRun,
     finetune_repeatedly,
     split,
@@ -120,9 +120,9 @@ def test_the_best_by_the_score_asked_for_keeps_its_weights(settings, tmp_path):
         return [run.name for run in runs if (run.settings.out / "model.safetensors").exists()]
 
     scores = {"a": 0.2, "b": 0.3, "c": 0.7, "d": 0.7}
-    Series().run(runs[1:], score=lambda run: scores[run.name])
+    RunSeries().run(runs[1:], score=lambda run: scores[run.name])
     assert kept() == ["a", "c"]  # not "b", which is as good by its own score
-    Series().run(runs)
+    RunSeries().run(runs)
     assert kept() == []  # "b" was the best, and had lost its weights
 
 

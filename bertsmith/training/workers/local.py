@@ -337,7 +337,7 @@ def _work(index: int, connection: Connection) -> None:
 
 
 def _join(index: int, job: bytes) -> Member:
-    """Become member `index` of the main process's team."""
+    """Become member `index` of the main process's workers."""
     settings: _Settings
     plan: Plan
     settings, plan, skeleton = pickle.loads(job)
