@@ -30,7 +30,7 @@ from bertsmith.demo.pace import (
     SMALL_TEST,
     SPARE_SECONDS,
     TOTAL_SECONDS,
-    Scale,
+    DemoScale,
     finetuning_seconds,
     measure_pace,
     shorten_finetuning,
@@ -117,8 +117,8 @@ class DemoSettings:
             raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")
 
 
-FULL = Scale()
-QUICK = Scale(
+FULL = DemoScale()
+QUICK = DemoScale(
     max_chars=800_000,
     max_chars_per_library=100_000,
     vocab_size=1000,
@@ -192,7 +192,7 @@ def run_demo(
 
 def _run(
     settings: DemoSettings,
-    scale: Scale,
+    scale: DemoScale,
     places: Places,
     clock: Clock,
     callbacks: Sequence[Callback],
@@ -294,7 +294,7 @@ def write_texts(places: Places, documentation: Documentation, question: DemoQues
         write_examples(places.train(draw), examples)
 
 
-def learn_vocabulary(places: Places, scale: Scale) -> tuple[Tokenizer, TokenizerReport]:
+def learn_vocabulary(places: Places, scale: DemoScale) -> tuple[Tokenizer, TokenizerReport]:
     """Learn and save the vocabulary."""
     settings = TokenizerSettings(
         files=(str(places.text),),
@@ -309,7 +309,7 @@ def learn_vocabulary(places: Places, scale: Scale) -> tuple[Tokenizer, Tokenizer
     return tokenizer, report
 
 
-def pretrain_job(settings: DemoSettings, scale: Scale, places: Places) -> PretrainJob:
+def pretrain_job(settings: DemoSettings, scale: DemoScale, places: Places) -> PretrainJob:
     """Build the job that serves a few minutes on two cores best."""
     minutes = None if settings.quick else settings.minutes
     pretraining = PRETRAINING
@@ -333,7 +333,7 @@ def pretrain_job(settings: DemoSettings, scale: Scale, places: Places) -> Pretra
 
 def compare_models(
     places: Places,
-    scale: Scale,
+    scale: DemoScale,
     clock: Clock,
     callbacks: Sequence[Callback],
     *,

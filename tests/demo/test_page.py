@@ -11,7 +11,7 @@ from bertsmith.demo.pace import (
     FEWEST_STEPS,
     FINETUNING_SHARE,
     MIN_SECONDS,
-    Scale,
+    DemoScale,
     finetuning_seconds,
     plan_pace,
     shorten_finetuning,
@@ -25,7 +25,7 @@ TRAIN = [
     Example("a fast car", label="car"),
 ]
 TEST = [Example("apples", label="fruit"), Example("the car", label="car")]
-FULL = Scale()
+FULL = DemoScale()
 STEP_TOKENS = 4000
 NUM_TEST = 1100
 COUNTING = 10.0
