@@ -16,6 +16,7 @@ from typing import NamedTuple
 from bertsmith._version import __version__
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
+from bertsmith.system.argument_names import on_command_line
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
@@ -97,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
     try:
         notes = silenced() if quiet else nullcontext()
-        with shown_warnings(PROG), notes, showing_progress(details=verbose):
+        with on_command_line(), shown_warnings(PROG), notes, showing_progress(details=verbose):
             run = _find(args)
             run()
         sys.stdout.flush()  # here, where it is answered that nobody takes it

@@ -277,6 +277,7 @@ class Estimator(ABC):
                 state["_files"] = {str(p.relative_to(folder)): p.read_bytes() for p in files}
         return state
 
+    @in_python()
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
         if (files := vars(self).pop("_files", None)) is not None:

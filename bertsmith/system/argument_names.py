@@ -3,23 +3,38 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from bertsmith.errors import BertsmithError
 
 FLAG = re.compile(
-    r"'bertsmith [^']*'|--(?P<name>[a-z][a-z-]*)"
+    r"'bertsmith [^']*'|--(?P<name>[a-z][a-z-]*)(?![a-z=-])"
     r"(?: (?P<value>[\w./-]+?)(?=[.,;)](?:\s|$)|$| \(| or | if | for | would ))?"
 )
-"""A flag, with the word behind it where that can only be its value; or a command, as it is."""
+"""A flag, with the word behind it where that can only be its value; or a command, as it is.
+Other programs' flags have their value behind a `=`."""
+
+_is_typed = ContextVar("_is_typed", default=False)
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Keep the flags of errors in the block: the user has typed a command."""
+    token = _is_typed.set(True)
+    try:
+        yield
+    finally:
+        _is_typed.reset(token)
 
 
 @contextmanager
 def in_python() -> Iterator[None]:
-    """Name arguments, not flags, in the message of an error that is raised in the block."""
+    """Name arguments, not flags, in errors that the block raises, except `on_command_line`."""
     try:
         yield
     except BertsmithError as error:
-        error.args = (as_arguments(str(error)), *error.args[1:])
+        if not _is_typed.get():
+            error.args = (as_arguments(str(error)), *error.args[1:])
         raise
 
 

@@ -72,6 +72,7 @@ class Predictor(Generic[DefinitionT_co]):
         return f"<Predictor {self.task} of '{loaded.folder.path}'{labels}, {place}>"
 
     @classmethod
+    @in_python()
     def load(
         cls,
         path: str | Path | ModelFolder,
@@ -143,7 +144,7 @@ class Predictor(Generic[DefinitionT_co]):
         cure = f"list(zip({columns}))" if len(fields) > 1 else f"list({columns})"
         items = as_items(given, "examples", cure)
         total = len(items) if isinstance(items, Sized) else None
-        with _bar("predicting", total, shown=show_progress) as advance:
+        with in_python(), _bar("predicting", total, shown=show_progress) as advance:
             for chunk in in_chunks(self._as_examples(items), check_batch_size(batch_size)):
                 yield from zip(chunk, self._predict(chunk), strict=True)
                 advance(len(chunk))
@@ -293,6 +294,7 @@ class Predictor(Generic[DefinitionT_co]):
     def _folder_vectors(self) -> TextVectors:
         return TextVectors.restore(self.loaded)
 
+    @in_python()
     def encode_examples(self, examples: Sequence[Any]) -> EncodedExamples:
         """Encode examples, cut or windowed to the model's maximum length."""
         loaded = self.loaded

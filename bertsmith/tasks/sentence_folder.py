@@ -176,7 +176,7 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
     if len(wanted) > 1 or wanted[0] not in POOLINGS:
         raise CheckpointError(
             f"{files.path(file)}: asks for pooling by {' and '.join(wanted)}; bertsmith has "
-            f"{' and '.join(POOLINGS)}. Choose one with --pooling."
+            f"{' and '.join(POOLINGS)}. Choose one with --pooling, or in this file."
         )
     return POOLINGS[wanted[0]]
 

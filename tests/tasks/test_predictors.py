@@ -143,14 +143,6 @@ def test_options_are_saved(load, tmp_path):
     assert bertsmith.load(surer.save(tmp_path / "m")).definition.threshold == 0.9
 
 
-def test_errors_name_arguments(load):
-    classifier = load("classify")
-    with pytest.raises(ConfigError, match="Use device='auto'"):
-        classifier.to("cuda:99")
-    with pytest.raises(ConfigError, match="Use device='auto'"):
-        bertsmith.load(classifier.loaded.folder.path, device="cuda:99")
-
-
 def test_probabilities(load):
     texts = ["a good film", "the dull story"]
     for head in ("classify", "multi_label"):
