@@ -76,7 +76,7 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys):
     main([*step[:-1], run, "--steps", "1", "--batch-size", "4", "--threads", "1",
           "--eval-rows", "4", "--json"])  # fmt: skip
     result = json.loads(capsys.readouterr().out)
-    print(pretrain.describe({**result, "held_out_mlm_loss": 0.0}))  # as if it had learned
+    print(pretrain.describe_run({**result, "held_out_mlm_loss": 0.0}))  # as if it had learned
     step = printed("try ")
     assert step[:2] == ["fill", run]
     main(step)

@@ -223,7 +223,7 @@ def bertsmith(
     configure_process()
 
     from bertsmith.model.config import PRESETS
-    from bertsmith.pretraining.run import pretrain
+    from bertsmith.pretraining.run import run_pretraining
     from bertsmith.system.hardware import compute_settings
 
     wanted = job(corpus, preset, rows, precision=precision, threads=threads)
@@ -237,7 +237,7 @@ def bertsmith(
         sum(len(batch.targets["masked_labels"]) for batch in batches),
     )
     gate.wait(precision=chosen, flops_per_token=flops)
-    pretrain(wanted, Path(out), overwrite=True, callbacks=[Watch(gate)])
+    run_pretraining(wanted, Path(out), overwrite=True, callbacks=[Watch(gate)])
 
 
 def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, tuning: str) -> None:

@@ -30,10 +30,10 @@ def main(args: Sequence[str], prog: str) -> None:
     settings = parse(Settings, args, prog)
     with Display() as display:
         results = run_demo(settings, say=tell, callbacks=[display])
-    print(json.dumps(results) if settings.json else "\n".join(describe(results)))
+    print(json.dumps(results) if settings.json else "\n".join(describe_demo(results)))
 
 
-def describe(results: dict[str, Any]) -> Iterator[str]:
+def describe_demo(results: dict[str, Any]) -> Iterator[str]:
     """Yield three lines of results and the path of the report."""
     pretraining, seconds = results["pretraining"], results["seconds"]["total"]
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in results["comparison"]}

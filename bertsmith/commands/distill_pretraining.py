@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bertsmith.commands.flags import parse_with_recipe
-from bertsmith.commands.pretrain import describe, one_length
+from bertsmith.commands.pretrain import describe_run, one_length
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.distillation.pretraining_run import (
     DistillPretrainingJob,
@@ -83,7 +83,7 @@ def main(args: Sequence[str], prog: str) -> None:
     if settings.json:
         print(json.dumps({**result, "comparison": comparison.to_json()}))
     else:
-        print(describe(result), f"student    {result['student']}", sep="\n")
+        print(describe_run(result), f"student    {result['student']}", sep="\n")
         if "cache" in result:
             megabytes = result["cached_bytes"] / 1e6
             kept = f"{result['cached_batches']:,} batches, {megabytes:,.1f} MB"

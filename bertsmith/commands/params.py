@@ -80,7 +80,7 @@ def main(args: Sequence[str], prog: str) -> None:
     sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
     found = _find(settings.model, sizes)
     facts = account(found)
-    print(json.dumps(facts) if settings.json else describe(facts, _notes(found)))
+    print(json.dumps(facts) if settings.json else describe_counts(facts, _notes(found)))
 
 
 def account(model: BertModel) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def account(model: BertModel) -> dict[str, Any]:
     }
 
 
-def describe(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
+def describe_counts(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     """Format the counts as a page of text."""
     config, components = facts["config"], facts["components"]
     rows = [("component", "one layer", "parameters")]

@@ -82,7 +82,7 @@ def main(args: Sequence[str], prog: str) -> None:
     facts = forecast_to_json(
         found, accelerators(settings.hardware, settings.flops, settings.efficiency)
     )
-    print(json.dumps(facts) if settings.json else describe(facts, found))
+    print(json.dumps(facts) if settings.json else describe_forecast(facts, found))
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
     yield build_job(settings)
 
 
-def describe(facts: dict[str, Any], found: Estimate) -> str:
+def describe_forecast(facts: dict[str, Any], found: Estimate) -> str:
     """Format the forecast as tables."""
     blocks = [_overview(facts, found), _arithmetic(facts), _memory(facts), _time(facts)]
     return "\n\n".join("\n".join(block) for block in blocks)

@@ -17,7 +17,7 @@ from bertsmith.pretraining.from_model import describe_start
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.objective import PAIR_TERMS
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import hold_outputs
 from bertsmith.training.display import Display
@@ -102,7 +102,7 @@ def main(args: Sequence[str], prog: str) -> None:
         if settings.page is not None:
             stack.enter_context(hold_outputs({"--page": settings.page}, None))
             callbacks.append(stack.enter_context(RunPage(settings.page, RunFolder(settings.out))))
-        result = pretrain(
+        result = run_pretraining(
             job,
             settings.out,
             resume=settings.resume,
@@ -110,10 +110,10 @@ def main(args: Sequence[str], prog: str) -> None:
             callbacks=callbacks,
             resume_command=resume_command(args, prog),
         )
-    print(json.dumps(result) if settings.json else describe(result))
+    print(json.dumps(result) if settings.json else describe_run(result))
 
 
-def describe(result: dict[str, Any]) -> str:
+def describe_run(result: dict[str, Any]) -> str:
     """Format the results of a run in a few lines."""
     lines = [
         *describe_start(result.get("source")),

@@ -25,8 +25,8 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
-from bertsmith.pretraining.resolve import resolve
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.resolve import resolve_pretraining
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.training.journal import is_held_out, read_journal
@@ -179,7 +179,7 @@ def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
     """
     settings = work.comparison.settings
     if not folder.is_pretrained:
-        pretrain(
+        run_pretraining(
             job,
             folder.path,
             resume=folder.run_path.exists(),
@@ -266,7 +266,7 @@ def check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
     with computing_on(said, before) as machine:
         corpus = Corpus.open(job.corpus)
         source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
-        config = resolve(job, corpus, machine, source=source, previous=previous)
+        config = resolve_pretraining(job, corpus, machine, source=source, previous=previous)
     identity = build_objective(config, corpus).identity()
     check_same(folder.path, previous, config.run_config(identity).identity)
 

@@ -52,7 +52,7 @@ from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.tasks.auto import load, load_predictor
@@ -238,7 +238,7 @@ def _run(
         clock.ends_at = clock.total + seconds + ENDING * vocabulary_seconds
     job = pretrain_job(settings, scale, places)
     with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
-        pretraining = pretrain(job, places.pretrained, callbacks=callbacks)
+        pretraining = run_pretraining(job, places.pretrained, callbacks=callbacks)
     if pace is not None:  # planned anew, since another speed may have shown in the meantime
         left = TOTAL_SECONDS - SPARE_SECONDS - clock.total - ENDING * clock.seconds["vocabulary"]
         speed = pretraining["tokens_per_second"]

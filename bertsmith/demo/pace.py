@@ -9,7 +9,7 @@ from bertsmith.demo.question import QuestionSize
 from bertsmith.pretraining.auto_size import tokens_per_second
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.job import PretrainJob
-from bertsmith.pretraining.resolve import resolve
+from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import computing_on
 
@@ -136,7 +136,7 @@ def measure_pace(
     """
     said = job.training
     with computing_on(said) as machine:
-        config = resolve(job, Corpus.open(job.corpus), machine, is_timed=False)
+        config = resolve_pretraining(job, Corpus.open(job.corpus), machine, is_timed=False)
         objective = build_objective(config)
         speed = tokens_per_second(objective, config.model, machine, config.optim.optimizer)
     step = job.pretraining.start_steps + 1

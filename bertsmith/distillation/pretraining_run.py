@@ -31,7 +31,7 @@ from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import SourceFacts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.resolve import resolve
+from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tasks.inference import DTYPES
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -148,7 +148,7 @@ def distill_pretraining(
         corpus = Corpus.open(job.corpus)
         check_vocabularies(student.teacher, tokenizer, corpus.directory, corpus.tokenizer())
         # Micro-batches are sized for the teacher, so that its cached vectors serve any student.
-        config = resolve(
+        config = resolve_pretraining(
             job.said,
             corpus,
             machine,

@@ -25,7 +25,7 @@ from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
 from bertsmith.finetuning.cls_query_reset import begin_attention
-from bertsmith.finetuning.resolve import count_parts, resolve
+from bertsmith.finetuning.resolve import count_parts, resolve_finetuning
 from bertsmith.finetuning.run import (
     FineTuned,
     PreparedRun,
@@ -218,7 +218,7 @@ def _prepare_student(
     objective = Distillation(
         datasets[0], chosen, teaching, unlabelled=datasets[1] if unlabelled else None, facts=facts
     )
-    config = resolve(settings, objective, model.config, limit, machine)
+    config = resolve_finetuning(settings, objective, model.config, limit, machine)
     known = facts_of(student, teacher.fingerprint, made_of) | {"num_unlabelled": len(unlabelled)}
     return PreparedRun(
         dataset, model, tokenizer, objective, config, made_of, {"distillation": known}

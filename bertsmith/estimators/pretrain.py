@@ -20,8 +20,8 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.estimators.messages import PythonDisplay
 from bertsmith.estimators.rows import TableRows, check_names_file, plain_column
-from bertsmith.pretraining import run
 from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.system.argument_names import in_python
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import showing_progress
@@ -145,7 +145,7 @@ def pretrain(
                 overwrite=overwrite,
             )
         with PythonDisplay() if show_progress else nullcontext() as display:
-            figures = run.pretrain(
+            figures = run_pretraining(
                 job,
                 places.out,
                 resume=resume,

@@ -1,7 +1,7 @@
 """From what the user said to a fine-tuning with nothing left to decide.
 
-`resolve` is read from top to bottom: steps, learning rate, evaluations, the weights to keep.
-`run.json` holds the outcome, and a resumed run must come to the same.
+`resolve_finetuning` is read from top to bottom: steps, learning rate, evaluations, the weights to
+keep. `run.json` holds the outcome, and a resumed run must come to the same.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ class FinetuneConfig:
         )
 
 
-def resolve(
+def resolve_finetuning(
     settings: FinetuneSettings,
     objective: ExampleObjective,
     shape: BertConfig,

@@ -20,7 +20,7 @@ from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unk
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
-from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve
+from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.loading import build, load_model
@@ -267,7 +267,7 @@ def _prepare_run(
     limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
     tokenizer.model_max_length = limit
     objective = encode_examples(settings, dataset, tokenizer, machine)
-    config = resolve(settings, objective, model.config, limit, machine)
+    config = resolve_finetuning(settings, objective, model.config, limit, machine)
     load_report = str(model.load_report)
     if settings.from_scratch:
         load_report = "Loaded only the shape; all weights start at random (--from-scratch)."

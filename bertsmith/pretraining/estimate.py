@@ -32,7 +32,7 @@ from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
-from bertsmith.pretraining.resolve import resolve
+from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.step_timer import WARM_UP_STEPS, StepTimer, longest_share
 from bertsmith.system.matrix_products import measured_products
 from bertsmith.system.memory import available_bytes, resident_bytes
@@ -290,7 +290,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
     with computing_on(said) as machine:
         corpus = Corpus.open(job.corpus)
         source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
-        config = resolve(job, corpus, machine, source=source, is_timed=False)
+        config = resolve_pretraining(job, corpus, machine, source=source, is_timed=False)
         objective = build_objective(config, corpus)
         with skeleton():
             model = objective.new_model(config.model)

@@ -1,4 +1,4 @@
-"""What a user says of a pre-training run; `resolve` decides the rest."""
+"""What a user says of a pre-training run; `resolve_pretraining` decides the rest."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,7 @@
 """From what the user said to a pre-training run with nothing left to decide.
 
-`resolve` is read from top to bottom: family and objective, size, length, learning rate, division of
-a step, evaluations. A resumed run must come to the same.
+`resolve_pretraining` is read from top to bottom: family and objective, size, length, learning rate,
+division of a step, evaluations. A resumed run must come to the same.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a
 TRIAL_SECONDS = 0.3
 
 
-def resolve(
+def resolve_pretraining(
     job: PretrainJob,
     corpus: Corpus,
     machine: Machine | None = None,
@@ -92,7 +92,7 @@ def resolve(
 
     family = family_named(source.config.model_type if source else job.model.family or "bert")
     objective = job.pretraining.objective or (source or family).objective
-    pretraining = resolve_pretraining(job.pretraining, objective, family)
+    pretraining = resolve_objective(job.pretraining, objective, family)
 
     if source is not None:
         check_continued(job, source)
@@ -173,10 +173,10 @@ def plan_evaluations(
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
     """Resolve a job without a machine."""
     source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
-    return resolve(job, Corpus.open(job.corpus), source=source)
+    return resolve_pretraining(job, Corpus.open(job.corpus), source=source)
 
 
-def resolve_pretraining(
+def resolve_objective(
     said: PretrainingSettings, objective: ObjectiveName, family: Family
 ) -> PretrainingSettings:
     """Fill in objective, pairs and shares.

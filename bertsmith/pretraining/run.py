@@ -32,7 +32,7 @@ from bertsmith.pretraining.from_model import (
 )
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.resolve import resolve
+from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.token_counts import token_counts
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
@@ -47,7 +47,7 @@ from bertsmith.training.runner import TrainingRun, run_training
 from bertsmith.training.trainer import Summary
 
 
-def pretrain(
+def run_pretraining(
     job: PretrainJob,
     out: Path,
     *,
@@ -89,7 +89,7 @@ def pretrain(
         if job.from_ is not None and start_folder is not None:
             weights = previous["source_weights"] if previous and checkpoint else None
             source = source_facts(str(job.from_), start_folder, weights)
-        config = resolve(job, corpus, machine, source=source, previous=previous)
+        config = resolve_pretraining(job, corpus, machine, source=source, previous=previous)
         objective = build_objective(config, corpus)
         adapted = earlier.get("source") if checkpoint else None
         began = time.monotonic()

@@ -17,7 +17,7 @@ from tiny_runs import SIZE, StopAtStep, small_job
 from torch_threads import another_number, threads
 
 from bertsmith import cli
-from bertsmith.commands.pretrain import describe, parse
+from bertsmith.commands.pretrain import describe_run, parse
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
@@ -26,8 +26,8 @@ from bertsmith.model.reinitialize import waves
 from bertsmith.pretraining import micro_batch
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.resolve import resolve
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.resolve import resolve_pretraining
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -69,7 +69,7 @@ def test_what_is_printed_and_written_and_not_lost(typed, refused, corpus_dir, tm
                  "next       more steps"):  # fmt: skip
         assert part in captured.out
     assert "bertsmith fill" not in captured.out  # after two steps it would guess nothing
-    assert "bertsmith fill" in describe({**result, "held_out_mlm_loss": 0.0})
+    assert "bertsmith fill" in describe_run({**result, "held_out_mlm_loss": 0.0})
     assert "is trained already" in captured.err
     assert (out / "curves.svg").exists()
     assert (out / "model.safetensors").read_bytes() == weights
@@ -111,7 +111,7 @@ def test_what_cannot_be_is_one_line_and_code_2(refused, corpus_dir, tmp_path, mo
 def test_minutes_without_a_step_are_refused(corpus_dir, tmp_path):
     job = small_job(corpus_dir, minutes=1e-7, batch_size=64, eval_rows=None)
     with pytest.raises(ConfigError, match=r"minutes: found 1e-07; one step of 64 rows takes about"):
-        pretrain(job, tmp_path / "run")
+        run_pretraining(job, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -132,19 +132,19 @@ def test_chinese_without_words_is_told(bertsmith, tmp_path):
 def test_another_run_is_not_resumed(corpus_dir, tmp_path):
     job, path = small_job(corpus_dir, steps=2), tmp_path / "run" / "run.json"
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
+        run_pretraining(job, tmp_path / "run", callbacks=[StopAtStep(1)])
     divided = r"micro_batch_size was 4, is now 2.* as many --threads"
     for training in (replace(job.training, micro_batch_size=2), replace(job.training, threads=2)):
         with pytest.raises(ConfigError, match=divided):
-            pretrain(replace(job, training=training), tmp_path / "run", resume=True)
+            run_pretraining(replace(job, training=training), tmp_path / "run", resume=True)
     text = path.read_text()
     for model in ("a-folder", None):  # as `finetune` and `distill` have it
         other = {"settings": {"model": model}, "config": {"task": "x"}}
         path.write_text(json.dumps({**json.loads(text), **other}))
         with pytest.raises(ConfigError, match="cannot be resumed with other settings"):
-            pretrain(job, tmp_path / "run", resume=True)
+            run_pretraining(job, tmp_path / "run", resume=True)
     path.write_text(text)
-    pretrain(job, tmp_path / "run", resume=True)
+    run_pretraining(job, tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_long_rows_and_large_models_are_computed_a_few_at_a_time(
         training=TrainingSettings(steps=1, batch_size=64, device="cpu"),
     )
     machine = Machine(torch.device("cpu"), precision, num_processes=2)
-    resolved = resolve(job, Corpus.open(job.corpus), machine, is_timed=False)
+    resolved = resolve_pretraining(job, Corpus.open(job.corpus), machine, is_timed=False)
     assert resolved.micro_batch_size == rows
 
 
@@ -191,20 +191,20 @@ def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp
     job = small_job(corpus_dir, minutes=0.02, batch_size=8, eval_rows=None)
     job = replace(job, model=replace(job.model, preset="auto"))
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
+        run_pretraining(job, tmp_path / "run", callbacks=[StopAtStep(1)])
     path = tmp_path / "run" / "run.json"
     run = json.loads(path.read_text())
     assert run["config"]["preset"] == "tiny"
     assert run["config"]["micro_batch_size"] < 8
     run["config"]["evaluations"]["rows"] = 3  # as on a slower machine
     path.write_text(json.dumps(run))
-    pretrain(job, tmp_path / "run", resume=True)
+    run_pretraining(job, tmp_path / "run", resume=True)
     config = json.loads(path.read_text())["config"]
     assert config == {**run["config"], "evaluations": config["evaluations"]}
     with pytest.raises(ConfigError, match=r"evaluations\.rows was 3, is now 4"):
         (tmp_path / "run" / "curves.svg").unlink()
         other = replace(job, training=replace(job.training, eval_rows=4))
-        pretrain(other, tmp_path / "run", resume=True)
+        run_pretraining(other, tmp_path / "run", resume=True)
 
 
 def test_a_recipe_is_replaced_by_the_line(tmp_path):
@@ -234,13 +234,13 @@ def test_every_kind_resumes_as_if_never_stopped(corpus_dir, tmp_path, settings, 
     job = small_job(corpus_dir, steps=6, checkpoint_every=3)
     model = replace(job.model, family=family)
     job = replace(job, pretraining=settings, optim=muon, model=model)
-    whole = pretrain(job, tmp_path / "whole")
+    whole = run_pretraining(job, tmp_path / "whole")
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "stopped", callbacks=[StopAtStep(5)])
-    pretrain(job, tmp_path / "stopped", resume=True)
+        run_pretraining(job, tmp_path / "stopped", callbacks=[StopAtStep(5)])
+    run_pretraining(job, tmp_path / "stopped", resume=True)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
     assert ("held_out_sop_loss" in whole) == (settings.pair_task == "sentence_order")
-    assert ("sentence order" in describe(whole)) == ("held_out_sop_loss" in whole)
+    assert ("sentence order" in describe_run(whole)) == ("held_out_sop_loss" in whole)
     assert set(load_model(tmp_path / "stopped").heads) == set(settings.heads)
 
 
@@ -256,28 +256,28 @@ def test_a_run_goes_on_as_it_was_chosen_to_compute(corpus_dir, tmp_path, two_thr
     training = TrainingSettings(steps=4, batch_size=4, eval_rows=4, micro_batch_size=2)
     job = PretrainJob(corpus_dir, model, PretrainingSettings(16), training)
     remember("explicit", bf16_gflops=1e9)
-    pretrain(job, tmp_path / "whole")
+    run_pretraining(job, tmp_path / "whole")
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "stopped", callbacks=[StopAtStep(2)])
+        run_pretraining(job, tmp_path / "stopped", callbacks=[StopAtStep(2)])
     remember("fused", bf16_gflops=0.0)
     with another_number():
-        pretrain(job, tmp_path / "stopped", resume=True)
+        run_pretraining(job, tmp_path / "stopped", resume=True)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
-    pretrain(job, tmp_path / "other")
+    run_pretraining(job, tmp_path / "other")
     assert losses(tmp_path / "other") != losses(tmp_path / "whole")
 
 
 def test_positions_begin_as_was_asked(corpus_dir, tmp_path):
     usual = replace(small_job(corpus_dir, steps=1), optim=OptimSettings(learning_rate=1e-9))
     asked = replace(usual, model=replace(usual.model, position_initializer="sinusoidal"))
-    pretrain(asked, tmp_path / "run")
+    run_pretraining(asked, tmp_path / "run")
     rows = load_model(tmp_path / "run").embeddings.position.weight
     torch.testing.assert_close(rows / rows[0, 1], waves(*rows.shape), atol=1e-4, rtol=0)
     config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert config["position_initializer"] == "sinusoidal"
     alone = ModelSettings(position_initializer="sinusoidal")
     with pytest.raises(ConfigError, match=r"position_initializer: found 'sinusoidal' beside"):
-        pretrain(replace(asked, model=alone, from_=tmp_path / "run"), tmp_path / "more")
+        run_pretraining(replace(asked, model=alone, from_=tmp_path / "run"), tmp_path / "more")
 
 
 class InterruptAtStep(StopAt):
@@ -290,10 +290,12 @@ class InterruptAtStep(StopAt):
 
 def test_a_wish_to_stop_at_the_last_step_ends_a_series(corpus_dir, tmp_path):
     job = small_job(corpus_dir, steps=2)
-    alone = pretrain(job, tmp_path / "alone", callbacks=[InterruptAtStep(2)])
+    alone = run_pretraining(job, tmp_path / "alone", callbacks=[InterruptAtStep(2)])
     assert alone["steps"] == 2
     with pytest.raises(Interrupted, match="trained, then stopped"):
-        pretrain(job, tmp_path / "one", callbacks=[InterruptAtStep(2)], measure=lambda model: {})
+        run_pretraining(
+            job, tmp_path / "one", callbacks=[InterruptAtStep(2)], measure=lambda model: {}
+        )
     assert "summary" in json.loads((tmp_path / "one" / "run.json").read_text())
 
 

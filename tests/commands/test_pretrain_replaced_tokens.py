@@ -10,7 +10,7 @@ from tiny_models import write_reviews
 from tiny_runs import LENGTHS, SIZE, StopAtStep, small_job
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertsmith.commands.pretrain import describe
+from bertsmith.commands.pretrain import describe_run
 from bertsmith.errors import BertsmithError
 from bertsmith.model.accounting import computed_work, count_parameters, flops_of, total
 from bertsmith.model.electra_pair import ElectraPair, build_trained
@@ -18,7 +18,7 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.resolve import resolve_unmeasured
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.journal import read_journal
 
@@ -40,7 +40,7 @@ def job(corpus_dir, **training):
 @pytest.fixture(scope="module")
 def trained(corpus_dir, tmp_path_factory):
     out = tmp_path_factory.mktemp("trained") / "run"
-    pretrain(job(corpus_dir, checkpoint_every=3), out)
+    run_pretraining(job(corpus_dir, checkpoint_every=3), out)
     return out
 
 
@@ -126,13 +126,13 @@ def test_both_models_count(bertsmith, corpus_dir, trained):
 def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tmp_path):
     begun, out = job(corpus_dir, checkpoint_every=3), tmp_path / "stopped"
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(begun, out, callbacks=[StopAtStep(5)])
+        run_pretraining(begun, out, callbacks=[StopAtStep(5)])
     damaged = shutil.copytree(out, tmp_path / "damaged")
     (damaged / "checkpoints" / "step-00000003" / "generator" / "config.json").write_text("{}")
     with pytest.raises(BertsmithError, match=r"generator/config\.json is altered"):
-        pretrain(begun, damaged, resume=True)
-    result = pretrain(begun, out, resume=True)
-    assert f"bertsmith fill {out}/generator" in describe({**result, "held_out_mlm_loss": 0.0})
+        run_pretraining(begun, damaged, resume=True)
+    result = run_pretraining(begun, out, resume=True)
+    assert f"bertsmith fill {out}/generator" in describe_run({**result, "held_out_mlm_loss": 0.0})
     for name in ("model.safetensors", "generator/model.safetensors"):
         assert (out / name).read_bytes() == (trained / name).read_bytes()
     names = ("step", "mlm_loss", "rtd_loss", "held_out_loss", "held_out_rtd_auc")
@@ -141,7 +141,7 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tm
         for folder in (trained, out)
     ]
     assert journals[0] == journals[1]
-    pretrain(job(corpus_dir, steps=1), out, overwrite=True)
+    run_pretraining(job(corpus_dir, steps=1), out, overwrite=True)
     assert not (out / "earlier-run").exists()
     assert isinstance(build_trained(read_folder(out)), ElectraPair)
 

@@ -18,7 +18,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.token_classification import Tag, TagSettings
@@ -168,7 +168,7 @@ def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):
 
 def test_a_run_of_ours_tells_it_and_a_series_once(settings, corpus_dir):
     folder = settings.out.with_name("pretrained")
-    pretrain(small_job(corpus_dir, steps=2, eval_rows=32, device="cpu"), folder)
+    run_pretraining(small_job(corpus_dir, steps=2, eval_rows=32, device="cpu"), folder)
     run = json.loads((folder / "run.json").read_text())
     assert run["summary"]["held_out"]["held_out_nsp_loss"] > 0.66
     settings = replace(settings, model=folder, seeds=2, steps=1)

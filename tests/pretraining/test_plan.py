@@ -20,7 +20,7 @@ from bertsmith.pretraining.estimate import (
 )
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.resolve import resolve
+from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import longest_share
 from bertsmith.training.machine import Machine
@@ -57,7 +57,7 @@ def with_trial(found, **training):
 
 def test_a_step_is_that_of_the_objective(job, looked_at):
     machine = Machine(torch.device("cpu"), "fp32", 2)
-    config = resolve(job, Corpus.open(job.corpus), machine, is_timed=False)
+    config = resolve_pretraining(job, Corpus.open(job.corpus), machine, is_timed=False)
     objective = build_objective(config)
     start, rest = looked_at.phases
     assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)

@@ -8,7 +8,7 @@ import torch
 import transformers
 from tiny_models import write_reviews
 
-from bertsmith.commands.pretrain import describe
+from bertsmith.commands.pretrain import describe_run
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.families import FAMILIES
@@ -47,7 +47,7 @@ def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_pat
     how = [family] if has_recipe else ["--family", family]
     result = bertsmith("pretrain", *how, "--corpus", corpus, "--out", out, *SMALL, "--json")
     guesser = out / "generator" if family == "electra" else out
-    told = describe(json.loads(result) | {"held_out_mlm_loss": 0.0})
+    told = describe_run(json.loads(result) | {"held_out_mlm_loss": 0.0})
     assert f'bertsmith fill {guesser} "… {mask} …"' in told
     assert json.loads((out / "config.json").read_text())["model_type"] == family
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(guesser).eval()

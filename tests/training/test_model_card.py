@@ -13,7 +13,7 @@ from bertsmith.compression.folder import check_model_out
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.system.sums import SUMS_FILE
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.training.model_card import model_card
@@ -62,7 +62,7 @@ def test_ones_own_card_stays_and_a_series_tells_its_spread(settings, tmp_path):
 
 
 def test_a_pretrained_folder(corpus_dir, tmp_path):
-    pretrain(small_job(corpus_dir, steps=2), tmp_path / "run")
+    run_pretraining(small_job(corpus_dir, steps=2), tmp_path / "run")
     card = ModelCard.load(tmp_path / "run" / "README.md")
     assert card.data.pipeline_tag == "fill-mask" and card.data.base_model is None
     held_out = json.loads((tmp_path / "run" / "run.json").read_text())["summary"]["held_out"]

@@ -7,7 +7,7 @@ import pytest
 from tiny_runs import small_job
 
 from bertsmith.errors import BertsmithWarning, ConfigError
-from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.run import run_pretraining
 from bertsmith.training.journal import read_journal
 from bertsmith.training.settings import TrainingSettings
 
@@ -20,7 +20,7 @@ def test_wandb_records_offline_without_a_key_and_never_asks(corpus_dir, tmp_path
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.warns(BertsmithWarning, match="found no API key"):
-        pretrain(small_job(corpus_dir, steps=3, report_to="wandb"), tmp_path / "run")
+        run_pretraining(small_job(corpus_dir, steps=3, report_to="wandb"), tmp_path / "run")
     [record] = (tmp_path / "run" / "wandb").glob("offline-run-*/*.wandb")
     written = record.read_bytes()
     for name in (b"held_out_mlm_loss", b"learning_rate", b"optim.learning_rate"):
@@ -32,7 +32,7 @@ def test_mlflow_gets_settings_evals_and_means_of_steps(corpus_dir, tmp_path, mon
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     job = small_job(corpus_dir, steps=3, report_to="mlflow")
-    pretrain(job, tmp_path / "run")
+    run_pretraining(job, tmp_path / "run")
     client = mlflow.MlflowClient()
     experiment = client.get_experiment_by_name("bertsmith")
     [run] = client.search_runs([experiment.experiment_id])
@@ -46,7 +46,7 @@ def test_mlflow_gets_settings_evals_and_means_of_steps(corpus_dir, tmp_path, mon
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nothing://at-all")
     with pytest.raises(ConfigError, match="Set MLFLOW_TRACKING_URI"):
-        pretrain(replace(job, training=replace(job.training, seed=1)), tmp_path / "other")
+        run_pretraining(replace(job, training=replace(job.training, seed=1)), tmp_path / "other")
 
 
 def test_what_is_not_installed_is_named_before_anything_is_read(monkeypatch, tmp_path):
