@@ -9,7 +9,7 @@ from typing import Any, Self
 from bertsmith.training.journal import Journal, is_held_out
 from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import CONFIG, RunFolder
-from bertsmith.training.tensorboard import EventWriter
+from bertsmith.training.trackers.tensorboard import EventWriter
 from bertsmith.training.trackers.tracker import Tracker, open_tracker
 
 

@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 import pytest
 from limits import file_size_limit
 
-from bertsmith.training import tensorboard as events_module
 from bertsmith.training.curves import draw_curves
-from bertsmith.training.tensorboard import EventWriter
+from bertsmith.training.trackers import tensorboard as events_module
+from bertsmith.training.trackers.tensorboard import EventWriter
 
 
 def journal(num_steps):

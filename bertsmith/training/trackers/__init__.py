@@ -1,1 +1,4 @@
-"""Services that a run's figures can go to, by name; each is a file here, imported when chosen."""
+"""Receivers of a run's figures: TensorBoard's events always, a service's when it is chosen.
+
+A service is a file here, found by its name.
+"""

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bertsmith.errors import ConfigError, warn_once
 from bertsmith.training.trackers.tracker import Tracker
@@ -18,37 +18,40 @@ MAX_CHARACTERS = 500
 """Length of a setting's value that every store takes."""
 
 
+def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
+    """Begin a run named as the folder.
+
+    Raises:
+        ConfigError: the tracking store cannot be used.
+    """
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
+    from mlflow import MlflowClient
+    from mlflow.entities import Param
+    from mlflow.exceptions import MlflowException
+
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "bertsmith")
+    params = [Param(key, str(value)[:MAX_CHARACTERS]) for key, value in config.items()]
+    try:
+        client = MlflowClient()
+        experiment = client.get_experiment_by_name(name)
+        place = client.create_experiment(name) if experiment is None else experiment.experiment_id
+        run = client.create_run(place, run_name=directory.resolve().name).info.run_id
+        for first in range(0, len(params), MAX_PARAMS):
+            client.log_batch(run, params=params[first : first + MAX_PARAMS])
+    except (MlflowException, OSError) as error:
+        raise ConfigError(
+            f"--report-to mlflow: {str(error).partition(chr(10))[0]} Set MLFLOW_TRACKING_URI to a "
+            "store that works, such as http://localhost:5000 of 'mlflow server'."
+        ) from error
+    return MlflowTracker(client, run)
+
+
 class MlflowTracker(Tracker):
     """A run of MLflow; a store that fails later costs figures, not the run."""
 
     def __init__(self, client: Any, run: str) -> None:
         super().__init__()
         self._client, self._run = client, run
-
-    @classmethod
-    def begin(cls, directory: Path, config: Mapping[str, Any]) -> Self:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
-        from mlflow import MlflowClient
-        from mlflow.entities import Param
-        from mlflow.exceptions import MlflowException
-
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "bertsmith")
-        params = [Param(key, str(value)[:MAX_CHARACTERS]) for key, value in config.items()]
-        try:
-            client = MlflowClient()
-            experiment = client.get_experiment_by_name(name)
-            place = (
-                client.create_experiment(name) if experiment is None else experiment.experiment_id
-            )
-            run = client.create_run(place, run_name=directory.resolve().name).info.run_id
-            for first in range(0, len(params), MAX_PARAMS):
-                client.log_batch(run, params=params[first : first + MAX_PARAMS])
-        except (MlflowException, OSError) as error:
-            raise ConfigError(
-                f"--report-to mlflow: {str(error).partition(chr(10))[0]} Set MLFLOW_TRACKING_URI to "
-                "a store that works, such as http://localhost:5000 of 'mlflow server'."
-            ) from error
-        return cls(client, run)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         from mlflow.entities import Metric
@@ -70,6 +73,3 @@ class MlflowTracker(Tracker):
                 f"mlflow: a figure was not taken ({str(error).partition(chr(10))[0]}). "
                 "The journal has them all."
             )
-
-
-TRACKER = MlflowTracker

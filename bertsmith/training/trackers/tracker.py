@@ -27,15 +27,6 @@ class Tracker(ABC):
         self._step = 0
         self._written_at = time.monotonic()
 
-    @classmethod
-    @abstractmethod
-    def begin(cls, directory: Path, config: Mapping[str, Any]) -> Self:
-        """Begin a run named as the folder; `config` holds its settings, to be shown beside it.
-
-        Raises:
-            ConfigError: the service refuses, or cannot be reached.
-        """
-
     @abstractmethod
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Take figures of a step."""
@@ -76,15 +67,16 @@ class Tracker(ABC):
 
 
 def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin a run in the tracker of that name, which is the `TRACKER` of its module here.
+    """Begin the run of a folder in the tracker of that name, a module of this package.
+
+    `config` holds the run's settings, to be shown beside it.
 
     Raises:
         ConfigError: its package is not installed, or it cannot begin.
     """
     module = importlib.import_module(f"bertsmith.training.trackers.{name}_tracker")
-    tracker: type[Tracker] = module.TRACKER
     try:
-        return tracker.begin(directory, config)
+        return getattr(module, f"begin_{name}")(directory, config)  # type: ignore[no-any-return]
     except ImportError as error:
         raise ConfigError(
             f"--report-to: found {name}, whose package cannot be imported ({error}). Run: pip "

@@ -7,10 +7,41 @@ WANDB_ENTITY, WANDB_MODE and the like hold as in other programs.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bertsmith.errors import ConfigError, warn_once
 from bertsmith.training.trackers.tracker import Tracker
+
+
+def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
+    """Begin a run named as the folder.
+
+    Raises:
+        ConfigError: wandb refuses, as where its server cannot be reached.
+    """
+    import wandb
+
+    mode = os.environ.get("WANDB_MODE")
+    if mode is None and not wandb.login(prompt=False, verify=False):
+        mode = "offline"
+        warn_once(
+            "wandb: found no API key, so the run is recorded in "
+            f"{directory / 'wandb'}. Set WANDB_API_KEY, and send it with 'wandb sync'."
+        )
+    try:
+        run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "bertsmith"),
+            name=directory.resolve().name,
+            dir=directory,
+            config=dict(config),
+            settings=wandb.Settings(mode=mode or "online", console="off", silent=True),
+        )
+    except wandb.Error as error:
+        raise ConfigError(
+            f"--report-to wandb: {error}. Check WANDB_API_KEY and the network, or set "
+            "WANDB_MODE=offline."
+        ) from error
+    return WandbTracker(run)
 
 
 class WandbTracker(Tracker):
@@ -20,37 +51,8 @@ class WandbTracker(Tracker):
         super().__init__()
         self._run = run
 
-    @classmethod
-    def begin(cls, directory: Path, config: Mapping[str, Any]) -> Self:
-        import wandb
-
-        mode = os.environ.get("WANDB_MODE")
-        if mode is None and not wandb.login(prompt=False, verify=False):
-            mode = "offline"
-            warn_once(
-                "wandb: found no API key, so the run is recorded in "
-                f"{directory / 'wandb'}. Set WANDB_API_KEY, and send it with 'wandb sync'."
-            )
-        try:
-            run = wandb.init(
-                project=os.environ.get("WANDB_PROJECT", "bertsmith"),
-                name=directory.resolve().name,
-                dir=directory,
-                config=dict(config),
-                settings=wandb.Settings(mode=mode or "online", console="off", silent=True),
-            )
-        except wandb.Error as error:
-            raise ConfigError(
-                f"--report-to wandb: {error}. Check WANDB_API_KEY and the network, or set "
-                "WANDB_MODE=offline."
-            ) from error
-        return cls(run)
-
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
 
     def close(self, *, failed: bool) -> None:
         self._run.finish(exit_code=int(failed))
-
-
-TRACKER = WandbTracker
