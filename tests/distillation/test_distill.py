@@ -73,7 +73,7 @@ def test_a_student_of_half_the_layers_learns_what_its_teacher_knows(settings, st
 def test_a_stopped_run_is_continued_as_if_it_never_stopped(
     settings, student, place, tmp_path, is_cached
 ):
-    settings = replace(settings, steps=12, threads=1 if is_cached else 2)
+    settings = replace(settings, steps=12)
     cache = tmp_path / "cache" if is_cached else None
     student = replace(student, unlabelled=place / "eval.csv", cache=cache)
     result = distill(student, Classify, settings)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from close_figures import close
 from folders import contents
 from samples import prepare
 from stop_at import StopAt
@@ -19,6 +20,7 @@ from bertsmith.tasks.auto import load
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.training.journal import read_journal
+from bertsmith.training.workers.local import LocalWorkers
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +124,29 @@ def test_it_learns_and_saves_the_best_weights(whole):
     run = json.loads((whole.out / "run.json").read_text())
     assert run["result"]["evaluation"]["accuracy"] == whole.evaluation.accuracy
     assert "missing" in whole.load_report  # the new head, and the pooler
+
+
+class Joined(LocalWorkers):
+    """Waits for its processes, which may need longer to start than a short run takes."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.wait()
+        return self
+
+
+def test_two_processes_learn_what_one_does(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr("bertsmith.training.trainer.LocalWorkers", Joined)
+    alone = replace(settings, steps=8, dropout=0.0)
+    together = replace(alone, threads=2, out=tmp_path / "together")
+    scores = [finetune(Classify, each).evaluation.to_json() for each in (alone, together)]
+    assert json.loads((together.out / "run.json").read_text())["config"]["num_parts"] == 2
+    assert scores[1] == close(scores[0])
+    # A step of two parts is summed in another order.
+    losses = [[e["loss"] for e in journal(s.out) if "loss" in e] for s in (alone, together)]
+    assert losses[1] == close(losses[0])
+    found, expected = (load_model(each.out).state_dict() for each in (together, alone))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("step", [3, 33])
