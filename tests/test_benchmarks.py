@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from torch_threads import threads
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +22,7 @@ from benchmarks.speed.report import page  # noqa: E402
 from benchmarks.speed.roof import training_flops_per_token  # noqa: E402
 from benchmarks.tasks.__main__ import page as tasks_page  # noqa: E402
 from benchmarks.tasks.cases import CASES, our_settings  # noqa: E402
-from benchmarks.tasks.peer import PEERS, first_pieces  # noqa: E402
+from benchmarks.tasks.peer import PEERS  # noqa: E402
 from bertsmith.tasks.catalog import task_named  # noqa: E402
 
 CONTENDER = """
@@ -40,13 +39,6 @@ def steady(gate, pause, error_after=None):
         gate.step(10, cells=16)
     raise ValueError("no more steps")
 
-
-def slow_to_begin(gate):
-    gate.wait()
-    time.sleep(0.7)
-    while True:
-        time.sleep(0.02)
-        gate.step(1)
 """
 
 
@@ -109,13 +101,6 @@ def test_a_contender_that_fails_is_reported_and_the_others_go_on(contest):
     assert found["absent"] == {"facts": {}, "bursts": [], "error": "it was not exported"}
 
 
-def test_a_first_step_that_takes_long_does_not_make_turns_short(run_contest, tmp_path):
-    slow = Contender("ours", "contender_for_test:slow_to_begin", {})
-    found = run_contest("Beginning", "steps/s", [slow], [])["contenders"]
-    least = Plan(data=tmp_path, work=tmp_path, threads=1, is_quick=True).seconds / 2
-    assert all(burst["seconds"] > least for burst in found["ours"]["bursts"])
-
-
 @pytest.fixture
 def result(contest, tmp_path):
     """A result file whose speeds are known: ours 300 to 500 tokens/s, the peer's 100."""
@@ -143,25 +128,6 @@ def test_the_page_has_ratios_by_round_padding_and_errors(result):
     assert "| R7 | sleeping | ours: 400 tokens/s |  | not measured |  |" in text
     assert re.search(r"\| peer \| 100 \| 100 to 100 \| 20% \|", text)
     assert re.search(r"\| broken \| failed \|.*no more steps", text)
-
-
-def test_the_page_has_a_table_for_each_text_that_was_learnt_from(result):
-    learnt = {"steps": 900, "tokens": 3_400_000, "masked_lm_accuracy": 31.24,
-              "sst2": {"keep": [68.0, 69.0, 70.0], "reset": [70.0, 71.0, 72.0]}}  # fmt: skip
-    once = learnt | {"sst2": {"keep": [60.0, 61.0, 62.0]}}
-    about = {"minutes": 10, "threads": 2, "date": "2026-11-20"}
-    texts = {
-        name: about | {"sides": {"bertsmith": learnt, "peer": side}}
-        for name, side in (("enwiki", once), ("imdb", {"error": "gone"}))
-    }
-    lines = page(json.loads(result.read_text(encoding="utf-8")) | {"quality": texts}).splitlines()
-    ours = "| R16 | bertsmith | 900 | 3.4 | 31.2 % | 69.0 ± 1.0 % | 71.0 ± 1.0 % |"
-    assert lines.count(ours) == 2
-    assert "| R16 | peer | 900 | 3.4 | 31.2 % | 61.0 ± 1.0 % | – |" in lines
-    assert '| R16 | peer | "gone" | | | | |' in lines
-    first, second = (line for line in lines if "from scratch" in line)
-    assert first.startswith("10 minutes") and "`enwiki/small.txt`, 2026-11-20" in first
-    assert "`imdb/train.csv.xz`" in second
 
 
 def test_the_readme_is_written_from_a_result(result, tmp_path):
@@ -205,10 +171,6 @@ def test_bertsmith_takes_the_settings_of_every_case(name, tmp_path):
     assert case.task in PEERS
 
 
-def test_labels_stand_on_first_pieces():
-    assert first_pieces([None, 0, 0, 1, None], [5, 7]) == [-100, 5, -100, 7, -100]
-
-
 def task_run(score: float, seconds: float, machine: str = "this one") -> dict[str, object]:
     """What a run of the benchmark leaves."""
     return {"score": score, "steps": 9, "seconds": seconds, "peak_megabytes": 800.0,
@@ -237,7 +199,10 @@ def test_the_page_has_means_and_what_they_cost_for_each_machine():
 
 
 def test_the_whole_script(tmp_path, monkeypatch):
-    page = run_benchmark(tmp_path, monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--smoke", "--out", str(tmp_path)])
+    with threads(1):
+        gpu.main()
+    (page,) = tmp_path.glob("gpu-*-smoke.md")
     found = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     assert max(found["parity"]["tiny"][name] for name in ("loss", "gradients")) <= gpu.TOLERANCE
     natural = found["contests"][0]
@@ -252,38 +217,3 @@ def test_the_whole_script(tmp_path, monkeypatch):
     assert re.search(r"\| R12 \| tiny, natural.*\*\*[\d.]+×\*\*", text)
     assert re.search(r"\| R13 \| tiny, full rows, dropout 0 \|.*\*\*[\d.]+ %\*\*", text)
     assert "ImportError" in text
-
-
-def test_both_sides_get_the_same_rows():
-    scale = gpu.SMOKE
-    work = gpu.draw(scale, "natural", num_rows=5)
-    for each in work:
-        batch, padded = each.packed, each.padded
-        assert padded["attention_mask"].sum() == batch.num_tokens
-        assert each.cells == 5 * scale.max_length
-        for place, row in enumerate(batch.order):
-            start = sum(batch.lengths[:place])
-            ids = batch.input_ids[start : start + batch.lengths[place]]
-            assert torch.equal(padded["input_ids"][row][: len(ids)], ids)
-            assert ids[0] == gpu.CLS and ids[-1] == gpu.SEP and (ids == gpu.SEP).sum() == 2
-        assert (padded["labels"] != -100).sum() == len(batch.targets["masked_labels"])
-    tokens = sum(each.packed.num_tokens for each in work)
-    by_length = gpu.grouped(work)
-    assert sum(int(each.padded["attention_mask"].sum()) for each in by_length) == tokens
-    assert sum(each.cells for each in by_length) < sum(each.cells for each in work)
-
-
-def run_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:
-    """Run the script on a CPU; gives the page that it writes."""
-    words = ["gpu", "--device", "cpu", "--smoke", "--out", str(tmp_path), *more]
-    monkeypatch.setattr(sys, "argv", words)
-    with threads(1):
-        gpu.main()
-    (page,) = tmp_path.glob("gpu-*-smoke.md")
-    return page
-
-
-def test_nothing_begins_after_the_last_minute(tmp_path, monkeypatch):
-    text = run_benchmark(tmp_path, monkeypatch, "--minutes", "0").read_text(encoding="utf-8")
-    unmeasured = "parity, tiny; tiny, dropout 0.1; tiny, dropout 0."
-    assert f"Not measured, for want of time: {unmeasured}" in text

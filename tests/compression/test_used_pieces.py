@@ -36,19 +36,6 @@ def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(piec
         assert tokens(smaller, word) == tokens(tokenizer, word)
 
 
-def test_counts_are_those_of_the_ids(monkeypatch):
-    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "un", "##able", "able", "a", "##b", "!"])
-    texts = ["Unable able!", "", "a ab [MASK] ü", "able" * 30]
-    ids = [id_ for text in texts for id_ in tokenizer.encode_ids(text)]
-    for size in (1, 7, 1 << 20):
-        monkeypatch.setattr("bertsmith.compression.vocabulary.BATCH_CHARS", size)
-        found = count_pieces(tokenizer, iter(texts))
-        assert found.tolist() == np.bincount(ids, minlength=11).tolist()
-    # Of an unknown word, the pieces that were found count: without them it would be cut.
-    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "ab", "a", "##bc", "x"])
-    assert count_pieces(tokenizer, ["abc x"])[5:].tolist() == [1, 0, 0, 1]
-
-
 def test_what_stays_in_any_case():
     added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("<new>", special=False)]
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "ab", "##ab", "a", "##a"], added_tokens=added)

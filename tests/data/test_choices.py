@@ -72,14 +72,6 @@ def test_incomplete_rows_are_skipped_on_request_and_counted():
         read(broken[:1], skip_incomplete=True)
 
 
-def test_codah(data_dir):
-    for name, count in (("train", 1665), ("dev", 556), ("test", 555)):
-        examples = read(data_dir / "codah" / f"{name}.tsv", **BARE)
-        assert len(examples) == count
-        assert {len(example.choices) for example in examples} == {4}
-        assert {example.label for example in examples} == {0, 1, 2, 3}
-
-
 TABLE = "said,a,b,label\nx,y,z,0\n"
 HEAD = "prompt,choice1,choice2,choice3,label\n"
 NUMBERS = {"text_column": "1", "choice_columns": "2,3", "label_column": "4"}

@@ -260,10 +260,3 @@ def test_columns_that_do_not_fit(tmp_path, name, content, columns, pairs, messag
 def test_a_pair_is_read_where_its_columns_are_named(tmp_path, columns, pairs, expected):
     (example,) = ExampleReader(write(tmp_path, "a.tsv", PAIR), Columns(**columns), pairs=pairs)
     assert example.content == expected
-
-
-def test_a_published_data_set(data_dir):
-    reader = ExampleReader(data_dir / "chnsenticorp/dev.tsv")
-    examples = reader.read()
-    assert (len(examples), reader.num_skipped) == (1_200, 0)
-    assert {example.label for example in examples} == {"0", "1"}

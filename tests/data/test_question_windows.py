@@ -28,28 +28,6 @@ def encode(questions, max_length=17, stride=5):
     return encode_questions(tiny_tokenizer(), questions, max_length, Windowing(stride=stride))
 
 
-def test_rows_are_question_and_part_of_the_context():
-    tokenizer = tiny_tokenizer()
-    questions = [question(WORDS), question("a bad film", asked="lovely"), question("")]
-    encoded = encode(questions)
-    asked, context = tokenizer.encode_ids("the film ."), tokenizer.encode_ids(WORDS)
-    cls, sep = tokenizer.cls_id, tokenizer.sep_id
-    assert [w.begin for w in encoded.alignment[:4]] == [0, 6, 12, 18]
-    for row in range(encoded.starts[1]):
-        window = encoded.alignment[row]
-        part = context[window.begin : window.begin + 11]
-        assert window.size == len(part) == 11
-        assert encoded.rows.ids[row].tolist() == [cls, *asked, sep, *part, sep]
-        assert encoded.rows.type_ids[row].tolist() == [0] * 5 + [1] * (len(part) + 1)
-    whole = tokenizer.encode("lovely", "a bad film")
-    row = int(encoded.starts[1])
-    assert window.begin + window.size == len(context)
-    assert encoded.rows.ids[row].tolist() == whole.ids
-    assert encoded.rows.type_ids[row].tolist() == whole.type_ids
-    assert encoded.rows.ids[-1].tolist() == [cls, *asked, sep, sep]
-    assert np.bincount(encoded.owners()).tolist() == np.diff(encoded.starts).tolist()
-
-
 @pytest.mark.parametrize("context", [
     "a good👩‍🚀film, the bad❤️story", "film الفيلم story جيد",
     "a Fi\u0301lm\u200b wa\u0300s\u200d lovely\r\n\tfilm ﬁne 好film",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
-from bertsmith.data.encoded_texts import as_pairs, encode_texts, max_text_length
+from bertsmith.data.encoded_texts import as_pairs, max_text_length
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.windows import (
     Windowing,
@@ -103,19 +103,6 @@ def test_too_many_rows_are_thinned_evenly_and_counted():
     kept = [all_rows.index(few.rows.ids[row].tolist()) for row in few.rows_of(1)]
     assert kept == [len(all_rows) * i // 3 for i in range(3)]
     assert few.rows.ids[few.rows_of(2)[0]].tolist() == encoded.rows.ids[-1].tolist()
-
-
-TEXTS = st.text(st.sampled_from("goodbafilmsveryu. [MASK]"), max_size=80)
-
-
-@given(st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=5), st.integers(4, 40))
-def test_equals_encoding_one_by_one(texts, max_length):
-    encoded = encode_texts(TOKENIZER, texts, max_length)
-    reference = [TOKENIZER.encode(text, pair, max_length=max_length) for text, pair in texts]
-    assert [row.tolist() for row in encoded.ids] == [row.ids for row in reference]
-    assert [row.tolist() for row in encoded.type_ids] == [row.type_ids for row in reference]
-    assert list(encoded.num_cut) == [row.num_truncated for row in reference]
-    assert encoded.lengths == [len(row.ids) for row in reference]
 
 
 def test_texts_and_pairs_in_one_list():

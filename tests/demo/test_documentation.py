@@ -10,10 +10,8 @@ from bertsmith.demo.corpus import (
     LANGUAGE_REFERENCE,
     STANDARD_LIBRARY,
     Installation,
-    is_prose,
     prose_paragraphs,
     read_documentation,
-    strip_markup,
 )
 
 SENTENCE = "The {} is read from the file and returned as a list of words."
@@ -139,33 +137,6 @@ def test_only_sentences_survive():
         "Applies a transformation to the incoming data, as in the paper.",
         "size of each input sample that the layer is going to be given by its caller.",
     ]
-
-
-def test_markup_is_stripped():
-    for markup, plain in (
-        ("a :class:`~torch.nn.Linear` layer", "a Linear layer"),
-        ("a :class:`torch.nn.Linear` layer", "a torch.nn.Linear layer"),
-        ("a :ref:`layer <the-layer>` here", "a layer here"),
-        ("where :math:`N` and :math:`\\frac{1}{2}`", "where N and"),
-        ("**bold**, *emphasis*, `code` and ``x``", "bold, emphasis, code and x"),
-        ("takes *args and **kwargs", "takes *args and **kwargs"),
-        ("see [1]_ and [CIT2002]_.", "see and."),
-        ("see `the page <https://example.org/a>`_ or https://example.org", "see the page or"),
-        ("as follows::", "as follows:"),
-    ):
-        assert strip_markup(markup) == plain
-
-
-def test_other_than_prose_is_left_out():
-    for paragraph in (
-        "Too short to say anything.",
-        "x = y + z; a[i] = b[j] * 2; f(x) -> (g, h); {1: 2} <= [3, 4] != 5 it is so.",
-        "A sentence of more than eight words that comes to no end",
-        "Copyright by the people who wrote this module and gave it away freely.",
-        "Questions about this module are answered by a.person@example.org on most days.",
-        "A sentence with a \0 in it that is long enough to be taken otherwise.",
-    ):
-        assert not is_prose(paragraph), paragraph
 
 
 def test_reading_ends_in_time(installation, monkeypatch):

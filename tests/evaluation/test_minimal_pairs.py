@@ -63,13 +63,6 @@ def test_scores_are_those_of_transformers(tmp_path, family):
         assert [found.good, found.bad] == pytest.approx(expected, abs=1e-4)
 
 
-def test_long_vocabularies_are_computed_in_chunks(scorer, monkeypatch):
-    before = scorer(PAIRS)
-    monkeypatch.setattr("bertsmith.model.masked_lm_loss.MAX_LOGITS", 50)
-    for one, other in zip(before, scorer(PAIRS), strict=True):
-        assert (one.good, one.bad) == pytest.approx((other.good, other.bad), abs=1e-5)
-
-
 def test_accuracies(scorer):
     report = evaluate_minimal_pairs(scorer, ROWS)
     points = [{"good": 1, "bad": 0, "tie": 0.5}[found.answer] for found in scorer(PAIRS)]
@@ -208,13 +201,6 @@ def test_a_generator_is_named(tmp_path, file, bertsmith, refused):
     assert use in refused("evaluate", model, *words)
     found = json.loads(bertsmith("evaluate", model / "generator", *words, "--json"))
     assert found["num_pairs"] == 5
-
-
-def test_portions_do_not_change_scores(scorer, monkeypatch):
-    before = evaluate_minimal_pairs(scorer, ROWS * 3).to_json()
-    monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 2)
-    after = evaluate_minimal_pairs(scorer, ROWS * 3).to_json()
-    assert before | {"pairs_per_second": 0} == after | {"pairs_per_second": 0}
 
 
 def test_one_pair_from_memory(scorer):

@@ -1,6 +1,5 @@
 """Charts stay within their frame, and text in a report is never markup."""
 
-import math
 import re
 from itertools import combinations
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from jinja2 import Environment, FileSystemLoader, UndefinedError
 
 from bertsmith.pages import page
-from bertsmith.pages.charts import COLORS, Band, Chart, Series, round_step, thin, ticks
+from bertsmith.pages.charts import COLORS, Band, Chart, Series
 from bertsmith.pages.page import render, write_page
 
 finite = st.floats(0, 1e6, allow_nan=False)
@@ -26,22 +25,6 @@ def test_everything_is_drawn_inside_the_frame(values):
         assert chart.top - 1e-6 <= y <= chart.bottom
     assert all(chart.top - 1e-6 <= tick.place <= chart.bottom + 1e-6 for tick in chart.y_ticks)
     assert all(chart.left <= tick.place <= chart.right + 1e-6 for tick in chart.x_ticks)
-
-
-@given(st.floats(1e-6, 1e9))
-def test_axis_has_a_readable_number_of_round_marks(high):
-    step = round_step(high)
-    assert 2 < len(ticks(0, high)) <= 8
-    assert math.isclose(float(f"{step:.0e}"), step)
-
-
-@given(points, st.integers(1, 10))
-def test_thinned_curve_keeps_its_mean(values, limit):
-    thinned = thin(values, limit)
-    assert len(thinned) <= limit
-    assert min(y for _, y in values) - 1e-6 <= min(y for _, y in thinned)
-    if len(values) <= limit:
-        assert thinned == values
 
 
 def test_text_is_escaped_and_a_missing_value_is_an_error(tmp_path, monkeypatch):

@@ -48,14 +48,15 @@ def test_a_changed_run_says_so_where_it_is_resumed(almost_done, corpus_dir, tmp_
         assert f"{out}/run.json: damaged ({message}). Begin the run again" in line
 
 
-def test_deep_nesting_is_told(tmp_path):
+def test_deep_nesting_and_lines_of_no_journal_are_told(tmp_path):
     (tmp_path / "run.json").write_text(DEEP)
     with pytest.raises(CheckpointError, match=r"run\.json: damaged \(maximum recursion"):
         RunFolder(tmp_path).read_run()
     assert RunFolder(tmp_path).series_runs() == []
-    (tmp_path / "journal.jsonl").write_text(f'{{"step": 1}}\n{DEEP}\n')
-    with pytest.raises(CheckpointError, match=r"journal\.jsonl:2: not a line of a journal"):
-        read_journal(tmp_path / "journal.jsonl")
+    for line in (DEEP, "nonsense", "[1]", '{"loss": 1}'):
+        (tmp_path / "journal.jsonl").write_text(f'{{"step": 1}}\n{line}\n{{"step": 3}}\n')
+        with pytest.raises(CheckpointError, match=r"journal\.jsonl:2: not a line of a journal"):
+            read_journal(tmp_path / "journal.jsonl")
     for recipe in (
         f"a = {DEEP}",
         f"a = {'[' * 400}{']' * 400}",

@@ -13,18 +13,6 @@ def encoded(examples, max_length=NUM_POSITIONS):
     return Choose().encode(tiny_tokenizer(), examples, max_length, labelled=True)
 
 
-def test_every_choice_is_a_row_beside_the_prompt():
-    data = encoded([ChoiceExample("the film", ("good", "very bad"), 1)])
-    assert data.starts.tolist() == [0, 2]
-    first, second = data.rows.ids[:2]
-    ids = tiny_tokenizer().encode("the film", "good").ids
-    assert first.tolist() == ids
-    assert second.tolist() == tiny_tokenizer().encode("the film", "very bad").ids
-    assert data.rows.type_ids[1].tolist() == [0, 0, 0, 0, 1, 1, 1]
-    assert data.example_targets["labels"][0] == 1
-    assert data.num_truncated == 0
-
-
 def test_a_long_prompt_is_read_in_windows_the_same_for_all_choices():
     words = [OTHER[place % 7] for place in range(29)]
     example = ChoiceExample(" ".join(words), ("good", "very bad film"), 0)

@@ -1,7 +1,6 @@
 """Bulk encoding gives what the rules give for each text, whatever is remembered or forgotten."""
 
 import random
-import string
 
 import numpy as np
 import pytest
@@ -37,16 +36,6 @@ def test_nothing_depends_on_blocks_or_memory(
     texts = ["".join(rng.choices(CHARACTERS, k=rng.randrange(30))) for _ in range(500)]
     check(encoder, texts)
     check(encoder, texts[::-1])
-
-
-def test_texts_without_tokens_and_every_length_of_chunk_at_every_place():
-    words = [string.ascii_lowercase[:n] for n in range(1, 27)]
-    texts = [" " * space + word + end for space in range(9) for word in words for end in (".", "")]
-    asked = []
-    encoder = BulkEncoder(lambda chunk: asked.append(chunk) or letters(chunk), lowercase=True)
-    for given in ([], [""], ["", " ", "\t"], ["a", "", "b"], ["\x00", "a\x00"], texts, texts):
-        check(encoder, given)
-    assert len(asked) == len(set(asked))  # each is worked out once
 
 
 def test_memory_stays_bounded(monkeypatch):

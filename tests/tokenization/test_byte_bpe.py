@@ -19,7 +19,6 @@ from bertsmith.tokenization.byte_bpe import (
     BYTE_CHARACTERS,
     ByteBpeTokenizer,
     clean_words,
-    split_pattern,
     without_surrogates,
 )
 from bertsmith.vocabulary.byte_bpe import SPECIAL_TOKENS, learn_byte_bpe
@@ -83,13 +82,6 @@ def test_long_runs_are_merged_as_in_the_library(length):
     rng = random.Random(length)
     for _ in range(20):
         assert_same(ours, library, "".join(rng.choices("aab", k=length)))
-
-
-def test_words_are_cut_by_the_pattern_of_gpt2_whatever_the_characters():
-    pattern = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    for text in texts_to_try(600):
-        spans = [span for _, span in pattern.pre_tokenize_str(text)]
-        assert split_pattern(text) == [text[start:end] for start, end in spans], ascii(text)
 
 
 def test_what_is_learnt_is_what_the_library_learns():

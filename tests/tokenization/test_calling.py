@@ -9,7 +9,6 @@ from library_tokenizers import texts_to_try
 from tiny_tokenizers import TINY, tiny_wordpiece
 from transformers import (
     AutoTokenizer,
-    BertTokenizerFast,
     DataCollatorForLanguageModeling,
     DataCollatorForTokenClassification,
     DataCollatorWithPadding,
@@ -62,28 +61,6 @@ def test_odd_texts_and_pairs_are_encoded_as_by_transformers(both, options):
         assert plain(found) == plain(expected)
     for given in ((texts[40],), (texts[40], pairs[40])):
         assert plain(ours(*given, **options)) == plain(theirs(*given, **options))
-
-
-def test_the_real_vocabulary_agrees_with_the_class_of_bert(data_dir, tmp_path):
-    from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-
-    lines = (data_dir / "vocabs/bert-base-uncased/vocab.txt").read_text("utf-8").splitlines()
-    ours = WordPieceTokenizer(lines)
-    ours.save(tmp_path)
-    theirs = BertTokenizerFast.from_pretrained(tmp_path)
-    texts = texts_to_try(200)
-    options = {
-        "padding": True,
-        "truncation": True,
-        "max_length": 40,
-        "return_tensors": "np",
-        **MORE,
-    }
-    found, expected = ours(texts, texts[::-1], **options), theirs(texts, texts[::-1], **options)
-    assert plain(found) == plain(expected)
-    assert ours.decode(found.input_ids[5]) == theirs.decode(
-        expected.input_ids[5], skip_special_tokens=True
-    )
 
 
 def test_collators_of_transformers_make_the_same_batches(both):

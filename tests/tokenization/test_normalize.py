@@ -1,17 +1,15 @@
 """The text rules equal the `tokenizers` library's on every code point and in every order."""
 
 import itertools
-import random
 import runpy
 from pathlib import Path
 
 import pytest
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
-from unicode_strings import unicode_string
 
 from bertsmith.tokenization import unicode_tables
-from bertsmith.tokenization.normalize import Normalizer, locate_words, split_words
+from bertsmith.tokenization.normalize import Normalizer
 
 SURROGATES = range(0xD800, 0xE000)
 SETTINGS = list(itertools.product((False, True), (False, True)))
@@ -44,28 +42,6 @@ def disagreements(codes, lowercase, strip_accents, tokenize_chinese_chars):
 @pytest.mark.parametrize(("lowercase", "strip_accents"), SETTINGS)
 def test_every_code_point_is_as_in_the_library(codes, lowercase, strip_accents):
     assert disagreements(codes, lowercase, strip_accents, tokenize_chinese_chars=True) == []
-
-
-@pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, True), (False, False)])
-def test_chinese_characters_stay_together_where_asked(lowercase, strip_accents):
-    for codes in (range(0x2E00, 0xB000), range(0xF900, 0x10000), range(0x20000, 0x20200)):
-        assert disagreements(codes, lowercase, strip_accents, tokenize_chinese_chars=False) == []
-
-
-def test_aligned_text_has_one_origin_per_character_and_words_stand_where_they_are_located():
-    rng = random.Random(13)
-    for lowercase, strip_accents in SETTINGS:
-        normalizer = Normalizer(lowercase, strip_accents)
-        for _ in range(500):
-            text = unicode_string(rng)
-            normalized, origins = normalizer.align(text)
-            assert normalized == normalizer.normalize(text)
-            assert len(origins) == len(normalized)
-            assert origins == sorted(origins)
-            assert all(0 <= origin < len(text) for origin in origins)
-            located = list(locate_words(normalized))
-            assert [word for word, _ in located] == split_words(normalized)
-            assert all(normalized.startswith(word, start) for word, start in located)
 
 
 def test_lone_surrogates_are_removed_and_new_letters_lowered():

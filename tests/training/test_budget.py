@@ -8,18 +8,7 @@ from bertsmith.training.budget import (
     MAX_ROWS,
     MAX_TIMES,
     EvaluationPlan,
-    is_due,
 )
-
-
-@given(st.lists(st.floats(0, 0.2), max_size=40), st.sampled_from([0.1, 0.25]))
-def test_every_multiple_is_due_once(moves, interval):
-    place, count = 0.0, 0
-    for move in moves:
-        if is_due(place, place + move, interval):
-            count += 1
-        place += move
-    assert count <= place // interval
 
 
 @given(st.floats(0.1, 1e5), st.floats(1e-5, 10))

@@ -3,35 +3,15 @@
 from contextlib import closing
 
 import torch
-from small_workers import small_model
 from torch import nn
 
 from bertsmith.model.trainable import parameter_specs
 from bertsmith.training.flat_parameters import (
-    ALIGNMENT,
-    CHUNK,
     GradientCollector,
     Layout,
     Storage,
     use_arrays,
 )
-
-
-def test_every_parameter_has_a_place_of_its_own():
-    model = small_model()
-    layout = Layout.of(parameter_specs(model))
-    views = layout.views(torch.zeros(layout.size))
-    for number, view in enumerate(views.values(), 1):
-        assert not view.any()
-        view.fill_(number)
-    assert {name: view.shape for name, view in views.items()} == {
-        name: parameter.shape for name, parameter in model.named_parameters()
-    }
-    assert all(slot.first % ALIGNMENT == 0 for slot in layout.slots)
-    for num_parts in (1, 2, 8):
-        ends = [0, *(end for _, end in layout.divide(num_parts))]
-        assert [first for first, _ in layout.divide(num_parts)] == ends[:-1]
-        assert ends[-1] == layout.size and not any(end % CHUNK for end in ends)
 
 
 def test_gradients_of_micro_batches_add_up_in_fp32_and_nothing_lies_between():

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import threading
-from functools import partial
 
 import pytest
 
@@ -43,15 +42,6 @@ def locked_by_another(path):
     yield
     may_end.set()
     thread.join()
-
-
-def test_only_runs_of_a_series_are_its_runs(tmp_path):
-    folder = RunFolder(tmp_path)
-    for text in ("{", "[]", "{}", '{"kind": 7, "series": []}', '{"kind": "seed", "series": {}}'):
-        folder.run_path.write_text(text)
-        assert folder.series_runs() == []
-    folder.run_path.write_text('{"kind": "fold", "series": {"seed": 7, "folds": 2}}')
-    assert folder.series_runs() == [tmp_path / "runs" / "fold-1", tmp_path / "runs" / "fold-2"]
 
 
 @pytest.mark.parametrize(
@@ -184,13 +174,3 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path, flag):
     with folder.locked(), RunFolder(folder.path).locked():  # a job, and a part of it
         folder.check(**flags)
     folder.check(**flags)
-
-
-def test_who_takes_a_folder_looks_again(tmp_path):
-    folder = RunFolder(tmp_path / "run")
-    check = partial(folder.check, resume=False, overwrite=False)
-    with folder.held(check):
-        pass
-    earlier_run(folder.path, complete=True)  # by another process, since the first look
-    with pytest.raises(ConfigError, match="holds an earlier run"), folder.held(check):
-        pass
