@@ -1,7 +1,5 @@
 """Vectors come back from the file as they went in, and no file is ever half there."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -41,11 +39,3 @@ def test_an_error_on_the_way_leaves_what_was_there(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
     with pytest.raises(ConfigError, match=r"'v\.txt'.*\.npy.*\.jsonl"):
         vector_writer(tmp_path / "v.txt", 7).__enter__()
-
-
-def test_jsonl_holds_rows_texts_and_the_exact_numbers(tmp_path):
-    write(tmp_path / "v.jsonl", 4)
-    rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_bytes().split(b"\n")[:-1]]
-    found = [(row["row"], row["text"], row.get("pair")) for row in rows]
-    assert found == [(place, e.text, e.pair) for place, e in enumerate(EXAMPLES)]
-    np.testing.assert_array_equal(np.array([row["vector"] for row in rows], np.float32), VECTORS)

@@ -60,22 +60,6 @@ def test_softmax_in_bf16_is_that_of_fp32_rounded(length):
     torch.testing.assert_close(scores.grad.double(), exact.grad, rtol=2**-6, atol=2**-8)
 
 
-@pytest.mark.parametrize("path", ["explicit", "fused"])
-def test_what_is_no_number_stays_in_its_sequence(path, monkeypatch):
-    """Padding is filled with tokens of the block, which must be those of the same row."""
-    monkeypatch.setattr("bertsmith.model.attention.attention_path", lambda *_: path)
-    module = SelfAttention(33, 3, 0.0)
-    lengths = (23, 19, 19)
-    for place in (0, 22, 23, 41, 42, 60):  # the first and the last of each
-        hidden = torch.randn(sum(lengths), 33)
-        hidden[place] = math.nan
-        output = module(hidden, BlockLayout(lengths, CPU).view())[:61]
-        given, found = (
-            [bool(part.isnan().any()) for part in each.split(lengths)] for each in (hidden, output)
-        )
-        assert found == given
-
-
 def by_sequence(query, key, value, query_starts, key_starts, longest_query, longest_key):
     """What torch's kernel for CUDA computes, on any device."""
     query_bounds, key_bounds = list(pairwise(query_starts)), list(pairwise(key_starts))

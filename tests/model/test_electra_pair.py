@@ -1,6 +1,5 @@
 """A generator and a discriminator as one model: shared embeddings, samples, folders."""
 
-import copy
 import json
 
 import pytest
@@ -9,7 +8,6 @@ import transformers
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.electra_pair import (
-    SHARED,
     ElectraPair,
     build_trained,
     generator_config,
@@ -89,21 +87,6 @@ def test_the_generator_is_a_share_as_wide():
         assert (found.hidden_size, found.num_attention_heads) == (width, heads)
         assert found.intermediate_size == round(44 * share)
         assert (found.num_hidden_layers, found.embedding_size, found.vocab_size) == (3, 13, VOCAB)
-
-
-@pytest.mark.parametrize("embedding_size", [12, 13, 24])
-def test_all_embeddings_are_one(embedding_size):
-    model = pair(embedding_size=embedding_size)
-    generator = model.generator
-    for name in SHARED:
-        mine, theirs = (getattr(m.embeddings, name).weight for m in (model, generator))
-        assert mine is theirs
-    assert hasattr(generator.embeddings, "project") == (embedding_size != 12)
-    assert hasattr(model.embeddings, "project") == (embedding_size != 24)
-    names = [name for name, _ in model.named_parameters()]
-    assert not [name for name in names if name.startswith("generator.embeddings.word")]
-    for other in (copy.deepcopy(model).to(torch.bfloat16), copy.deepcopy(model).to("meta")):
-        assert other.embeddings.word.weight is other.generator.embeddings.word.weight
 
 
 def test_a_pair_comes_back_from_its_folder_which_transformers_reads(tmp_path):

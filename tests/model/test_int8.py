@@ -11,10 +11,8 @@ from bertsmith.model.int8 import (
     can_quantize,
     quantize_to_bytes,
     saturates,
-    slower_note,
     weight_scales,
 )
-from bertsmith.system.matrix_products import multiplies_bf16
 
 needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")
 
@@ -79,15 +77,3 @@ def test_two_neighbouring_weights_fit_into_16_bits(values):
     assert 255 * pairs.clamp_min(0).sum(1).max() <= 2**15 - 1
     assert 255 * pairs.clamp_max(0).sum(1).min() >= -(2**15)
     assert not values[0] or rounded[0, 0] or scales[0] > abs(values[0])
-
-
-@needs_kernels
-def test_a_precision_that_gains_nothing_is_told(remember):
-    remember(int8_gflops=190.0, bf16_gflops=190.0)
-    note = slower_note("int8") or ""
-    assert "int8: measured on this computer, it reaches 190 GFLOP/s, fp32 200" in note
-    assert "--precision fp32" in (slower_note("bf16") or "")
-    assert slower_note("fp32") is None
-    remember()
-    assert slower_note("int8") is None
-    assert (slower_note("bf16") is None) == multiplies_bf16()

@@ -18,7 +18,6 @@ from bertsmith.pretraining.segments import (
     draw_pairs,
     draw_targets,
     draw_windows,
-    pair_budget,
 )
 
 TARGET = 61
@@ -99,18 +98,6 @@ def test_random_segments_come_from_all_other_tokens_alike():
     other = document_of(bounds, pairs.b_starts[pairs.labels == IS_RANDOM])
     shares = np.bincount(other, minlength=3) / len(other)
     assert shares == pytest.approx([2 / 3, 0, 1 / 3], abs=0.02)
-
-
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 50))
-def test_budget_equals_cutting_token_by_token(len_a, len_b, most):
-    kept_a, kept_b = len_a, len_b
-    while kept_a + kept_b > most:
-        if kept_a > kept_b:
-            kept_a -= 1
-        else:
-            kept_b -= 1
-    ours = pair_budget(np.array([len_a]), np.array([len_b]), most)
-    assert [int(kept[0]) for kept in ours] == [kept_a, kept_b]
 
 
 def test_windows_are_full_and_stay_in_their_document():

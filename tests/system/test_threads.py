@@ -46,14 +46,6 @@ def test_each_worker_has_one_thread_of_torch_and_nobody_else_has_fewer(count):
     assert torch.get_num_threads() == count
 
 
-def test_one_thread_or_item_needs_no_worker():
-    here = threading.get_ident()
-    assert list(map_on_threads(lambda _: threading.get_ident(), [0])) == [here]
-    assert not list(map_on_threads(lambda item: item, range(0)))
-    torch.set_num_threads(1)
-    assert list(map_on_threads(lambda _: threading.get_ident(), range(3))) == [here] * 3
-
-
 @pytest.mark.parametrize("failing", [1, None])
 def test_after_an_error_or_when_closed_nothing_goes_on(failing):
     done = []

@@ -16,17 +16,6 @@ def hang_up():
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_is_a_wish(number):
-    before = signal.getsignal(number)
-    with StopSignal() as stop:
-        assert not stop.requested
-        os.kill(os.getpid(), number)
-        assert stop.requested
-        assert signal.getsignal(number) == before
-    assert signal.getsignal(number) == before
-
-
 def test_a_second_ctrl_c_stops_at_once():
     with pytest.raises(KeyboardInterrupt), StopSignal():
         os.kill(os.getpid(), signal.SIGINT)

@@ -17,11 +17,9 @@ from bertsmith.pretraining.from_model import first_difference
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
-from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extend import extend_unigram
 from bertsmith.vocabulary.extension import ids_before, learn_extension, old_pieces
-from bertsmith.vocabulary.stats import tokenizer_stats
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 UNK_ID = SPECIAL_TOKENS.index("[UNK]")
@@ -39,19 +37,6 @@ def cut(vocab: Sequence[str], word: str) -> list[str]:
     """The pieces of a word by the `tokenizers` library."""
     ids = {token: index for index, token in enumerate(vocab)}
     return [token.value for token in models.WordPiece(ids, unk_token="[UNK]").tokenize(word)]
-
-
-def test_the_words_of_the_domain_become_pieces():
-    vocab = general_vocabulary()
-    added = learn_extension(vocab, UNK_ID, DOMAIN, 12)
-    assert len(added) <= 12 and "tensor" in added
-    assert cut([*vocab, *added], "tensormat")[0] == "tensor"
-    before, after = (
-        tokenizer_stats(WordPieceTokenizer(pieces), DOMAIN) for pieces in (vocab, vocab + added)
-    )
-    assert before.fertility > 2
-    assert after.fertility < 1.2
-    assert after.num_words == before.num_words == DOMAIN.total()
 
 
 @settings(max_examples=60)
