@@ -1,4 +1,4 @@
-"""From files to a tokenizer: determinism, what is held out, coverage, errors."""
+"""From files to a tokenizer: determinism, what is held out, coverage, statistics, errors."""
 
 import random
 from collections import Counter
@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.normalize import Normalizer
-from bertsmith.vocabulary.train import TokenizerSettings, count_words, train_tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.vocabulary.stats import tokenizer_stats
+from bertsmith.vocabulary.train import (
+    TokenizerSettings,
+    count_words,
+    learn_with_library,
+    train_tokenizer,
+)
+from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 SYLLABLES = ["ka", "to", "mi", "ru", "sen", "do", "pa", "li", "x"]
 
@@ -134,3 +142,27 @@ def test_our_vocabulary_beside_the_library_s(data_dir):
     assert ours.fertility < 1.01 * theirs.fertility
     assert ours.vocabulary_use > theirs.vocabulary_use
     assert ours.unknown_rate < 0.002
+
+
+WORDS = Normalizer().words
+LEARNING = Counter(WORDS("The cat sat on the mat, and the other cats sat on other mats. " * 3))
+
+
+def test_figures_by_hand():
+    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "cat", "##s", "c", "##a"])
+    stats = tokenizer_stats(tokenizer, {"cats": 3, "ca": 1, "dog": 2, "c": 1, "a" * 101: 1})
+    assert (stats.num_words, stats.num_pieces, stats.num_unknown) == (8, 3 * 2 + 2 + 2 + 1 + 1, 3)
+    assert (stats.num_used, stats.vocab_size, stats.vocabulary_use) == (4, 4, 1.0)
+    assert (stats.fertility, stats.unknown_rate) == pytest.approx((12 / 8, 3 / 8))
+    nothing = tokenizer_stats(tokenizer, {})
+    assert (nothing.fertility, nothing.unknown_rate, nothing.vocabulary_use) == (0, 0, 0)
+
+
+def test_the_library_learns_from_the_same_words():
+    ours = learn_wordpiece(LEARNING, 40, character_coverage=1.0)
+    theirs = learn_with_library(LEARNING, 40, alphabet_size=len(ours.alphabet), min_frequency=2)
+    assert theirs[:5] == list(SPECIAL_TOKENS)
+    assert len(theirs) == len(ours.tokens) == 40
+    assert tokenizer_stats(WordPieceTokenizer(theirs), LEARNING).num_unknown == 0
+    counts = {"ab": 4096 * 2 + 1, "cd": 4096 * 2}  # more than a line holds
+    assert learn_with_library(counts, 12, alphabet_size=4, min_frequency=2)[-1] == "ab"

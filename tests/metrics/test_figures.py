@@ -1,14 +1,18 @@
-"""Figures of labels equal scikit-learn's exactly, in portions too; calibration is the paper's."""
+"""Figures equal scikit-learn's and scipy's, in portions too; calibration is the paper's."""
 
 import numpy as np
 import pytest
+import scipy.stats
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.metrics import classification as metrics
+from bertsmith.metrics import retrieval
 from bertsmith.metrics.classification import NUM_BINS, Calibration
 from bertsmith.metrics.multi_label import LabelCounts, label_scores
+from bertsmith.metrics.regression import pearson, rmse, spearman
+from bertsmith.metrics.retrieval import iter_ranks, retrieval_scores
 
 FIGURES = ("precision", "recall", "f1", "support")
 
@@ -96,3 +100,80 @@ def test_the_calibration_error_is_the_papers(count, cut, seed):
     bins = found.bins()
     assert sum(each.count for each in bins) == count
     assert [each.confidence for each in bins] == sorted(each.confidence for each in bins)
+
+
+# Quarters, so that there are ties and a difference is never lost in rounding.
+COLUMNS = st.lists(
+    st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=2, max_size=60
+).map(lambda pairs: np.array(pairs).T / 4)
+
+
+@given(COLUMNS)
+def test_correlations_equal_scipys(columns):
+    true, predicted = columns
+    if np.ptp(true) == 0 or np.ptp(predicted) == 0:
+        assert pearson(true, predicted) == spearman(true, predicted) == 0.0
+        return
+    assert pearson(true, predicted) == scipy.stats.pearsonr(true, predicted).statistic
+    assert spearman(true, predicted) == scipy.stats.spearmanr(true, predicted).statistic
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e150, 1e300, 1e-200])
+def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
+    generator = np.random.default_rng(0)
+    for length in [2, 3, *range(5, 400, 17), 4001]:
+        true, noise = generator.normal(size=(2, length))
+        for predicted in (noise, true, true + noise / 100, np.round(noise), -np.sort(true)):
+            right, found = true * unit, predicted * unit
+            if np.ptp(found) == 0:
+                continue
+            assert pearson(right, found) == scipy.stats.pearsonr(right, found).statistic
+            assert spearman(right, found) == scipy.stats.spearmanr(right, found).statistic
+
+
+def test_a_constant_far_from_zero_has_no_correlation():
+    assert pearson(np.full(7, 0.1) * 3, np.arange(7.0)) == 0.0
+    assert spearman(np.arange(7.0), np.full(7, 1e9)) == 0.0
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])  # whose squares fp64 does not hold
+def test_the_error_has_the_unit_of_the_numbers(unit):
+    true, predicted = unit * np.array([1.0, 2.0]), unit * np.array([4.0, 6.0])
+    assert rmse(true, predicted) / unit == pytest.approx(np.sqrt((9 + 16) / 2))
+    assert rmse(true, true) == 0.0
+
+
+def plain_scores(queries, documents, relevant, k):
+    """Recall and mean reciprocal rank by sorting every row."""
+    queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    documents = documents / np.linalg.norm(documents, axis=1, keepdims=True)
+    recalls, reciprocals = [], []
+    for query, places in zip(queries, relevant, strict=True):
+        order = np.argsort(-(documents @ query), kind="stable").tolist()
+        recalls.append(len(set(order[:k]) & set(places)) / len(places))
+        reciprocals.append(1 / (1 + min(order.index(place) for place in places)))
+    return np.mean(recalls), np.mean(reciprocals)
+
+
+@pytest.mark.parametrize("block_scores", [2**24, 3 * 29, 1])
+def test_scores_equal_a_plain_sort(monkeypatch, block_scores):
+    monkeypatch.setattr(retrieval, "BLOCK_SCORES", block_scores)
+    rng = np.random.default_rng(0)
+    queries = rng.normal(size=(13, 7)).astype(np.float32)
+    documents = rng.normal(size=(29, 7)).astype(np.float32)
+    relevant = [rng.choice(29, rng.integers(1, 4), replace=False).tolist() for _ in range(13)]
+    scores = retrieval_scores(queries, documents, relevant, ks=(1, 5))
+    for k in (1, 5):
+        recall, mrr = plain_scores(queries, documents, relevant, k)
+        assert scores.recall[k] == pytest.approx(recall, abs=1e-12)
+        assert scores.mrr == pytest.approx(mrr, abs=1e-12)
+    assert (scores.num_queries, scores.num_documents) == (13, 29)
+
+
+@given(st.lists(st.integers(0, 2), min_size=2, max_size=9), st.data())
+def test_of_equal_documents_the_earlier_ranks_higher(kinds, data):
+    documents = np.eye(3, dtype=np.float32)[kinds]
+    place = data.draw(st.integers(0, len(kinds) - 1))
+    query = np.eye(3, dtype=np.float32)[[kinds[place]]]
+    (ranks,) = iter_ranks(query, documents, [[place]])
+    assert ranks.tolist() == [1 + kinds[:place].count(kinds[place])]

@@ -1,0 +1,142 @@
+"""The losses and outputs of single tasks by hand: labels, numbers, choices."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from samples import prepare
+from tiny_models import (
+    NUM_POSITIONS,
+    OTHER,
+    load_for_task,
+    loss_of,
+    save_tiny,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+from bertsmith.data.examples import Example
+from bertsmith.data.multiple_choice import ChoiceExample
+from bertsmith.data.windows import Windowing
+from bertsmith.model.saving import save_model
+from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.example_objective import collate
+from bertsmith.tasks.inference import compute_in_order
+from bertsmith.tasks.logits import softmax64
+from bertsmith.tasks.multiple_choice import Choose, choice_logits, encode_choices
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.text_classification import Classify
+
+NAMES = ("neg", "pos")
+
+
+CLASSIFY = Classify(NAMES)
+
+
+def test_a_long_text_has_the_mean_logits_of_its_windows(tmp_path):
+    folder = save_tiny(tmp_path / "m", "classify", labels=NAMES)
+    words = [["good", "bad"][i % 3 % 2] for i in range(80)]
+    classifier = load(folder, device="cpu", precision="fp32")
+    windows = [" ".join(words[first : first + 35]) for first in (0, 26, 45)]  # 9 are shared
+    rows = CLASSIFY.encode(
+        tiny_tokenizer(), [Example(text) for text in windows], 37, labelled=False
+    )
+    logits = compute_in_order(classifier.loaded.model, rows.rows, CLASSIFY.outputs)
+    prediction = classifier(" ".join(words))
+    assert prediction.num_windows == 3
+    expected = softmax64(logits.mean(0, keepdims=True))[0]
+    assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-6)
+    example = Example(" ".join(words), None, "pos", 2)
+    batch = collate(CLASSIFY.encode(tiny_tokenizer(), [example], 37, labelled=True), [0])
+    loss = loss_of(CLASSIFY, classifier.loaded.model, batch).sum.item()
+    assert loss == pytest.approx(-np.log(expected[1]), abs=1e-5)
+
+
+def test_how_long_texts_are_read_is_kept_and_can_be_changed(tmp_path):
+    model = tiny_model("classify", num_labels=2)
+    task = Classify(NAMES, Windowing("cut", 5))
+    model.task_settings = {"task": "classify", **task.task_settings}
+    save_model(model, tmp_path, tiny_tokenizer(), id2label=dict(enumerate(NAMES)))
+    classifier = load_predictor(tmp_path)
+    assert classifier.definition == task
+    assert classifier("good " * 99).is_truncated
+    assert classifier("good " * 99).num_windows == 1
+    changed = load_predictor(tmp_path, long_texts="window", stride=0)
+    assert changed("good " * 99).num_windows == 3
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return prepare("regress", tmp_path, 31, 17)[1]
+
+
+def test_the_loss_is_the_squared_error(settings):
+    dataset = Regress.read(settings)
+    model, tokenizer = load_for_task(settings, dataset)
+    encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
+    batch = collate(encoded, range(13))
+    term = loss_of(dataset.task, model.eval(), batch)
+    found = dataset.task.predict(model, encoded, dataset.train)[:13]
+    errors = [p.value - float(e.label) for p, e in zip(found, dataset.train[:13], strict=True)]
+    assert term.sum.item() == pytest.approx(np.square(errors).sum(), rel=1e-5)
+    assert term.count == 13
+
+
+def test_a_new_head_begins_at_the_mean(settings):
+    dataset = Regress.read(settings)
+    model, _ = load_for_task(settings, dataset)
+    mean = np.mean([float(example.label) for example in dataset.train])
+    assert model.heads["regress"].dense.bias.item() == pytest.approx(mean)
+    stored = save_tiny(settings.out, "regress")
+    kept, _ = load_for_task(replace(settings, model=stored), dataset)
+    assert kept.heads["regress"].dense.bias.item() == 0.0
+
+
+def encoded(examples, max_length=NUM_POSITIONS):
+    return Choose().encode(tiny_tokenizer(), examples, max_length, labelled=True)
+
+
+def test_a_long_prompt_is_read_in_windows_the_same_for_all_choices():
+    words = [OTHER[place % 7] for place in range(29)]
+    example = ChoiceExample(" ".join(words), ("good", "very bad film"), 0)
+    choices = encode_choices(tiny_tokenizer(), example, 17, Windowing())
+    rows = [row for choice in choices for row in choice.rows]
+    half = len(rows) // 2
+    prompts = [row.ids[row.type_ids == 0][1:-1].tolist() for row in rows]
+    assert prompts[:half] == prompts[half:]
+    assert max(len(row.ids) for row in rows) == 17
+    whole = tiny_tokenizer().encode_ids(" ".join(words))
+    covered = [any(whole[i : i + 3] == window[j : j + 3] for window in prompts
+                   for j in range(len(window) - 2)) for i in range(len(whole) - 2)]  # fmt: skip
+    assert all(covered)
+    assert {choice.num_cut for choice in choices} == {0}
+
+
+def test_a_choice_is_cut_only_beyond_half_of_the_room_and_counted():
+    example = ChoiceExample("the film", (" ".join(["good"] * 23), "bad"), 0)
+    assert encoded([example], 17).rows.num_cut == (23 - 12, 0)
+    long = ChoiceExample(" ".join(["film"] * 23), (" ".join(["good"] * 23), "bad"), 0)
+    assert set(encoded([long], 17).rows.num_cut) == {23 - 7, 0}
+    assert encoded([example, long], 17).num_truncated == 2
+    nothing = ChoiceExample("\u200b", (" ".join(["good"] * 40), "bad"), 0)
+    assert encoded([nothing], 17).rows.lengths == [16, 4]
+
+
+def test_logits_are_means_over_windows_and_absent_choices_have_none():
+    examples = [
+        ChoiceExample("the film", ("good", "bad"), 0),
+        ChoiceExample(" ".join(["very"] * 31), ("good", "bad", "fine"), 2),
+    ]
+    data = encoded(examples, 19)
+    num_windows = (data.starts[2] - 2) // 3
+    assert num_windows > 1
+    batch = collate(data, [1, 0])
+    numbers = torch.arange(len(data.rows), dtype=torch.float32)
+    assert data.num_windows == [1, num_windows]
+    assert data.num_windowed == 1
+    # Each row's number in its example stands for its logit.
+    logits = choice_logits(batch.targets["place"].float(), batch)
+    expected = numbers[: 3 * num_windows].view(3, num_windows).mean(1)
+    torch.testing.assert_close(logits[0], expected)
+    assert logits[1].tolist() == [0.0, 1.0, -torch.inf]
