@@ -28,6 +28,20 @@ def encode(questions, max_length=17, stride=5):
     return encode_questions(tiny_tokenizer(), questions, max_length, Windowing(stride=stride))
 
 
+def test_rows_are_question_and_part_of_the_context():
+    tokenizer = tiny_tokenizer()
+    encoded = encode([question(WORDS)])
+    asked, context = tokenizer.encode_ids("the film ."), tokenizer.encode_ids(WORDS)
+    cls, sep = tokenizer.cls_id, tokenizer.sep_id
+    assert [w.begin for w in encoded.alignment[:4]] == [0, 6, 12, 18]
+    for ids, types, window in zip(
+        encoded.rows.ids, encoded.rows.type_ids, encoded.alignment, strict=True
+    ):
+        part = context[window.begin : window.begin + 11]
+        assert ids.tolist() == [cls, *asked, sep, *part, sep]
+        assert types.tolist() == [0] * 5 + [1] * (len(part) + 1)
+
+
 @pytest.mark.parametrize("context", [
     "a good👩‍🚀film, the bad❤️story", "film الفيلم story جيد",
     "a Fi\u0301lm\u200b wa\u0300s\u200d lovely\r\n\tfilm ﬁne 好film",

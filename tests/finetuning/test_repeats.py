@@ -18,6 +18,8 @@ from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupt
 from bertsmith.finetuning.run import NOTES, finetune
 from bertsmith.finetuning.series import (
     Repeats,
+    RunSeries,
+    SeriesRun,
     finetune_repeatedly,
     split,
     spreads,
@@ -103,6 +105,25 @@ class Watch:
             self.steps.append(entry["step"])
         if self.stop and self.num_runs == 2:
             self.stop.write(entry, status)
+
+
+def test_the_best_by_the_score_asked_for_keeps_its_weights(settings, tmp_path):
+    runs = []
+    for name, best_score in (("a", 0.5), ("b", 0.9), ("c", 0.9), ("d", 0.1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"weights")
+        (folder / "run.json").write_text(json.dumps({"result": {"best_score": best_score}}))
+        runs.append(SeriesRun(name, Classify, replace(settings, out=folder)))
+
+    def kept():
+        return [run.name for run in runs if (run.settings.out / "model.safetensors").exists()]
+
+    scores = {"a": 0.2, "b": 0.3, "c": 0.7, "d": 0.7}
+    RunSeries().run(runs[1:], score=lambda run: scores[run.name])
+    assert kept() == ["a", "c"]  # not "b", which is as good by its own score
+    RunSeries().run(runs)
+    assert kept() == []  # "b" was the best, and had lost its weights
 
 
 def test_a_stopped_series_repeats_nothing(settings, whole):

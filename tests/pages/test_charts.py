@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jinja2 import Environment, FileSystemLoader, UndefinedError
 
 from bertsmith.pages import page
-from bertsmith.pages.charts import COLORS, Band, Chart, Series
+from bertsmith.pages.charts import COLORS, Band, Chart, Series, thin
 from bertsmith.pages.page import render, write_page
 
 finite = st.floats(0, 1e6, allow_nan=False)
@@ -25,6 +25,15 @@ def test_everything_is_drawn_inside_the_frame(values):
         assert chart.top - 1e-6 <= y <= chart.bottom
     assert all(chart.top - 1e-6 <= tick.place <= chart.bottom + 1e-6 for tick in chart.y_ticks)
     assert all(chart.left <= tick.place <= chart.right + 1e-6 for tick in chart.x_ticks)
+
+
+@given(points, st.integers(1, 10))
+def test_thinned_curve_keeps_its_mean(values, limit):
+    thinned = thin(values, limit)
+    assert len(thinned) <= limit
+    assert min(y for _, y in values) - 1e-6 <= min(y for _, y in thinned)
+    if len(values) <= limit:
+        assert thinned == values
 
 
 def test_text_is_escaped_and_a_missing_value_is_an_error(tmp_path, monkeypatch):

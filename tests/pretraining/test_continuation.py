@@ -36,6 +36,25 @@ def fit(source, tokenizer, positions=37):
     return list(describe_start({**vars(report)}))
 
 
+def test_a_vocabulary_stays_as_it_is_or_is_extended(tmp_path):
+    source = opened(save_tiny(tmp_path / "m", "masked_lm"), "masked_lm")
+    before = {name: value.clone() for name, value in source.model.state_dict().items()}
+    (line,) = fit(source, tiny_tokenizer())
+    assert "vocabulary of 20 pieces, 37 positions" in line
+    for name, value in source.model.state_dict().items():
+        assert torch.equal(value, before[name])
+    lines = fit(source, extended(), positions=53)
+    old, rows = tiny_tokenizer(), before["embeddings.word.weight"]
+    assert "extended   vocabulary from 20 to 23 pieces" in lines[1]
+    assert "1 of unknown characters" in lines[1]
+    assert lines[2].startswith("longer     positions from 37 to 53")
+    found = source.model.embeddings.word.weight
+    assert found.shape == (23, 24)
+    torch.testing.assert_close(found[20], rows[old.encode_ids("goods")].mean(0))
+    torch.testing.assert_close(found[21], rows[old.token_to_id("##s")])
+    torch.testing.assert_close(found[22], rows.mean(0))
+
+
 def test_heads_that_are_missing_begin_and_others_are_dropped(tmp_path):
     folder = save_tiny(tmp_path / "m", "classify", labels=("a", "b", "c"))
     source = opened(folder, "masked_lm", "next_sentence")

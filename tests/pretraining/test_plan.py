@@ -12,6 +12,7 @@ from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.estimate import (
+    Accelerator,
     Trial,
     accelerators,
     forecast,
@@ -113,6 +114,14 @@ def test_minutes_hold_as_many_steps_as_fit(looked_at):
     assert few.num_steps == pytest.approx((36 - 33) / first)
     unknown = replace(found, trial=None)
     assert unknown.num_steps is unknown.tokens is forecast_to_json(unknown)["run"]["steps"] is None
+
+
+def test_other_hardware_by_its_peak(looked_at):
+    step, run = looked_at.seconds_on(Accelerator("one", 1e9, 0.5))
+    assert step == pytest.approx(sum(looked_at.phases[1].flops.values()) / 5e8)
+    assert run == pytest.approx(sum(looked_at.flops.values()) / 5e8)
+    names = [each.name for each in accelerators(("H100", "A100"), 1.5e13, 0.4)]
+    assert names == ["H100", "A100", "1.5e+13 FLOP/s"]
 
 
 def test_memory_is_that_of_the_trial_or_an_estimate(looked_at):

@@ -1,6 +1,7 @@
 """What every task must do, whatever it learns: batches, losses, folders, predictions."""
 
 import json
+import math
 import pickle
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -153,6 +154,15 @@ def test_order_company_and_portions_change_no_prediction_and_no_figure(case):
         portions.add(examples[first : first + 4], whole[first : first + 4])
     assert portions.figures() == pytest.approx(together.figures())
     assert portions.result(3).to_json() == together.result(3).to_json()
+
+
+def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
+    model = case.model().train()
+    figures = case.objective().evaluate(model)
+    assert model.training
+    assert figures["held_out_loss"] == figures[f"held_out_{case.task.name}_loss"]
+    assert math.isfinite(figures[f"held_out_{case.task.name}_{case.sample.figure}"])
+    assert all(math.isfinite(value) for value in figures.values())
 
 
 def test_a_folder_knows_its_task_here_and_in_transformers(case):

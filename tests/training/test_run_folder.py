@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from functools import partial
 
 import pytest
 
@@ -174,3 +175,13 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path, flag):
     with folder.locked(), RunFolder(folder.path).locked():  # a job, and a part of it
         folder.check(**flags)
     folder.check(**flags)
+
+
+def test_who_takes_a_folder_looks_again(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    check = partial(folder.check, resume=False, overwrite=False)
+    with folder.held(check):
+        pass
+    earlier_run(folder.path, complete=True)  # by another process, since the first look
+    with pytest.raises(ConfigError, match="holds an earlier run"), folder.held(check):
+        pass
