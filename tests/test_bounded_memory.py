@@ -71,6 +71,15 @@ def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
     assert growth(write_predictions, files) < 700_000
 
 
+def test_encode_holds_vectors(tmp_path, monkeypatch):
+    monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
+    encoder = load(save_tiny(tmp_path / "m"), device="cpu", precision="fp32")
+    texts = ["a good film", ("the dull story", "was fine")]
+    inputs = [texts * (count // 2) for count in ROWS]
+    allowed = 24 * 4 * (ROWS[1] - ROWS[0]) + UNCOLLECTED
+    assert growth(encoder.encode, inputs) < allowed
+
+
 def test_estimators_hold_answers_and_fit_holds_token_ids(tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
     model = save_tiny(tmp_path / "m", "masked_lm")

@@ -21,7 +21,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_510,
+    "code tokens": 334_660,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 17_700,
     "code tokens in comparison": 8_600,
@@ -37,8 +37,8 @@ LIMITS: dict[str, float] = {
     "code tokens in pages": 1_950,
     "code tokens in pretraining": 25_900,
     "code tokens in root": 3_300,
-    "code tokens in system": 9_750,
-    "code tokens in tasks": 35_140,
+    "code tokens in system": 9_790,
+    "code tokens in tasks": 35_220,
     "code tokens in tokenization": 26_400,
     "code tokens in tools": 6_510,
     "code tokens in training": 23_500,

@@ -3,7 +3,7 @@
 Texts are encoded once and kept as small integer arrays, so that an epoch costs no tokenizing.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Number
@@ -125,22 +125,24 @@ def check_string(name: str, value: object) -> None:
         raise InputError(f"{name}: found {name_type(value)}. Give a string.")
 
 
-def as_pairs(texts: Iterable[Text]) -> list[tuple[str, str | None]]:
-    """Convert texts to pairs; the second of a single text is None."""
+def iter_pairs(texts: Iterable[Text]) -> Iterator[tuple[str, str | None]]:
+    """Yield texts as pairs; the second of a single text is None.
+
+    Raises:
+        InputError: something is no text or pair of texts; names its place.
+    """
     check_no_pair(texts, "texts")
-    pairs: list[tuple[str, str | None]] = []
-    for place, text in enumerate([texts] if isinstance(texts, str) else as_list(texts, "texts")):
+    for place, text in enumerate(as_items(texts, "texts")):
         match text:
             case str():
-                pairs.append((text, None))
+                yield text, None
             case (str() as first, str() as second):
-                pairs.append((first, second))
+                yield first, second
             case _:
                 raise InputError(
                     f"texts[{place}]: found {name_type(text)}. Give a string, or a tuple of two "
                     "strings for a pair; leave out texts that are missing."
                 )
-    return pairs
 
 
 def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | None) -> int:

@@ -167,7 +167,7 @@ class Estimator(ABC):
                 eval=held_out if isinstance(held_out, Path) else IN_MEMORY,
                 out=Path(self.out or ".") if folder is None else folder.path / "model",
             )
-            dataset = self.task.read(settings, (train, held_out))
+            dataset = self.task.read(settings, (train, None if is_share else held_out))
             if is_share:
                 dataset = hold_out(dataset, eval, settings.seed)
             with (

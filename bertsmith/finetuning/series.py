@@ -246,7 +246,7 @@ def _runs_of(
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
             yield SeriesRun(name, task_type, replace(run, seed=seed))
         return
-    dataset = task_type.read(replace(alone, eval_limit=settings.limit))
+    dataset = task_type.read(alone, (settings.train, None))
     parts = split(dataset, len(names), settings.seed)
     for name, run, part in zip(names, runs, parts, strict=True):
         yield SeriesRun(name, task_type, run, part)

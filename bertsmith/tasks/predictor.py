@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, overload
 
@@ -14,9 +15,9 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import (
     Text,
     as_items,
-    as_pairs,
     check_no_pair,
     encode_texts,
+    iter_pairs,
     name_type,
 )
 from bertsmith.data.json_rows import list_names
@@ -260,16 +261,20 @@ class Predictor(Generic[DefinitionT_co]):
         if isinstance(texts, str):
             vector: Vectors = self.encode([texts])[0]
             return vector
-        pairs, size = as_pairs(texts), check_batch_size(batch_size)
-        own, loaded = self._text_vectors, self.loaded
-        parts = [own.vectors(loaded.model, encode_texts(loaded.tokenizer, [], own.max_length))]
-        with _bar("encoding", len(pairs), shown=show_progress) as advance:
-            for first in range(0, len(pairs), size):
-                chunk = pairs[first : first + size]
+        size, own, loaded = check_batch_size(batch_size), self._text_vectors, self.loaded
+        # What can be read twice is checked as a whole before time is spent.
+        total = None if isinstance(texts, Iterator) else sum(1 for _ in iter_pairs(texts))
+
+        def vectors() -> Iterator[Vectors]:
+            pairs = iter_pairs(texts)
+            while chunk := list(islice(pairs, size)):
                 rows = encode_texts(loaded.tokenizer, chunk, own.max_length)
-                parts.append(own.vectors(loaded.model, rows))
+                yield from own.vectors(loaded.model, rows)
                 advance(len(chunk))
-        return np.concatenate(parts)
+
+        with _bar("encoding", total, shown=show_progress) as advance:
+            kind = (np.float32, (loaded.model.config.hidden_size,))
+            return np.fromiter(vectors(), kind, -1 if total is None else total)
 
     def similarity(self, a: Any, b: Any) -> Any:
         """Compute the cosines of texts, or of vectors that `encode` gave.

@@ -336,6 +336,8 @@ That holds a vector of every text, and takes time that grows with the square of 
         train_source, eval_source = sources or settings.sources
         reader = RelatedReader(train_source, columns, kind)
         train = cls.select(reader.read(settings.limit), settings)
+        if eval_source is None:  # read again, as eval examples may be wanted in another form
+            eval_source = train_source
         eval_reader = RelatedReader(eval_source, columns, settings.held_out_kind)
         held_out = eval_reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:

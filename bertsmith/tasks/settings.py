@@ -15,8 +15,8 @@ ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
 """A path that the user did not give."""
-Sources = tuple[ExampleSource, ExampleSource]
-"""The files or rows of training and eval examples."""
+Sources = tuple[ExampleSource, ExampleSource | None]
+"""The files or rows of training and eval examples; None where those are held out of training's."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,9 @@ class TaskDataset(Generic[ExampleT]):
     @property
     def num_overlap(self) -> int:
         """The number of eval examples that also occur in training."""
-        seen = {example.content for example in self.train}
-        return sum(example.content in seen for example in self.held_out)
+        contents = [example.content for example in self.held_out]
+        seen = set(contents).intersection(example.content for example in self.train)
+        return sum(content in seen for content in contents)
 
 
 FileFormat = Callable[[Iterable[tuple[Any, Any]]], Iterator[str]]
@@ -146,6 +147,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         reader = cls().reader(train_source, settings.columns, labelled=True)
         train = cls.select(reader.read(settings.limit), settings)
         task = cls.of_examples(train, settings)
+        if eval_source is None:
+            return TaskDataset(task, train, [], reader.num_skipped)
         eval_reader = task.reader(eval_source, settings.columns, labelled=True)
         held_out = eval_reader.read(settings.eval_limit)
         task.check_held_out(held_out, settings)

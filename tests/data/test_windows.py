@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
-from bertsmith.data.encoded_texts import as_pairs, max_text_length
+from bertsmith.data.encoded_texts import iter_pairs, max_text_length
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.windows import (
     Windowing,
@@ -106,9 +106,9 @@ def test_too_many_rows_are_thinned_evenly_and_counted():
 
 
 def test_texts_and_pairs_in_one_list():
-    assert as_pairs(["a", ("b", "c")]) == [("a", None), ("b", "c")]
+    assert list(iter_pairs(["a", ("b", "c")])) == [("a", None), ("b", "c")]
     with pytest.raises(InputError, match=r"texts\[1\]: found float nan.*Give a string"):
-        as_pairs(["a", float("nan")])
+        list(iter_pairs(["a", float("nan")]))
 
 
 @pytest.mark.parametrize("length", [-1, 3])
