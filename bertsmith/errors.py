@@ -7,7 +7,6 @@ exits with code 2; any other exception is a bug of ours and keeps its traceback.
 
 import errno
 import warnings
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -88,15 +87,3 @@ def advice_on(error: OSError) -> str:
 def read_error(kind: type[ErrorT], path: Path | str, error: OSError) -> ErrorT:
     """Build the error for a file that the system does not let us read."""
     return kind(f"{path}: cannot be read ({error.strerror or error}). {advice_on(error)}")
-
-
-def check_seed(name: str, value: int) -> None:
-    """Raise ConfigError unless `value` is a number that every generator takes."""
-    if not 0 <= value < 2**63:
-        raise ConfigError(f"{name}: found {value}; allowed is 0 to {2**63 - 1}.")
-
-
-def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
-    """Raise ConfigError unless `value` is one of `allowed`."""
-    if not isinstance(value, str) or value not in allowed:  # a list has no place in a mapping
-        raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

@@ -3,7 +3,8 @@
 `python tools/house.py` prints the counts and ends with 1 where one is over its limit;
 `--list COUNT` names what was counted. Limits only fall: raising one is a line of a change, with its
 reason. Code is counted in tokens, so that joining lines gains nothing, and with benchmarks and
-tools, so that moving code out of the package removes none. `GOALS` are what the limits fall to.
+tools, so that moving code out of the package removes none. `GOALS` are what limits have still to
+fall to.
 """
 
 import ast
@@ -21,41 +22,41 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_660,
+    "code tokens": 334_650,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 17_700,
-    "code tokens in comparison": 8_600,
+    "code tokens in comparison": 8_550,
     "code tokens in compression": 4_990,
-    "code tokens in data": 41_800,
+    "code tokens in data": 41_760,
     "code tokens in demo": 8_950,
     "code tokens in estimators": 8_350,
     "code tokens in distillation": 9_250,
     "code tokens in evaluation": 9_500,
-    "code tokens in finetuning": 8_900,
+    "code tokens in finetuning": 8_870,
     "code tokens in metrics": 8_610,
-    "code tokens in model": 38_800,
-    "code tokens in pages": 1_950,
-    "code tokens in pretraining": 25_900,
-    "code tokens in root": 3_300,
-    "code tokens in system": 9_790,
+    "code tokens in model": 38_820,
+    "code tokens in pages": 1_920,
+    "code tokens in pretraining": 25_950,
+    "code tokens in root": 3_190,
+    "code tokens in system": 9_855,
     "code tokens in tasks": 35_220,
-    "code tokens in tokenization": 26_400,
-    "code tokens in tools": 6_510,
+    "code tokens in tokenization": 26_405,
+    "code tokens in tools": 6_450,
     "code tokens in training": 23_500,
     "code tokens in vocabulary": 9_420,
     "doc words per 100 words and tokens": 18.7,
     "calls of Trainer": 1,
-    "calls of vars(x)": 3,
+    "calls of vars(x)": 0,
     "circles of imports": 0,
     "classes with over 16 public methods": 5,
     "dataclasses with a device": 1,
     "imports for types alone": 0,
     "imports inside functions": 2,
-    "modules with over 12 public names": 10,
+    "modules with over 12 public names": 0,
     "names with several homes": 0,
     "private words in docs": 0,
     "root modules": 4,
-    "settings replaced": 15,
+    "settings replaced": 7,
     "signatures with over 9 parameters": 3,
     "small files with one user": 0,
 }
@@ -72,23 +73,9 @@ GOALS: dict[str, float] = {
     "code tokens in finetuning": 6_500,
     "code tokens in distillation": 6_500,
     "code tokens in evaluation": 5_500,
-    "code tokens in root": 3_500,
     "doc words per 100 words and tokens": 18,
-    "calls of Trainer": 1,
-    "calls of vars(x)": 0,
-    "circles of imports": 0,
     "classes with over 16 public methods": 2,
-    "dataclasses with a device": 1,
-    "imports for types alone": 0,
-    "imports inside functions": 3,
-    "indirect docstrings": 0,
-    "modules with over 12 public names": 0,
-    "names with several homes": 0,
-    "private words in docs": 0,
-    "root modules": 5,
     "settings replaced": 4,
-    "signatures with over 9 parameters": 5,
-    "small files with one user": 0,
 }
 
 ARCHITECTURE = (HERE / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
     if settings.corpus is None:
         with tempfile.TemporaryDirectory(prefix="bertsmith-plan-") as folder:
             write_random_corpus(Path(folder), settings.vocab_size or RELEASED_VOCABULARY)
-            yield build_job(replace(settings, corpus=Path(folder), vocab_size=None))
+            yield build_job(settings, Path(folder))
         return
     if not settings.corpus.exists():
         raise ConfigError(

@@ -71,23 +71,23 @@ def main(args: Sequence[str], prog: str) -> None:
     settings, folder = parse_for_folder(Settings, args, prog)
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
-    check_no_file(settings.text)
+    _check_no_file(settings.text)
     with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
-        predict(settings, folder)
+        _predict(settings, folder)
 
 
-def predict(settings: Settings, folder: ModelFolder | None) -> None:
+def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     """Load the model, and predict text after text."""
     predictor = load_as_told(settings, folder or settings.model)
     task = predictor.definition
     if settings.out is not None:
-        check_ending(settings.out, task.formats)
-    source = examples_to_predict(task, settings)
+        _check_ending(settings.out, task.formats)
+    source = _examples_to_predict(task, settings)
     first = FirstExamples()
-    totals = Totals()
-    rows: list[PageRow] = []
+    totals = _Totals()
+    rows: list[_PageRow] = []
     pairs = totals.counting(predictor.iter_predictions(first.passing(source)))
-    report = show(task, settings, pairs if settings.page is None else shown(pairs, rows), totals)
+    report = _show(task, settings, pairs if settings.page is None else _shown(pairs, rows), totals)
     if settings.page is not None:
         write_page(
             settings.page,
@@ -116,7 +116,7 @@ def predict(settings: Settings, folder: ModelFolder | None) -> None:
         tell("The model found no entity in these texts.")
 
 
-class PageRow(NamedTuple):
+class _PageRow(NamedTuple):
     """A prediction on the page: cells, and the text with the decision marked."""
 
     cells: Sequence[str]
@@ -127,18 +127,18 @@ class PageRow(NamedTuple):
         return len(self.cells) + bool(self.parts)
 
 
-def shown(pairs: Iterable[tuple[Any, Any]], rows: list[PageRow]) -> Iterator[tuple[Any, Any]]:
+def _shown(pairs: Iterable[tuple[Any, Any]], rows: list[_PageRow]) -> Iterator[tuple[Any, Any]]:
     """Yield the predictions, and keep the first `MAX_ROWS` for the page."""
     for example, prediction in pairs:
         if len(rows) < MAX_ROWS:
             line = prediction.line(example)
             parts = prediction.parts() if isinstance(prediction, Marked) else ()
             # A line of marked words has no tabs; of marked passages the last cell is the passage.
-            rows.append(PageRow(str(line).split("\t")[: -1 if parts else None], parts))
+            rows.append(_PageRow(str(line).split("\t")[: -1 if parts else None], parts))
         yield example, prediction
 
 
-def check_no_file(words: Sequence[str]) -> None:
+def _check_no_file(words: Sequence[str]) -> None:
     """Refuse the path of a file in place of a text: the path itself would be predicted.
 
     A bare word may be a text even where a file has its name.
@@ -153,7 +153,7 @@ def check_no_file(words: Sequence[str]) -> None:
             )
 
 
-def check_ending(path: Path, endings: Collection[str]) -> None:
+def _check_ending(path: Path, endings: Collection[str]) -> None:
     """Refuse a file name with an ending for which no format is written."""
     if path.suffix.lower() not in endings:
         raise ConfigError(
@@ -163,7 +163,7 @@ def check_ending(path: Path, endings: Collection[str]) -> None:
 
 
 @dataclass
-class Totals:
+class _Totals:
     """Counts of predictions, taken while they pass."""
 
     num_texts: int = 0
@@ -192,8 +192,8 @@ NOTES = {
 }
 
 
-def show(
-    task: Task[Any, Any], settings: Settings, pairs: Iterator[tuple[Any, Any]], totals: Totals
+def _show(
+    task: Task[Any, Any], settings: Settings, pairs: Iterator[tuple[Any, Any]], totals: _Totals
 ) -> dict[str, Any]:
     """Write or print all predictions; return the beginning of the JSON report."""
     if settings.out is not None:
@@ -206,11 +206,11 @@ def show(
         predictions = [{**example.to_json(), **found.to_json()} for example, found in pairs]
         return {"model": str(settings.model), "predictions": predictions}
     for example, prediction in pairs:
-        print_line(prediction.line(example))
+        _print_line(prediction.line(example))
     return {}
 
 
-def print_line(line: Any) -> None:
+def _print_line(line: Any) -> None:
     """Print a string, or a rich text in colours on a terminal.
 
     Elsewhere it is printed plain: a console would turn its tabs into spaces.
@@ -229,7 +229,7 @@ def as_characters(word: str) -> str:
     return os.fsencode(word).decode("utf-8", "replace")
 
 
-def examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[Any]:
+def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[Any]:
     """Return the examples that the command line names."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:

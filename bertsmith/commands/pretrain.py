@@ -72,10 +72,10 @@ class Settings:
     """Print one JSON object at the end instead of text."""
 
 
-def build_job(settings: Settings) -> PretrainJob:
-    """Build the job of the settings, which holds all but the folder."""
+def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
+    """Build the job of the settings, over their corpus or another."""
     return PretrainJob(
-        corpus=settings.corpus,
+        corpus=corpus or settings.corpus,
         model=settings.model,
         pretraining=settings.pretraining,
         training=settings.training,

@@ -13,9 +13,9 @@ import numpy as np
 
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
-from bertsmith.model.accounting import flops_of, real_work
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
+from bertsmith.model.step_cost import flops_of, real_work
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve_unmeasured

@@ -97,19 +97,19 @@ def run_all(work: Work) -> list[RunResult]:
     comparison = work.comparison
     runs = [(recipe, seed) for seed in range(comparison.num_seeds) for recipe in comparison.recipes]
     for recipe, seed in runs:
-        check_earlier(comparison, recipe, seed)
-    pending = [run for run in runs if not is_complete(comparison, *run)]
+        _check_earlier(comparison, recipe, seed)
+    pending = [run for run in runs if not _is_complete(comparison, *run)]
     results = []
     with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
         for number, (recipe, seed) in enumerate(runs, start=1):
             progress = RunProgress(bar, float((recipe, seed) in pending))
-            results.append(run_one(work, recipe, seed, f"{number} of {len(runs)}", progress))
+            results.append(_run_one(work, recipe, seed, f"{number} of {len(runs)}", progress))
             progress.end()
     order = [recipe.name for recipe in comparison.recipes]
     return sorted(results, key=lambda result: (order.index(result.recipe), result.seed))
 
 
-def is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
+def _is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
     """Return whether a run has all of its scores."""
     folder = RunFolder(comparison.folder(recipe, seed))
     return (
@@ -122,7 +122,7 @@ def is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
     )
 
 
-def run_one(work: Work, recipe: Recipe, seed: int, of: str, progress: RunProgress) -> RunResult:
+def _run_one(work: Work, recipe: Recipe, seed: int, of: str, progress: RunProgress) -> RunResult:
     """Pre-train, evaluate and fine-tune on every task, or read recorded results.
 
     Args:
@@ -130,19 +130,19 @@ def run_one(work: Work, recipe: Recipe, seed: int, of: str, progress: RunProgres
     """
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({of})"
-    with noting_failures(work, result, "pre-training"):
+    with _noting_failures(work, result, "pre-training"):
         watched = replace(work, callbacks=(*work.callbacks, progress))
-        pretrain_one(watched, recipe, seed, name, result)
+        _pretrain_one(watched, recipe, seed, name, result)
     if result.errors:
         return result
     for task in work.comparison.tasks:
-        with noting_failures(work, result, task.name):
-            result.figures[task.name] = finetune_one(work, recipe, seed, task, name)
+        with _noting_failures(work, result, task.name):
+            result.figures[task.name] = _finetune_one(work, recipe, seed, task, name)
     return result
 
 
 @contextlib.contextmanager
-def noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]:
+def _noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]:
     """Record a failure of the block in `result` instead of raising it."""
     try:
         yield
@@ -154,7 +154,7 @@ def noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]:
         work.tell(result.errors[-1])
 
 
-def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunResult) -> None:
+def _pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunResult) -> None:
     """Finish a pre-training run if needed and add its evaluation to `result`."""
     comparison = work.comparison
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
@@ -163,16 +163,16 @@ def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunRe
         work.tell(f"{name}: pre-trained already")
     else:
         work.tell(f"{name}: pre-training")
-        noted = measured(work, job, folder)
+        noted = _measured(work, job, folder)
         folder.write_run({**folder.read_run(), NOTED: noted})
         shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
-        work.tell(f"{name}: {format_figures(noted['figures'])}")
+        work.tell(f"{name}: {_format_figures(noted['figures'])}")
     result.figures.update(noted["figures"])
     result.cost.update(noted["cost"])
-    result.moments.extend(moments_of(folder))
+    result.moments.extend(_moments_of(folder))
 
 
-def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
+def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
     """Finish a run's training if needed and return its metrics and cost.
 
     The saved model is evaluated in fp32 on both kinds of common rows.
@@ -201,10 +201,10 @@ def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
         "minutes": summary["elapsed_seconds"] / 60,
     }
     figures |= own_figures(summary["held_out"])
-    return {"rows": common_rows(work.comparison), "figures": figures, "cost": cost}
+    return {"rows": _common_rows(work.comparison), "figures": figures, "cost": cost}
 
 
-def common_rows(comparison: Comparison) -> dict[str, int]:
+def _common_rows(comparison: Comparison) -> dict[str, int]:
     """Return the settings that decide the common rows, apart from the corpus."""
     return {"final_rows": comparison.settings.final_rows, "max_length": comparison.max_length}
 
@@ -222,7 +222,7 @@ def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
     return {name: held_out[f"held_out_{name}"] for name in own}
 
 
-def moments_of(folder: RunFolder) -> list[Moment]:
+def _moments_of(folder: RunFolder) -> list[Moment]:
     """Read the evals after the first step from a run's journal."""
     tokens, found = 0, []
     for entry in read_journal(folder.journal_path):
@@ -233,7 +233,7 @@ def moments_of(folder: RunFolder) -> list[Moment]:
     return found
 
 
-def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name: str) -> float:
+def _finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name: str) -> float:
     """Return the task's score, after finishing its fine-tuning if needed."""
     settings = task.of_run(work.comparison.folder(recipe, seed), seed)
     folder = RunFolder(settings.out)
@@ -245,7 +245,7 @@ def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name
     return score
 
 
-def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
+def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
     """Refuse earlier runs in the same folders whose settings differ.
 
     Raises:
@@ -253,13 +253,13 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
     """
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
     if folder.run_path.exists():
-        check_pretrained(folder, job)
-    check_rows(folder, comparison)
+        _check_pretrained(folder, job)
+    _check_rows(folder, comparison)
     for task in comparison.tasks:
         check_finetuned(task.of_run(folder.path, seed))
 
 
-def check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
+def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
     """Refuse a pre-training run of another job."""
     said, previous = job.training, folder.read_run()[CONFIG]
     before = folder.read_choices()
@@ -271,10 +271,10 @@ def check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
     check_same(folder.path, previous, config.run_config(identity).identity)
 
 
-def check_rows(folder: RunFolder, comparison: Comparison) -> None:
+def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
     """Refuse a run that was evaluated on other rows."""
     run = folder.read_run() if folder.run_path.exists() else {}
-    wanted = common_rows(comparison)
+    wanted = _common_rows(comparison)
     if (rows := run.get(NOTED, {}).get("rows", wanted)) != wanted:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
@@ -283,5 +283,5 @@ def check_rows(folder: RunFolder, comparison: Comparison) -> None:
         )
 
 
-def format_figures(figures: Mapping[str, float]) -> str:
+def _format_figures(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in figures.items())

@@ -95,7 +95,7 @@ class ComparisonSettings(Compute):
 
 
 @dataclass(frozen=True)
-class ComparisonFile:
+class _ComparisonFile:
     """The contents of a comparison file."""
 
     minutes: float | None = None
@@ -116,7 +116,7 @@ class Recipe:
     job: PretrainJob
 
     def with_seed(self, seed: int) -> PretrainJob:
-        return replace(self.job, training=replace(self.job.training, seed=seed))
+        return self.job.with_training(seed=seed)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Comparison:
 
     def differing(self) -> dict[str, dict[str, Any]]:
         """Return the settings that differ, each with its value by recipe."""
-        flat = {recipe.name: dict(flatten(settings_of(recipe.job))) for recipe in self.recipes}
+        flat = {recipe.name: dict(flatten(_settings_of(recipe.job))) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
         columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
         return {
@@ -172,32 +172,32 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
         InputError: a task's file does not exist.
     """
     tables = {path: read_recipe(path) for path in settings.files}
-    path, file = comparison_file(tables)
+    path, file = _comparison_file(tables)
     recipes = [
-        *recipes_of(path, file, settings),
-        *(recipe_of(each.stem, table, str(each), settings)
+        *_recipes_of(path, file, settings),
+        *(_recipe_of(each.stem, table, str(each), settings)
           for each, table in tables.items() if each != path),
     ]  # fmt: skip
-    check_names([recipe.name for recipe in recipes], "recipes", settings.files)
+    _check_names([recipe.name for recipe in recipes], "recipes", settings.files)
     if len(recipes) < 2:
         raise ConfigError(
-            f"{listed(settings.files)}: found {len(recipes)} recipe{'s' * (len(recipes) != 1)}; "
+            f"{_listed(settings.files)}: found {len(recipes)} recipe{'s' * (len(recipes) != 1)}; "
             "comparing takes two or more. Name further recipe files, or a comparison file with a "
             "table [recipes]."
         )
-    budget = asked_budget(path, file, settings)
-    tasks = [task_of(name, table, path, settings) for name, table in file.tasks.items()]
-    check_names([task.name for task in tasks], "tasks", settings.files)
+    budget = _asked_budget(path, file, settings)
+    tasks = [_task_of(name, table, path, settings) for name, table in file.tasks.items()]
+    _check_names([task.name for task in tasks], "tasks", settings.files)
     return Comparison(
         settings,
         budget,
-        asked_seeds(path, file, settings),
-        tuple(with_budget(recipe, budget) for recipe in recipes),
+        _asked_seeds(path, file, settings),
+        tuple(_with_budget(recipe, budget) for recipe in recipes),
         tuple(tasks),
     )
 
 
-def comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, ComparisonFile]:
+def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:
     """Return the one file with recipes or tasks, and its contents.
 
     Both are empty where there is none.
@@ -209,28 +209,30 @@ def comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, Compar
             "allowed is one. Name one of them, and further recipes of `bertsmith pretrain`."
         )
     if not found:
-        return Path(), ComparisonFile()
-    return found[0], from_mapping(ComparisonFile, tables[found[0]], str(found[0]))
+        return Path(), _ComparisonFile()
+    return found[0], from_mapping(_ComparisonFile, tables[found[0]], str(found[0]))
 
 
-def recipes_of(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> Iterator[Recipe]:
+def _recipes_of(
+    path: Path, file: _ComparisonFile, settings: ComparisonSettings
+) -> Iterator[Recipe]:
     """Yield the recipes of a comparison file."""
     for name, table in file.recipes.items():
         place = f"{path}: recipes.{name}"
         changes = dict(table)
         base = changes.pop("file", None)
-        own = {} if base is None else read_recipe(path_of(base, f"{place}: file"), path.parent)
-        yield recipe_of(
-            name, merge_tables(merge_tables(file.shared, own), changes), place, settings
+        own = {} if base is None else read_recipe(_path_of(base, f"{place}: file"), path.parent)
+        yield _recipe_of(
+            name, _merge_tables(_merge_tables(file.shared, own), changes), place, settings
         )
 
 
-def recipe_of(
+def _recipe_of(
     name: str, table: Mapping[str, Any], place: str, settings: ComparisonSettings
 ) -> Recipe:
     """Build a recipe from its table."""
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
-    corpus = path_of(values.pop("corpus", settings.corpus), f"{place}: corpus")
+    corpus = _path_of(values.pop("corpus", settings.corpus), f"{place}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
         raise ConfigError(
             f"{place}: corpus is {corpus}, and the comparison's is {settings.corpus}. Figures can "
@@ -240,24 +242,23 @@ def recipe_of(
     if job.model.preset == "auto":
         raise ConfigError(f"{place}: model.preset is 'auto', another size each time. Name a size.")
     given = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
-    training = replace(job.training, **given)
-    return Recipe(name, replace(job, training=training))
+    return Recipe(name, job.with_training(**given))
 
 
-def with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
+def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
     """Return the recipe with its length set.
 
     Raises:
         ConfigError: the recipe cannot be run.
     """
+    job = recipe.with_seed(0)
     try:
-        training = replace(recipe.with_seed(0).training, **budget.of(recipe.with_seed(0)))
+        return Recipe(recipe.name, job.with_training(**budget.of(job)))
     except BertsmithError as error:
         raise ConfigError(f"recipe '{recipe.name}': {error}") from None
-    return replace(recipe, job=replace(recipe.job, training=training))
 
 
-def task_of(
+def _task_of(
     name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
 ) -> ComparedTask:
     """Build a task from its table."""
@@ -282,7 +283,7 @@ def task_of(
     return ComparedTask(name, task, asked)
 
 
-def path_of(value: object, place: str) -> Path:
+def _path_of(value: object, place: str) -> Path:
     """Return a recipe's value as a path.
 
     Raises:
@@ -300,22 +301,22 @@ def find_data(path: Path, place: str) -> Path:
     return path
 
 
-def asked_budget(
-    path: Path, file: ComparisonFile, settings: ComparisonSettings
+def _asked_budget(
+    path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> ComparisonBudget:
     """Return the budget from command line or file."""
     on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in UNITS}
     if any(amount is not None for amount in on_line.values()):
         return budget_of(on_line, "command line")
-    return budget_of({unit: getattr(file, unit) for unit in UNITS}, place_of(path))
+    return budget_of({unit: getattr(file, unit) for unit in UNITS}, _place_of(path))
 
 
-def asked_seeds(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> int:
+def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
     """Return the number of seeds from command line or file."""
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
-            f"{place_of(path)}: found no seeds. Give --seeds 3; without several, nothing can be "
+            f"{_place_of(path)}: found no seeds. Give --seeds 3; without several, nothing can be "
             "said about noise."
         )
     check_largest("seeds", seeds)
@@ -324,25 +325,25 @@ def asked_seeds(path: Path, file: ComparisonFile, settings: ComparisonSettings) 
     return seeds
 
 
-def place_of(path: Path) -> str:
+def _place_of(path: Path) -> str:
     """Return the name of the comparison file for messages."""
     return str(path) if path.name else "command line"
 
 
-def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Merge nested tables key by key; `above` wins.
 
-    >>> merge({"model": {"preset": "tiny", "pooling": "mean"}}, {"model": {"preset": "mini"}})
-    {'model': {'preset': 'mini', 'pooling': 'mean'}}
+    >>> _merge_tables({"model": {"preset": "tiny", "dropout": 0.1}}, {"model": {"preset": "mini"}})
+    {'model': {'preset': 'mini', 'dropout': 0.1}}
     """
     merged = dict(below)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge_tables(merged[key], value) if both else value
+        merged[key] = _merge_tables(merged[key], value) if both else value
     return merged
 
 
-def settings_of(job: PretrainJob) -> dict[str, Any]:
+def _settings_of(job: PretrainJob) -> dict[str, Any]:
     """Return a job's settings that affect results, except length and seed."""
     config = same_fields(resolve_unmeasured(job))
     shape = {name: value for name, value in config["model"].items() if name not in SIZES}
@@ -365,18 +366,18 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^\w.+]+", "-", name).strip("-.") or "-"
 
 
-def check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None:
+def _check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None:
     """Refuse names that would share a folder."""
     folders: dict[str, str] = {}
     for name in names:
         if (folder := folder_name(name)) in folders:
             raise ConfigError(
-                f"{listed(files)}: {what} '{folders[folder]}' and '{name}' would share the folder "
+                f"{_listed(files)}: {what} '{folders[folder]}' and '{name}' would share the folder "
                 f"'{folder}'. Rename one of them."
             )
         folders[folder] = name
 
 
-def listed(files: Sequence[Path]) -> str:
+def _listed(files: Sequence[Path]) -> str:
     """Join the files' names for messages."""
     return ", ".join(map(str, files)) or "command line"

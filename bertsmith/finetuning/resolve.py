@@ -136,7 +136,7 @@ def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
 def default_learning_rate(hidden_size: int) -> float:
     """Return the learning rate for a model of this width.
 
-    >>> default_rate(384)
+    >>> default_learning_rate(384)
     0.0001
     """
     return BASE_LEARNING_RATE * BASE_HIDDEN_SIZE / hidden_size

@@ -240,7 +240,7 @@ def _runs_of(
     """Yield the runs of a series."""
     held_out = settings.train if kind == "fold" else settings.eval
     alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False)
-    names = run_names(vars(settings), kind)
+    names = run_names(same_fields(settings), kind)
     runs = [replace(alone, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):

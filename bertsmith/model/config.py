@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
-from bertsmith.errors import ConfigError, check_choice
+from bertsmith.errors import ConfigError
 from bertsmith.model.activations import ACTIVATIONS
-from bertsmith.system.bounds import check_largest
+from bertsmith.system.bounds import check_choice, check_largest
 
 PRESETS = {
     "tiny": {"num_hidden_layers": 2, "hidden_size": 128},

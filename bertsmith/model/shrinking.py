@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from bertsmith.errors import CheckpointError, ConfigError, check_choice
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
@@ -21,6 +21,7 @@ from bertsmith.model.families import build_heads
 from bertsmith.model.families.distilbert import DistilBertConfig
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.layers import LayerList
+from bertsmith.system.bounds import check_choice
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.trimming import trim_tokenizer
 

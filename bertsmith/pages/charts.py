@@ -53,7 +53,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Tick:
+class _Tick:
     """A mark on an axis: its position and its text."""
 
     place: float
@@ -61,7 +61,7 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Curve:
+class _Curve:
     """A series as SVG: `path` of the line, `dots`, `area`."""
 
     series: Series
@@ -71,7 +71,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Key:
+class _Key:
     """An entry of the legend, at the left end of its line."""
 
     series: Series
@@ -127,34 +127,34 @@ class Chart:
         return max(self.low + step, self.low + step * math.ceil((highest - self.low) / step))
 
     @property
-    def x_ticks(self) -> list[Tick]:
+    def x_ticks(self) -> list[_Tick]:
         """The marks of the horizontal axis."""
         if self.x_names:
-            return [Tick(self._x(place), name) for place, name in enumerate(self.x_names)]
-        return [Tick(self._x(value), short(value)) for value in ticks(0, self.x_max)]
+            return [_Tick(self._x(place), name) for place, name in enumerate(self.x_names)]
+        return [_Tick(self._x(value), short(value)) for value in ticks(0, self.x_max)]
 
     @property
-    def y_ticks(self) -> list[Tick]:
+    def y_ticks(self) -> list[_Tick]:
         """The marks of the vertical axis."""
         shown = "{:.0%}".format if self.is_share else short
-        return [Tick(self._y(v), shown(v)) for v in ticks(self.low, self.y_max)]
+        return [_Tick(self._y(v), shown(v)) for v in ticks(self.low, self.y_max)]
 
     @property
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[_Curve]:
         """The curves in the order of the series."""
         return [self._curve(series) for series in self.series]
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[_Key]:
         """The legend, as many entries to a row as fit."""
-        keys: list[Key] = []
+        keys: list[_Key] = []
         x, y = float(LEGEND_LEFT), HEIGHT + 12.0
         for series in self.series:
             name = shorten(series.name)
-            width = KEY_WIDTH + CHAR_WIDTH * text_width(name)
+            width = KEY_WIDTH + CHAR_WIDTH * _text_width(name)
             if x > LEGEND_LEFT and x + width > self.width:
                 x, y = float(LEGEND_LEFT), y + LEGEND_ROW
-            keys.append(Key(series, name, x, y))
+            keys.append(_Key(series, name, x, y))
             x += width + 14
         return keys
 
@@ -170,15 +170,15 @@ class Chart:
                 ends.append(f"{series.name}: {path}")
         return f"{self.title}. {'; '.join(ends)}."
 
-    def _curve(self, series: Series) -> Curve:
+    def _curve(self, series: Series) -> _Curve:
         if not series.points:
-            return Curve(series, "", ())
+            return _Curve(series, "", ())
         if series.style == "reference":
             y = self._y(series.points[0][1])
-            return Curve(series, f"M{self.left} {y:.1f}H{self.right}", ())
+            return _Curve(series, f"M{self.left} {y:.1f}H{self.right}", ())
         points = [(self._x(x), self._y(y)) for x, y in thin(series.points)]
         dots = points if series.style == "dots" else ()
-        return Curve(series, _outline(points), dots, self._area(series.band))
+        return _Curve(series, _outline(points), dots, self._area(series.band))
 
     def _area(self, band: Band | None) -> str:
         if band is None:
@@ -223,7 +223,7 @@ def _outline(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def text_width(text: str) -> int:
+def _text_width(text: str) -> int:
     """Count the columns that a text takes, two for each wide character.
 
     >>> columns("BERT"), columns("词元")
@@ -234,9 +234,9 @@ def text_width(text: str) -> int:
 
 def shorten(name: str) -> str:
     """Cut a name to `MAX_NAME` columns."""
-    if text_width(name) <= MAX_NAME:
+    if _text_width(name) <= MAX_NAME:
         return name
-    while text_width(name) >= MAX_NAME:
+    while _text_width(name) >= MAX_NAME:
         name = name[:-1]
     return f"{name}…"
 

@@ -13,20 +13,20 @@ from typing import Any, Literal, get_args
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.accounting import (
-    Memory,
-    Workload,
-    computed_work,
-    count_parameters,
-    flops_of,
-    memory,
-    real_work,
-    total,
-)
+from bertsmith.model.accounting import count_parameters, total
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shape_buckets import rounded_up
+from bertsmith.model.step_cost import (
+    Memory,
+    Workload,
+    computed_work,
+    flops_of,
+    memory,
+    real_work,
+    sum_work,
+)
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.from_model import source_facts
@@ -393,12 +393,12 @@ def _look_at(
     if machine.device.type == "cpu":
         computed = [computed_work(*each) for each in batches]
     scale = objective.batch_size / rows / SAMPLED_STEPS
-    real = sum(works, Workload()).times(scale)
+    real = sum_work(works, scale)
     return Phase(
         first,
         last,
         real,
-        sum(computed, Workload()).times(scale),
+        sum_work(computed, scale),
         max(computed, key=lambda work: work.tokens),
         share * scale,
         flops_of(model, real),

@@ -1,7 +1,8 @@
 """What a user says of a pre-training run; `resolve_pretraining` decides the rest."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Self
 
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.settings import PretrainingSettings
@@ -20,3 +21,7 @@ class PretrainJob:
     optim: OptimSettings = field(default_factory=OptimSettings)
     from_: Path | None = None
     """Model to continue from, a folder or "org/name" on the hub; by default a new one."""
+
+    def with_training(self, **changes: Any) -> Self:
+        """Return a copy with other settings of training."""
+        return replace(self, training=replace(self.training, **changes))

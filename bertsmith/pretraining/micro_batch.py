@@ -2,8 +2,8 @@
 
 import sys
 
-from bertsmith.model.accounting import Workload, saved_activations
 from bertsmith.model.config import BertConfig
+from bertsmith.model.step_cost import Workload, saved_activations
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
 from bertsmith.training.trainer import DTYPES

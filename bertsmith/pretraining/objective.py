@@ -49,17 +49,6 @@ from bertsmith.training.objective import LossTerm, Objective
 TRAIN_STREAM = 0
 HELD_OUT_STREAM = 1
 STATIC_STREAM = 2
-HELD_OUT_MASKING: dict[str, Any] = {
-    "masking": "piece",
-    "word_list": None,
-    "segmenter": None,
-    "masking_rate": 0.15,
-    "mask_share": None,
-    "random_share": None,
-    "keep_share": None,
-}
-"""Masking of eval rows; shares are the objective's own. It is equal in all runs, so that runs with
-different masking can be compared."""
 EVALUATION_TOKENS = 8192
 
 IdArray = NDArray[np.int64]
@@ -240,7 +229,7 @@ class Pretraining(Objective[BertModel, Batch]):
         self.train = RowSource(train, settings, seed)
         self.start: RowSource | None = None
         if settings.start_steps:
-            self.start = RowSource(train, replace(settings, max_length=settings.start_length), seed)
+            self.start = RowSource(train, settings.at_start(), seed)
         self.held_out = _held_out_rows(held_out, settings, seed)
         self.eval_rows = eval_rows
         self._evaluation: list[Batch] | None = None
@@ -411,12 +400,7 @@ def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> 
         return None
     task = settings.pair_task
     can_be_paired = corpus.num_documents > 1 if task == "next_sentence" else _has_order(corpus)
-    measured = replace(
-        settings.at_end(),
-        **HELD_OUT_MASKING,
-        duplicates=0,
-        pairs=task if can_be_paired else "none",
-    )
+    measured = settings.of_held_out(task if can_be_paired else "none")
     return RowSource(corpus, measured, seed)
 
 

@@ -92,12 +92,12 @@ def resolve_pretraining(
 
     family = family_named(source.config.model_type if source else job.model.family or "bert")
     objective = job.pretraining.objective or (source or family).objective
-    pretraining = resolve_objective(job.pretraining, objective, family)
+    pretraining = _resolve_objective(job.pretraining, objective, family)
 
     if source is not None:
-        check_continued(job, source)
+        _check_continued(job, source)
         preset, positions, words = "", "", ""
-        shape = continued_shape(job.model, source.config, corpus)
+        shape = _continued_shape(job.model, source.config, corpus)
     else:
         preset = job.model.preset or NEW_MODEL["preset"]
         positions = job.model.position_initializer or NEW_MODEL["position_initializer"]
@@ -107,18 +107,18 @@ def resolve_pretraining(
                 "preset", "tiny"
             )  # without it, the run is not ours: refused later
         elif preset == "auto":
-            choice = choose_size(job, pretraining, corpus, machine)
+            choice = _choose_size(job, pretraining, corpus, machine)
             preset, notes = choice.preset, [str(choice)]
         shape = new_shape(job.model, preset, corpus)
         positions = positions if shape.has_position_embedding else ""
-    check_length(pretraining.max_length, shape.max_length, source)
+    _check_length(pretraining.max_length, shape.max_length, source)
     if pretraining.pair_task == "contrastive" and said.batch_size % 2:
         raise ConfigError(
             f"training.batch_size: found {said.batch_size} with pairs 'contrastive', where two "
             "rows are a pair. Pass an even number as --batch-size."
         )
 
-    rate = job.optim.learning_rate or default_rate(preset, shape, job.optim.optimizer)
+    rate = job.optim.learning_rate or _default_rate(preset, shape, job.optim.optimizer)
     config = PretrainConfig(
         corpus=job.corpus,
         source=source.name if source else "",
@@ -147,10 +147,10 @@ def resolve_pretraining(
     )
     if machine is None or said.eval_rows is not None:
         return config
-    return plan_evaluations(config, said, corpus, machine if is_timed else None, previous or {})
+    return _plan_evaluations(config, said, corpus, machine if is_timed else None, previous or {})
 
 
-def plan_evaluations(
+def _plan_evaluations(
     config: PretrainConfig,
     said: TrainingSettings,
     corpus: Corpus,
@@ -166,8 +166,8 @@ def plan_evaluations(
         return replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
     if said.steps is not None:
         plan = EvaluationPlan.of_steps(said.steps, said.batch_size)
-        return with_evaluations(config, plan, said.steps)
-    return config if machine is None else with_timed_evaluations(config, corpus, machine)
+        return _with_evaluations(config, plan, said.steps)
+    return config if machine is None else _with_timed_evaluations(config, corpus, machine)
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
@@ -176,7 +176,7 @@ def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
     return resolve_pretraining(job, Corpus.open(job.corpus), source=source)
 
 
-def resolve_objective(
+def _resolve_objective(
     said: PretrainingSettings, objective: ObjectiveName, family: Family
 ) -> PretrainingSettings:
     """Fill in objective, pairs and shares.
@@ -205,7 +205,7 @@ def new_shape(said: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
     return replace(shape, max_position_embeddings=length + shape.first_position)
 
 
-def continued_shape(said: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
+def _continued_shape(said: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
     """Build the shape of a model that is continued on a corpus."""
     values = {name: value for name, value in said.given.items() if name not in FIXED}
     length = values.pop("max_position_embeddings", source.max_length)
@@ -217,7 +217,7 @@ def continued_shape(said: ModelSettings, source: BertConfig, corpus: Corpus) -> 
     )
 
 
-def check_continued(job: PretrainJob, source: SourceFacts) -> None:
+def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
     """Refuse a shape beside a source, which determines it."""
     given = {f"model.{name}": getattr(job.model, name) for name in FIXED}
     given["pretraining.generator_size"] = job.pretraining.generator_size
@@ -229,7 +229,7 @@ def check_continued(job: PretrainJob, source: SourceFacts) -> None:
             )
 
 
-def check_length(rows: int, longest: int, source: SourceFacts | None) -> None:
+def _check_length(rows: int, longest: int, source: SourceFacts | None) -> None:
     """Refuse rows that the model cannot read."""
     if longest < MIN_LENGTH:
         raise ConfigError(
@@ -248,7 +248,7 @@ def check_length(rows: int, longest: int, source: SourceFacts | None) -> None:
         )
 
 
-def choose_size(
+def _choose_size(
     job: PretrainJob, pretraining: PretrainingSettings, corpus: Corpus, machine: Machine | None
 ) -> Choice:
     """Choose the size that is best after the job's minutes.
@@ -270,7 +270,7 @@ def choose_size(
     return choose_preset(trial, shapes, job.training.minutes, machine, job.optim.optimizer)
 
 
-def default_rate(preset: str, shape: BertConfig, optimizer: Optimizer) -> float:
+def _default_rate(preset: str, shape: BertConfig, optimizer: Optimizer) -> float:
     """Return the learning rate of a size; of a continued model, a share of its size's."""
     factor = MUON_FACTOR if optimizer == "muon" else 1
     if preset:
@@ -292,7 +292,7 @@ def nearest_preset(config: BertConfig) -> str:
     return min(sizes, key=lambda name: abs(sizes[name] - size))
 
 
-def with_timed_evaluations(
+def _with_timed_evaluations(
     config: PretrainConfig, corpus: Corpus, machine: Machine
 ) -> PretrainConfig:
     """Plan the evaluations of a run in minutes by timing a few rows.
@@ -313,10 +313,10 @@ def with_timed_evaluations(
             "minutes, fewer rows (--batch-size) or a smaller model."
         )
     plan = EvaluationPlan.of_seconds(seconds, row)
-    return with_evaluations(config, plan, round(seconds / step_seconds))
+    return _with_evaluations(config, plan, round(seconds / step_seconds))
 
 
-def with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
+def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
     """Return a copy with planned evaluations, and notes on what is too short."""
     notes = [str(plan)] if str(plan) else []
     if steps < LEARNING_STEPS:

@@ -23,6 +23,17 @@ MIN_LENGTH = 8
 """Least number of tokens in a row, special ones included."""
 SHORT_SEQ_PROB = 0.1
 DISCRIMINATOR_WEIGHT = 50.0
+HELD_OUT_MASKING: dict[str, Any] = {
+    "masking": "piece",
+    "word_list": None,
+    "segmenter": None,
+    "masking_rate": 0.15,
+    "mask_share": None,
+    "random_share": None,
+    "keep_share": None,
+}
+"""Masking of eval rows; shares are the objective's own. It is equal in all runs, so that runs with
+different masking can be compared."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +268,14 @@ class PretrainingSettings:
         }
         final |= dict.fromkeys(FINAL_FIELDS)
         return replace(self, **final, masking_schedule_steps=0)
+
+    def at_start(self) -> "PretrainingSettings":
+        """Return the settings with the row length of the first steps."""
+        return replace(self, max_length=self.start_length)
+
+    def of_held_out(self, pairs: PairTask) -> "PretrainingSettings":
+        """Return the settings of eval rows, whose masking is equal in all runs."""
+        return replace(self.at_end(), **HELD_OUT_MASKING, duplicates=0, pairs=pairs)
 
     def load_segmenter(self) -> Segmenter | None:
         """Load the Chinese word list or segmenter, if one is named.

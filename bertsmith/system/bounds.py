@@ -1,6 +1,6 @@
-"""The largest values of settings: far more than anybody uses, and less than what never ends."""
+"""Allowed values of settings: choices, seeds, and numbers up to the largest of use."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bertsmith.errors import ConfigError
 
@@ -48,6 +48,7 @@ LARGEST: Mapping[str, int] = {
     "threads": 1_024,
     "processes": 1_024,
 }
+"""Far more than anybody uses, and less than what never ends."""
 
 
 def check_largest(name: str, value: float | None, shown: str = "") -> None:
@@ -68,3 +69,15 @@ def check_all_largest(settings: object, prefix: str) -> None:
         if isinstance(value, int | float):
             shown = name.replace("_", "-") if prefix == "--" else name
             check_largest(name, value, f"{prefix}{shown}")
+
+
+def check_seed(name: str, value: int) -> None:
+    """Raise ConfigError unless `value` is a number that every generator takes."""
+    if not 0 <= value < 2**63:
+        raise ConfigError(f"{name}: found {value}; allowed is 0 to {2**63 - 1}.")
+
+
+def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
+    """Raise ConfigError unless `value` is one of `allowed`."""
+    if not isinstance(value, str) or value not in allowed:  # a list has no place in a mapping
+        raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

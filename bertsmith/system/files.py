@@ -95,7 +95,7 @@ def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Ite
 
 @contextlib.contextmanager
 def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Iterator[None]:
-    """Check outputs as `check_outputs` does, and let no other process write them meanwhile.
+    """Refuse to write over what is read, and let no other process write the outputs meanwhile.
 
     A lock is a file beside the output, as that is replaced; one that a killed process left is
     locked by nobody and is taken over.
@@ -103,7 +103,7 @@ def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Itera
     Raises:
         ConfigError: names the flag.
     """
-    check_outputs(outputs, read)
+    _check_outputs(outputs, read)
     with contextlib.ExitStack() as stack:
         for flag, path in outputs.items():
             if path is None or (path.exists() and not path.is_file()):  # such as a pipe
@@ -181,7 +181,7 @@ def _is_same(opened: int, path: Path) -> bool:
         return False
 
 
-def check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:
+def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:
     """Refuse to write over what is read, two results to one file, or over a folder; to be called
     before both.
 

@@ -52,16 +52,16 @@ def without_script() -> Iterator[None]:
     would begin anew there. Such a script is hidden; what it defines cannot be sent to a worker.
     """
     main = sys.modules["__main__"]
-    kept = {name: getattr(main, name, None) for name in ("__file__", "__spec__")}
-    path = Path(kept["__file__"] or "")
+    file, spec = getattr(main, "__file__", None), main.__spec__
+    path = Path(file or "")
     if not path.is_file() or MAIN_GUARD.search(path.read_text("utf-8", errors="replace")):
         yield
         return
-    vars(main).update(__file__=None, __spec__=None)
+    main.__file__ = main.__spec__ = None
     try:
         yield
     finally:
-        vars(main).update(kept)
+        main.__file__, main.__spec__ = file, spec
 
 
 class LocalProcesses:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from bertsmith.data.windows import LongTexts
-from bertsmith.errors import CheckpointError, ConfigError, check_choice
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.argument_names import in_python
+from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import LongTexts, Windowing
-from bertsmith.errors import ConfigError, check_choice, check_seed
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.errors import ConfigError
+from bertsmith.system.bounds import check_all_largest, check_choice, check_seed
 from bertsmith.system.compute import FREE, Advanced, Compute
 
 ClsAttention = Literal["auto", "keep", "reset"]

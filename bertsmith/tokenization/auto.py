@@ -11,11 +11,11 @@ from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_file
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import (
+    CONFIG_FILE,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
     TokenizerSource,
-    read_tokenizer_config,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -94,13 +94,13 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
 
 def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
     if files.has(TOKENIZER_FILE):
-        kind, source = _of_json(files, TOKENIZER_FILE, read_tokenizer_config(files))
+        kind, source = _of_json(files, TOKENIZER_FILE, _read_config(files))
         _check_alone(files, kind, TOKENIZER_FILE)
         return kind, source
     for name, kind in KIND_FILES.items():
         if files.has(name):
             _check_alone(files, kind, name)
-            return kind, TokenizerSource(files, name, None, read_tokenizer_config(files))
+            return kind, TokenizerSource(files, name, None, _read_config(files))
     directory = files.directory
     state = "has neither" if directory.is_dir() else "does not exist, so it has neither"
     others = f"{MERGES_FILE} with {VOCAB_JSON}, nor {SENTENCEPIECE_FILE}"
@@ -108,6 +108,15 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
         f"{directory}: {state} {TOKENIZER_FILE} nor {VOCAB_FILE}, nor {others}. Name a folder that "
         "has one of them, or a vocab.txt."
     )
+
+
+def _read_config(files: SmallFiles) -> Json:
+    """Read tokenizer_config.json, with the names of special_tokens_map.json where it gives none."""
+    config: Json = {}
+    for name in ("special_tokens_map.json", CONFIG_FILE):
+        if files.has(name):
+            config |= files.read_json(name)
+    return config
 
 
 def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, TokenizerSource]:

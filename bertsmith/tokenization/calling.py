@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from bertsmith.errors import ConfigError, InputError, check_choice
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.system.bounds import check_choice
 
 Padding = bool | Literal["longest", "max_length", "do_not_pad"]
 Truncation = bool | Literal["longest_first", "do_not_truncate"] | None

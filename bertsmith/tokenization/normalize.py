@@ -135,10 +135,10 @@ def _punctuation_map() -> _TranslationTable:
     return _TranslationTable(lambda char: f" {char} " if char in punctuation else char)
 
 
-def split_words(normalized: str) -> list[str]:
+def _split_words(normalized: str) -> list[str]:
     """Split normalized text at spaces, with punctuation characters alone.
 
-    >>> split_words("it's  so")
+    >>> _split_words("it's  so")
     ['it', "'", 's', 'so']
     """
     return normalized.translate(_punctuation_map()).split()
@@ -147,7 +147,7 @@ def split_words(normalized: str) -> list[str]:
 def locate_words(normalized: str) -> Iterator[tuple[str, int]]:
     """Yield the words of normalized text, each with its first character's place."""
     end = 0
-    for word in split_words(normalized):
+    for word in _split_words(normalized):
         start = normalized.index(word, end)  # only spaces stand between
         end = start + len(word)
         yield word, start
@@ -186,7 +186,7 @@ class Normalizer:
 
     def words(self, text: str) -> list[str]:
         """Split raw text into normalized words."""
-        return split_words(self.normalize(text))
+        return _split_words(self.normalize(text))
 
     def align(self, text: str) -> tuple[str, list[int]]:
         """Normalize text; also return the place in `text` of each character's origin.

@@ -44,15 +44,6 @@ class TokenizerSource:
         return self.files.path(self.name)
 
 
-def read_tokenizer_config(files: SmallFiles) -> Json:
-    """Read tokenizer_config.json, with the names of special_tokens_map.json where it gives none."""
-    config: Json = {}
-    for name in ("special_tokens_map.json", CONFIG_FILE):
-        if files.has(name):
-            config |= files.read_json(name)
-    return config
-
-
 def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[AddedToken, ...]:
     """The added tokens of an `added_tokens_decoder`, which has them by their ids."""
     entries = [

@@ -59,8 +59,8 @@ class Recorder:
     ) -> None:
         with ExitStack() as stack:
             self._journal = stack.enter_context(Journal(folder.journal_path))
-            self._trackers: list[Tracker] = [EventWriter(folder.path, first_step)]
-            stack.enter_context(self._trackers[0])
+            events = stack.enter_context(EventWriter(folder.path, first_step))
+            self._trackers: list[Tracker] = [events]
             if report_to is not None:
                 config = dict(flatten(folder.read_run()[CONFIG]))
                 tracker = open_tracker(report_to, folder.path, config)

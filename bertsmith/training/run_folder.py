@@ -33,32 +33,14 @@ from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.files import hold_folder, locked, write_error, write_json
 from bertsmith.system.hardware import ComputeChoices
-from bertsmith.system.sums import SUMS_FILE
+from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 from bertsmith.training.model_card import CARD_FILE, is_own_card
 
-PLAIN_FILES = (
-    "config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    # What tokenizers of other kinds have: left there, it would be read with the new one's files.
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    SUMS_FILE,
-)
-MODEL_FILES = (
-    *PLAIN_FILES,
-    # Of a model that another was trained with.
-    *(f"generator/{name}" for name in PLAIN_FILES),
-    # Of a sentence encoder.
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "1_Pooling/config.json",
+MODEL_FILES = tuple(
+    f"{place}{name}"
+    for place in ("", "generator/")  # of a model that another was trained with
+    # Left there, those of another kind of tokenizer would be read with the new one's.
+    for name in (*sorted(SUMMED_FILES), "model.safetensors", SUMS_FILE)
 )
 CONFIG = "config"
 """What `run.json` calls the configuration that a resumed run must share."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bertsmith.errors import ConfigError, check_seed
-from bertsmith.system.bounds import check_all_largest
+from bertsmith.errors import ConfigError
+from bertsmith.system.bounds import check_all_largest, check_seed
 from bertsmith.system.compute import Advanced, Compute
 from bertsmith.training.budget import Budget
 

@@ -12,10 +12,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.commands.pretrain import describe_run
 from bertsmith.errors import BertsmithError
-from bertsmith.model.accounting import computed_work, count_parameters, flops_of, total
+from bertsmith.model.accounting import count_parameters, total
 from bertsmith.model.electra_pair import ElectraPair, build_trained
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
+from bertsmith.model.step_cost import computed_work, flops_of
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.run import run_pretraining

@@ -11,16 +11,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.data.batches import pack
 from bertsmith.model.accounting import (
-    Workload,
     beyond_formula,
-    computed_work,
     count_parameters,
     formula,
-    memory,
     pretraining_model,
-    saved_activations,
     total,
-    training_flops,
 )
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
@@ -28,6 +23,13 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.model.families.modernbert import ModernBertConfig
+from bertsmith.model.step_cost import (
+    Workload,
+    computed_work,
+    memory,
+    saved_activations,
+    training_flops,
+)
 from bertsmith.pretraining.objective import pretraining_losses
 from bertsmith.training.flat_parameters import Layout, Storage
 

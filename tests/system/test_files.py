@@ -14,7 +14,7 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import (
     atomic_dir,
     atomic_write,
-    check_outputs,
+    hold_outputs,
     sha256_file,
     utf8_name,
     write_error,
@@ -105,6 +105,11 @@ def test_a_pipe_and_a_device_are_written_to_and_stay(tmp_path):
     assert sorted(tmp_path.iterdir()) == [device, pipe]
 
 
+def hold(outputs, read):
+    with hold_outputs(outputs, read):
+        pass
+
+
 def test_what_is_read_is_not_written_over(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     (tmp_path / "b.jsonl").symlink_to("a.jsonl")
@@ -113,14 +118,14 @@ def test_what_is_read_is_not_written_over(tmp_path):
         path = tmp_path / "x" / ".." / f"{name}.jsonl"
         (tmp_path / "x").mkdir(exist_ok=True)
         with pytest.raises(ConfigError, match=r"^--out: found '.*', which is what is read\."):
-            check_outputs({"--out": path}, tmp_path / "a.jsonl")
+            hold({"--out": path}, tmp_path / "a.jsonl")
     with pytest.raises(ConfigError, match=r"^--page: found '.*', which is a folder\."):
-        check_outputs({"--page": tmp_path}, None)
+        hold({"--page": tmp_path}, None)
     new = tmp_path / "new.csv"
     with pytest.raises(ConfigError, match=r"^--page: found '.*', which is also --errors"):
-        check_outputs({"--errors": new, "--page": new}, tmp_path / "a.jsonl")
-    check_outputs({"--errors": new, "--page": None}, tmp_path / "a.jsonl")
-    check_outputs({"--errors": Path(os.devnull), "--page": Path(os.devnull)}, Path(os.devnull))
+        hold({"--errors": new, "--page": new}, tmp_path / "a.jsonl")
+    hold({"--errors": new, "--page": None}, tmp_path / "a.jsonl")
+    hold({"--errors": Path(os.devnull), "--page": Path(os.devnull)}, Path(os.devnull))
 
 
 BUILD = """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from bertsmith.errors import ConfigError, check_choice
+from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families.albert import ALBERT
 from bertsmith.model.families.bert import BERT
@@ -17,6 +17,7 @@ from bertsmith.model.families.modernbert import MODERNBERT
 from bertsmith.model.families.roberta import ROBERTA
 from bertsmith.model.family import Family
 from bertsmith.model.heads import HEADS, LABEL_HEADS
+from bertsmith.system.bounds import check_choice
 
 FAMILIES: dict[str, Family] = {
     "albert": ALBERT,

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
-from bertsmith.errors import ConfigError, check_choice
+from bertsmith.errors import ConfigError
 from bertsmith.model.config import PRESETS, SIZES, BertConfig
 from bertsmith.model.families.bert import ABSOLUTE, BERT_HEADS, ENCODER_ONLY, TASK_HEAD_NAMES
 from bertsmith.model.family import Family, architectures, build_layers
 from bertsmith.model.heads import LABEL_HEADS, NUMBER_HEADS, ClassificationHead
 from bertsmith.model.layers import FactorizedEmbeddings, TransformerLayer
+from bertsmith.system.bounds import check_choice
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
 

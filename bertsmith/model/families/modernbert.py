@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from torch import Tensor, nn
 
-from bertsmith.errors import ConfigError, check_choice
+from bertsmith.errors import ConfigError
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
 from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
@@ -20,6 +20,7 @@ from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import TASK_HEADS, ClassificationHead, MaskedLMHead
 from bertsmith.model.layers import Embeddings, Pooling, TransformerLayer
+from bertsmith.system.bounds import check_choice
 
 Made = TypeVar("Made", bound=nn.Module)
 
