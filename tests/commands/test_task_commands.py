@@ -146,19 +146,6 @@ def test_predict_tags(bertsmith, place, tmp_path, monkeypatch):
     assert words == ["good", "film", "", "a", "lovely", "film", ""]
 
 
-def test_the_page_and_the_misses_of_a_tagger(bertsmith, place, tmp_path):
-    page, misses = tmp_path / "page.html", tmp_path / "misses.jsonl"
-    printed = bertsmith(
-        "evaluate", place / "tagger", "--data", place / "names.conll", "--page", page,
-        "--errors", misses, "--json", *FP32,
-    )  # fmt: skip
-    report = json.loads(printed)
-    assert sum(map(sum, report["confusion"])) == report["num_words"] == 5
-    assert "the columns are what its words were taken for" in page.read_text()
-    for miss in map(json.loads, misses.read_text().splitlines()):
-        assert miss["gold"] != miss["predicted"] and miss["score"] < 1
-
-
 def test_fill(bertsmith, place):
     fill = ("fill", place / "pretrained", *FP32)
     lines = bertsmith(*fill, "a [MASK] and [MASK]", "--top", 3).splitlines()

@@ -123,9 +123,6 @@ def test_a_tokenizer_whose_own_limit_leaves_no_room(length):
         max_text_length(TOKENIZER, 512, 600)
 
 
-ODD = ["\u200b", "\x07", "\u00ad", "\ufeff", " ", "\u3000", "\ud800", ""]
-
-
 def test_words_of_real_sentences_have_the_reference_ids(data_dir):
     folder = data_dir / "vocabs" / "bert-base-cased"
     ours = load_tokenizer(folder)
@@ -137,21 +134,6 @@ def test_words_of_real_sentences_have_the_reference_ids(data_dir):
         assert pieces.ids.tolist() == encoding.ids
         changes = np.diff(np.array(encoding.word_ids), prepend=-1)
         assert pieces.first_pieces.tolist() == np.flatnonzero(changes).tolist()
-
-
-@given(
-    st.lists(st.lists(st.sampled_from(["a", "films", "aa", "中a", *ODD]), max_size=6), max_size=5)
-)
-def test_every_word_has_a_piece_and_sentences_do_not_touch(sentences):
-    found = cut_words(TOKENIZER, sentences)
-    assert len(found) == len(sentences)
-    for words, pieces in zip(sentences, found, strict=True):
-        expected, firsts = [], []
-        for word in words:
-            firsts.append(len(expected))
-            expected += TOKENIZER.encode_ids(word) or [TOKENIZER.unk_id]
-        assert pieces.ids.tolist() == expected
-        assert pieces.first_pieces.tolist() == firsts
 
 
 def test_the_window_with_most_context_decides():

@@ -163,17 +163,6 @@ class Silent(LiveTeacher):
         raise AssertionError("asked again")
 
 
-def test_words_are_numbered_anew_for_student_and_teacher_alike(case):
-    objective, model = case.objective(), case.model(seed=1)
-    batches = objective.micro_batches(1)
-    before = [objective.losses(model, batch) for batch in batches]
-    used = objective.use_words(model)
-    assert len(used.ids) < tiny_tokenizer().vocab_size
-    for batch, terms in zip(objective.micro_batches(1), before, strict=True):
-        for name, term in objective.losses(model, batch).items():
-            torch.testing.assert_close(term.sum, terms[name].sum, atol=1e-4, rtol=1e-5)
-
-
 def test_every_text_is_met_with_a_label_or_without(one):
     objective = one.objective()
     assert objective.batch_size == 8

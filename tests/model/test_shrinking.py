@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 import transformers
-from tiny_models import BAD, GOOD, OTHER, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
+from tiny_models import OTHER, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.loading import load_model
@@ -17,9 +17,7 @@ from bertsmith.model.shrinking import (
     truncate_layers,
     zero_heads,
 )
-from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 PRUNED = {0: [1], 1: [0, 4, 2]}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -169,19 +167,7 @@ def test_a_model_of_fewer_tokens_gives_the_same_for_texts_of_these(tmp_path, pad
         torch.testing.assert_close(logits, found.logits, **CLOSE)
 
 
-def test_padding_and_added_tokens_are_found_at_their_new_places():
-    vocab = [*GOOD, *BAD, *SPECIAL_TOKENS, "a"]
-    added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("<x>", special=False)]
-    tokenizer = WordPieceTokenizer(vocab, added_tokens=added)
-    model = tiny_model(vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.pad_id)
-    kept = [*SPECIAL_TOKENS, "a", "<x>"]
-    smaller, its_tokenizer = trim_vocabulary(model, tokenizer, ids_of(tokenizer, kept))
-    assert its_tokenizer.vocab == kept
-    assert smaller.config.pad_token_id == its_tokenizer.pad_id == 0
-    assert smaller.embeddings.word.padding_idx == 0
-    assert its_tokenizer.encode("a <x>").tokens == ["[CLS]", "a", "<x>", "[SEP]"]
-    assert torch.equal(smaller.embeddings.word.weight[-1], model.embeddings.word.weight[-1])
-    assert smaller.embeddings.word.weight.requires_grad
+def test_vocabularies_that_cannot_be_trimmed():
     tokenizer, model = tiny_tokenizer(), tiny_model()
     with pytest.raises(ConfigError, match=r"lack the added token .\[MASK\]"):
         trim_vocabulary(model, tokenizer, [0, 1, 2, 3, 5])

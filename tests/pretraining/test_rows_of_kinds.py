@@ -9,35 +9,8 @@ from bertsmith.data.squad import GoldAnswer, Question
 from bertsmith.data.windows import Windowing, encode_words, make_windows
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 
 kinds = pytest.mark.parametrize("kind", TINY)
-
-
-def around(tokenizer, *parts):
-    """A row as its family has it, spelled out."""
-    cls, sep = tokenizer.cls_id, tokenizer.sep_id
-    if len(parts) == 1:
-        return [cls, *parts[0], sep]
-    middle = [sep, sep] if isinstance(tokenizer, ByteBpeTokenizer) else [sep]
-    return [cls, *parts[0], *middle, *parts[1], sep]
-
-
-@kinds
-def test_rows_are_those_of_encode(kind):
-    tokenizer = TINY[kind]()
-    first, second = (tokenizer.encode_ids(text) for text in ("who runs?", "the river runs."))
-    for texts, parts in (
-        (["who runs?"], [first]),
-        (["who runs?", "the river runs."], [first, second]),
-    ):
-        row, encoding = tokenizer.build_row(parts), tokenizer.encode(*texts)
-        assert row.ids.tolist() == encoding.ids == around(tokenizer, *parts)
-        assert row.type_ids.tolist() == encoding.type_ids
-        assert tokenizer.num_special_tokens(len(parts)) == sum(encoding.special_tokens_mask)
-        for start, part in zip(row.starts, parts, strict=True):
-            assert row.ids[start : start + len(part)].tolist() == part
-    assert (max(row.type_ids) == 0) == (kind == "byte-bpe")
 
 
 @kinds

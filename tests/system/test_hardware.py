@@ -1,22 +1,16 @@
 """Device, precision and threads are those that measuring chose, and torch is left as it was."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from measurements import speeds
 from torch_threads import another_number, threads
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.attention_paths import attention_paths
 from bertsmith.system import hardware
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import (
-    compute_choices,
     compute_settings,
-    computing_as,
     count_trainers,
-    describe_computing,
     select_device,
     select_precision,
 )
@@ -26,7 +20,6 @@ from bertsmith.system.matrix_products import (
 )
 
 CPU = torch.device("cpu")
-Store = Callable[..., None]
 
 
 def test_the_fastest_way_that_keeps_its_promise_is_chosen():
@@ -78,19 +71,6 @@ def test_a_block_computes_as_measured_and_torch_is_restored_after_an_error(
             assert torch.get_float32_matmul_precision() == "high"
         finally:
             torch.set_float32_matmul_precision(route)
-
-
-def test_earlier_choices_count_instead_of_measurements(remember):
-    remember("explicit", fp32_medium_gflops=1.0)
-    with compute_settings(Compute(device="cpu")) as (_, precision):
-        choices = compute_choices(precision, attention_paths())
-    remember("fused", bf16_gflops=1.0)
-    with computing_as(choices), compute_settings(Compute(device="cpu")) as (_, precision):
-        assert precision == "bf16"
-        assert compute_choices(precision, attention_paths()) == choices
-        assert "as it began" in describe_computing(CPU, precision, 1, "attention")
-    assert select_precision("auto", CPU) == "fp32"
-    assert set(attention_paths().values()) == {"fused"}
 
 
 def test_devices(monkeypatch):

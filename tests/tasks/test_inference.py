@@ -1,7 +1,5 @@
 """Texts are read in groups, by as many threads as there are; neither changes what is found."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from torch_threads import threads
 
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.model import attention_paths
-from bertsmith.tasks.inference import compute_in_order, compute_tokens_in_order, set_precision
+from bertsmith.tasks.inference import compute_in_order, set_precision
 from bertsmith.tasks.text_vectors import mean_vectors
 
 
@@ -43,23 +41,6 @@ def test_threads_do_not_change_what_is_computed(count):
     for number in (1, 2, 3):
         np.testing.assert_allclose(vectors(rows, number), alone, atol=1e-6)
         assert torch.get_num_threads() == number
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_each_text_gets_the_vectors_of_its_own_tokens(number):
-    rows = texts(300)
-    torch.set_num_threads(number)
-    readers = set()
-
-    def ids(model, batch):
-        readers.add(threading.get_ident())
-        return batch.input_ids[:, None].float()  # type: ignore[attr-defined]
-
-    for found, expected in zip(
-        compute_tokens_in_order(tiny_model(), rows, ids), rows.ids, strict=True
-    ):
-        assert found[:, 0].tolist() == expected.tolist()
-    assert (threading.get_ident() in readers) == (number == 1)
 
 
 def test_the_machine_is_measured_before_threads_read(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from close_figures import close
 from samples import write_likeness
 from tiny_models import (
@@ -110,27 +109,6 @@ def test_groups_do_not_depend_on_the_number_of_processes():
         ids = [[batch.input_ids.tolist() for batch in found] for found in batches]
         assert ids[0] == ids[1] == ids[2]
     assert [int(batch.targets["num_examples"]) for batch in one.micro_batches(1)] == [5, 5, 3]
-
-
-def test_the_loss_is_that_of_the_vectors_by_hand():
-    task = Embed(temperature=0.1)
-    examples = [
-        RelatedTexts("a good film", "the story", ("bad", "dull")),
-        RelatedTexts("fine", "lovely film"),
-        RelatedTexts("awful", "very bad", ("good",)),
-    ]
-    model = tiny_model()
-    encoded = task.encode(tiny_tokenizer(), examples, 37, labelled=True)
-    vectors = [torch.from_numpy(p.vectors) for p in task.predict(model, encoded, examples)]
-    anchors = torch.stack([each[0] for each in vectors])
-    candidates = torch.cat([each[1:] for each in vectors])
-    right = torch.tensor([0, 3, 4])
-    none = torch.zeros(3, len(candidates), dtype=torch.bool)
-    expected, correct = contrastive_loss(anchors, candidates, right, none, 10.0)
-    with torch.inference_mode():
-        term = loss_of(task, model, collate(encoded, range(3)))
-    torch.testing.assert_close(term.sum, expected, atol=1e-4, rtol=1e-5)
-    assert (term.correct, term.count) == (correct, 3)
 
 
 def test_what_is_right_too_is_no_negative(monkeypatch):

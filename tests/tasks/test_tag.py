@@ -117,18 +117,6 @@ def test_long_sentences_take_each_word_from_the_window_with_most_context(tagger)
 TEXT = "a 😀 good\u200bfilm,\u3000שלום the \u200b  story.\n中文 e\u0301t the end"
 
 
-def test_words_and_entities_slice_the_text_as_it_was_given(tagger):
-    found = tagger(TEXT)
-    assert found.words[:4] == ("a", "😀", "good\u200bfilm", ",")
-    for word, (start, end) in zip(found.words, found.sentence.places, strict=True):
-        assert TEXT[start:end] == word
-    assert found.entities
-    for entity in found.entities:
-        assert TEXT[entity.start : entity.end] == entity.text
-        assert 0 < entity.probability < 1
-    assert len(found.labels) == len(found.words) == len(found.label_probabilities)
-
-
 def test_predictions_can_be_read_again(tagger, tmp_path):
     examples = typed_examples(tagger.definition, [TEXT, "a film"])
     predictions = tagger.predict(examples)

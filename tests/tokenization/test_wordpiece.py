@@ -6,8 +6,6 @@ import random
 
 import pytest
 import tokenizers
-from hypothesis import given
-from hypothesis import strategies as st
 from library_tokenizers import assert_same, assert_same_batch, assert_same_text, library_of
 from tokenizers import decoders
 from unicode_strings import unicode_string
@@ -15,7 +13,6 @@ from unicode_strings import unicode_string
 import bertsmith.tokenization.tokenizer
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.tokenizer import truncated_lengths
 from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -98,24 +95,6 @@ def test_added_tokens_with_any_flags_are_found_as_in_the_library(tmp_path):
             assert_same(ours, library, "".join(rng.choices(pieces, k=rng.randrange(1, 9))))
             ids = rng.choices(range(ours.vocab_size), k=rng.randrange(12))
             assert_same_text(ours, library, ids)
-
-
-LIBRARY = library_of(WordPieceTokenizer(VOCAB))
-
-
-@given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=2), max_length=st.integers(3, 60))
-def test_truncation_is_the_librarys_longest_first(lengths, max_length):
-    texts = [" ".join("a" * length) for length in lengths]
-    LIBRARY.enable_truncation(max_length, strategy="longest_first")
-    tokenizer = WordPieceTokenizer(VOCAB)
-    found = tokenizer.encode(*texts, max_length=max_length)
-    assert found.ids == LIBRARY.encode(*texts).ids
-    assert found.num_truncated == sum(lengths) - (len(found.ids) - len(lengths) - 1)
-    assert sum(truncated_lengths(lengths, max_length)) <= max_length
-    assert tokenizer.encode("a b", max_length=2).tokens == ["[CLS]", "[SEP]"]
-    for given_texts, too_few in ((["a b"], 1), (["a", "b"], 2)):
-        with pytest.raises(ConfigError, match=f"max_length is {too_few}"):
-            tokenizer.encode(*given_texts, max_length=too_few)
 
 
 def test_a_vocabulary_without_continuations_or_with_a_bare_prefix_ends():

@@ -19,7 +19,7 @@ from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extend import extend_unigram
-from bertsmith.vocabulary.extension import ids_before, learn_extension, old_pieces
+from bertsmith.vocabulary.extension import ids_before, learn_extension
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 UNK_ID = SPECIAL_TOKENS.index("[UNK]")
@@ -52,22 +52,6 @@ def test_fewer_pieces_whatever_the_texts(general, domain, num_new):
     for word in {*general, *domain}:
         pieces = cut(extended, word)
         assert pieces == cut(vocab, word) or set(pieces) & set(added)
-
-
-def test_pieces_are_cut_as_the_library_cuts_them():
-    vocab = general_vocabulary()
-    starts = ["tensors", "roam", "oats", "the"]
-    assert [[vocab[id_] for id_ in ids] for ids in old_pieces(vocab, UNK_ID, starts)] == [
-        cut(vocab, word) for word in starts
-    ]
-    assert all("[UNK]" not in cut(vocab, word) for word in starts)
-    # A piece inside a word is cut like the rest of a word whose first piece is known.
-    first = "x|"
-    inside = ["##sors", "##mate", "##t"]
-    for piece, ids in zip(inside, old_pieces(vocab, UNK_ID, inside), strict=True):
-        whole = cut([*vocab, first], first + piece[2:])
-        assert [vocab[id_] for id_ in ids] == whole[1:]
-    assert list(old_pieces(vocab, UNK_ID, ["λ", "##λ", "thλ", "##"])) == [(), (), (), ()]
 
 
 GENERAL_WORDS = ["The", " river", " runs", " down", " to", " the", " sea", "!", " 漢字"]
