@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_650,
+    "code tokens": 334_600,
     "code tokens in benchmarks": 27_500,
     "code tokens in commands": 17_700,
     "code tokens in comparison": 8_550,
@@ -39,8 +39,8 @@ LIMITS: dict[str, float] = {
     "code tokens in pretraining": 25_950,
     "code tokens in root": 3_190,
     "code tokens in system": 9_855,
-    "code tokens in tasks": 35_220,
-    "code tokens in tokenization": 26_405,
+    "code tokens in tasks": 35_200,
+    "code tokens in tokenization": 26_390,
     "code tokens in tools": 6_450,
     "code tokens in training": 23_500,
     "code tokens in vocabulary": 9_420,
@@ -48,7 +48,7 @@ LIMITS: dict[str, float] = {
     "calls of Trainer": 1,
     "calls of vars(x)": 0,
     "circles of imports": 0,
-    "classes with over 16 public methods": 5,
+    "classes with over 16 public methods": 4,
     "dataclasses with a device": 1,
     "imports for types alone": 0,
     "imports inside functions": 2,

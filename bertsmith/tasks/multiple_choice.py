@@ -134,6 +134,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
     pipeline = "multiple-choice"
     example_type = ChoiceExample
     fields = ("text", "choices")
+    words_per_example = None
     columns = ChoiceColumns
     heads = ("choose",)
     rows_are_windows = True
@@ -152,10 +153,6 @@ letter of the right one: one file to learn from, one to score by. The result is 
         cls, source: ExampleSource, columns: ChoiceColumns | None, *, labelled: bool
     ) -> ChoiceReader:
         return ChoiceReader(source, columns, labelled=labelled)
-
-    @property
-    def words_per_example(self) -> None:
-        return None
 
     def example(self, record: Mapping[str, Any]) -> ChoiceExample:
         """Build an example of a prompt and two or more choices."""

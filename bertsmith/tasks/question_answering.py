@@ -196,6 +196,7 @@ Face's transformers open."""
     example_type = Question
     decision = ("answer", "question")
     fields = ("question", "context")
+    words_per_example = 2
     formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}
     rows_stay_together = False
     reads_tokens = True
@@ -231,10 +232,6 @@ Face's transformers open."""
         cls, source: ExampleSource, columns: QuestionColumns | None, *, labelled: bool
     ) -> QuestionReader:
         return QuestionReader(source, labelled=labelled)
-
-    @property
-    def words_per_example(self) -> int:
-        return 2
 
     def example(self, record: Mapping[str, Any]) -> Question:
         """Build an example of a question and the passage with its answer."""

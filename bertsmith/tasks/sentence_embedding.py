@@ -325,6 +325,7 @@ That holds a vector of every text, and takes time that grows with the square of 
     pipeline = "sentence-similarity"
     example_type = RelatedTexts
     fields = ("text", "pair")
+    words_per_example = 2
 
     @classmethod
     def read(
@@ -391,10 +392,6 @@ That holds a vector of every text, and takes time that grows with the square of 
     ) -> RelatedReader:
         """Open the rows of a table, with scores if wanted and present."""
         return RelatedReader(source, columns, None if labelled else "pairs")
-
-    @property
-    def words_per_example(self) -> int:
-        return 2
 
     def example(self, record: Mapping[str, Any]) -> RelatedTexts:
         """Build an example of two texts to compare."""

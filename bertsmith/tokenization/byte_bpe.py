@@ -184,6 +184,7 @@ class ByteBpeTokenizer(Tokenizer):
         super().__init__(vocab, **shared)
         self.merges = tuple(merges)
         self.add_prefix_space = add_prefix_space
+        self.continuation_prefix = "" if add_prefix_space else " "
         self.trim_offsets = trim_offsets
         self.composes = composes
         self.num_separators, self.pair_type_id = num_separators, pair_type_id
@@ -240,11 +241,6 @@ class ByteBpeTokenizer(Tokenizer):
             if settings[key] == usual:
                 del settings[key]  # corpora of RoBERTa's kind are older than these
         return [name, vocab, merges, settings]
-
-    @property
-    def continuation_prefix(self) -> str:
-        """Prefix of a continuing text: a space, unless all texts get one."""
-        return "" if self.add_prefix_space else " "
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:

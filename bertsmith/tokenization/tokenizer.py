@@ -133,6 +133,8 @@ class Tokenizer(CallableTokenizer):
     """The type id of a pair's second text."""
     num_separators: int = 1
     """Separators between the texts of a pair."""
+    continuation_prefix: str = ""
+    """What marks a text as continuing another: a space for byte-level BPE."""
     continuing_prefix: ClassVar[str] = ""
     """What a piece that continues a word begins with, if that tells it from others."""
 
@@ -241,11 +243,6 @@ class Tokenizer(CallableTokenizer):
         }
         del settings["model_max_length"]
         return [type(self).__name__, *self._vocabulary(), settings]
-
-    @property
-    def continuation_prefix(self) -> str:
-        """Prefix that marks a text as continuing another (a space for byte-level BPE)."""
-        return ""
 
     @property
     @abstractmethod
