@@ -1,15 +1,18 @@
-"""A family of models is one file and one entry of a table."""
+"""A family of models, and a format of checkpoints, is one file and one entry of a table."""
 
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from tiny_models import tiny_config, tiny_tokenizer, write_reviews
+from tiny_models import save_tiny, tiny_config, tiny_tokenizer, write_reviews
 
-from bertsmith import BertModel, load_model, save_model
+from bertsmith import BertModel, load, load_model, save_model
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.families import FAMILIES, build_heads
+from bertsmith.model.weight_formats import READERS
+from bertsmith.model.weights import read_weights
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
 TOY_FILE = """
@@ -76,3 +79,22 @@ def test_a_family_is_fine_tuned_saved_and_loaded(
     bert = BertModel(tiny_config(), model.heads).eval()
     bert.load_state_dict(model.state_dict())
     assert not bert(ids).logits.equal(model(ids).logits)
+
+
+def read_npz(file: Path) -> dict[str, torch.Tensor]:
+    with np.load(file) as arrays:
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def test_a_model_is_loaded_from_another_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_tiny(tmp_path, "masked_lm")
+    ids = torch.arange(5, tiny_tokenizer().vocab_size)[None]
+    expected = load_model(tmp_path)(ids).logits
+    tensors = {name: tensor.numpy() for name, tensor in read_weights(tmp_path).items()}
+    np.savez(tmp_path / "weights.npz", **tensors)
+    (tmp_path / "model.safetensors").unlink()
+    monkeypatch.setitem(READERS, "weights.npz", read_npz)
+    assert load_model(tmp_path)(ids).logits.equal(expected)
+    assert load(tmp_path, device="cpu")("a [MASK] film")

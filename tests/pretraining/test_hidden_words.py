@@ -1,10 +1,13 @@
-"""Choosing words: whole, within the budget, in runs of the right lengths, every word alike."""
+"""What is hidden: whole words within the budget, exact counts, shares within bounds."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.word_choice import RUN_LENGTHS, choose_words
 
 KINDS = sorted(RUN_LENGTHS)
@@ -100,3 +103,76 @@ def test_the_shortest_word_is_chosen_where_none_fits():
     assert places.tolist() == [6, 7, 8, 15]
     no_words = choose_words(np.full(5, -1), np.array([5]), np.array([1]), RUN_LENGTHS["word"], rng)
     assert [len(part) for part in no_words] == [0, 0]
+
+
+SPECIAL_IDS = {0, 1, 2, 3, 4}
+MASK_ID = 4
+PAPER = MaskingRule(rate=0.15, mask_share=0.8, random_share=0.1)
+VOCABULARY = MaskingVocabulary(211, MASK_ID, SPECIAL_IDS)
+
+
+def packed_rows(lengths, rng):
+    """Rows of ordinary ids between [CLS] (2) and [SEP] (3), one after another."""
+    rows = [[2, *rng.integers(5, 211, length - 2), 3] for length in lengths]
+    return np.concatenate(rows).astype(np.uint16)
+
+
+@given(st.lists(st.integers(3, 97), min_size=1, max_size=13), st.integers(0, 2**32))
+def test_each_sequence_gives_its_exact_count(lengths, seed):
+    rng = np.random.default_rng(seed)
+    ids = packed_rows(lengths, rng)
+    masked = mask_tokens(ids, np.array(lengths), PAPER, VOCABULARY, rng)
+    sequence = np.repeat(np.arange(len(lengths)), lengths)
+    counts = np.bincount(sequence[masked.positions], minlength=len(lengths))
+    assert counts.tolist() == [max(1, round(length * 0.15)) for length in lengths]
+    assert (np.diff(masked.positions) > 0).all()
+    assert masked.labels.tolist() == ids[masked.positions].tolist()
+    assert not np.isin(masked.labels, list(SPECIAL_IDS)).any()
+    untouched = np.ones(len(ids), dtype=bool)
+    untouched[masked.positions] = False
+    assert (masked.input_ids[untouched] == ids[untouched]).all()
+
+
+def test_fates_have_their_shares():
+    rng, lengths = np.random.default_rng(7), [101] * 2003
+    ids = packed_rows(lengths, rng)
+    masked = mask_tokens(ids, np.array(lengths), PAPER, VOCABULARY, rng)
+    now = masked.input_ids[masked.positions]
+    hidden, kept = now == MASK_ID, now == masked.labels
+    replaced = ~hidden & ~kept
+    # 30,000 draws: five standard deviations are 0.012 and 0.009; a random token is sometimes the
+    # true one, which moves 1 in 206 of a tenth.
+    assert hidden.mean() == pytest.approx(0.8, abs=0.012)
+    assert kept.mean() == pytest.approx(0.1, abs=0.009)
+    assert replaced.mean() == pytest.approx(0.1, abs=0.009)
+    assert (now[replaced] >= 5).all() and len(np.unique(now[replaced])) == 206
+
+
+def test_special_ids_in_the_text_are_spared_even_if_too_few_remain():
+    ids = np.array([2, 1, 1, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3])
+    rule = MaskingRule(rate=0.5, mask_share=1.0, random_share=0.0)
+    masked = mask_tokens(ids, np.array([14]), rule, VOCABULARY, np.random.default_rng(0))
+    assert masked.positions.tolist() == [3]
+    assert masked.input_ids[3] == MASK_ID
+
+
+@pytest.mark.parametrize("masking", ["word", "span", "ngram"])
+def test_what_is_chosen_together_has_one_fate(masking):
+    rng, lengths = np.random.default_rng(7), np.full(1009, 101)
+    ids = packed_rows(lengths.tolist(), rng)
+    # Words of three tokens.
+    words = np.where(ids < 5, -1, np.cumsum(np.arange(len(ids)) % 3 == 0))
+    rule = replace(PAPER, masking=masking)
+    masked = mask_tokens(ids, lengths, rule, VOCABULARY, rng, words)
+    now, numbers = masked.input_ids[masked.positions], words[masked.positions]
+    hidden, kept = now == MASK_ID, now == masked.labels
+    sizes = np.bincount(numbers)
+    # A random token is sometimes the true one, so few words are counted as kept in part.
+    for flags, most in ((hidden, 0), (kept, 0.005 * (sizes > 0).sum())):
+        of_word = np.bincount(numbers, flags)
+        assert ((of_word > 0) & (of_word < sizes)).sum() <= most
+    # 5,000 words, or 1,300 spans of them: five standard deviations of the shares of spans.
+    assert hidden.mean() == pytest.approx(0.8, abs=0.08)
+    assert kept.mean() == pytest.approx(0.1, abs=0.06)
+    assert (masked.labels >= 5).all() and (now[~hidden] >= 5).all()
+    assert masked.labels.tolist() == ids[masked.positions].tolist()
