@@ -93,10 +93,10 @@ class EncodedExamples:
 
         The tokens of rows that are left out count as cut. A part keeps at least one row.
         """
+        if max(self.lengths, default=0) <= max_tokens:
+            return self
         chosen = [self._spread(example, max_tokens) for example in range(len(self))]
         counts = [len(rows) for rows in chosen]
-        if sum(counts) == len(self.rows):
-            return self
         kept = [row for rows in chosen for row in rows]
         num_cut = np.array(self.rows.num_cut, dtype=np.int64)[kept]
         starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -104,10 +104,9 @@ class EncodedExamples:
             total - sum(self.rows.lengths[row] for row in rows)
             for total, rows in zip(self.lengths, chosen, strict=True)
         ]
-        rows = EncodedTexts(
-            tuple(self.rows.ids[row] for row in kept),
-            tuple(self.rows.type_ids[row] for row in kept),
-            tuple(num_cut.tolist()),
+        rows = EncodedTexts.of(
+            (self.rows.ids[row], self.rows.type_ids[row], cut)
+            for row, cut in zip(kept, num_cut.tolist(), strict=True)
         )
         return replace(
             self,
@@ -169,8 +168,7 @@ class EncodedExamples:
         for arrays in self.token_targets.values():
             for array in arrays:
                 digest.update(np.ascontiguousarray(array).tobytes())
-        for row in self.rows.ids:
-            digest.update(row.tobytes())
+        digest.update(self.rows.ids.flat.data)
         if len(self) != len(self.rows):
             digest.update(self.starts.tobytes())
         return digest.hexdigest()

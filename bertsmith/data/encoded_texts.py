@@ -1,11 +1,13 @@
 """Encode texts and pairs of texts as rows of token ids.
 
-Texts are encoded once and kept as small integer arrays, so that an epoch costs no tokenizing.
+Texts are encoded once and kept, so that an epoch costs no tokenizing.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import starmap
 from numbers import Number
 from typing import Any
 
@@ -20,16 +22,53 @@ Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 
 
+@dataclass(frozen=True, eq=False)
+class TokenRows:
+    """Rows of int32 `[tokens]`, one after another in `flat`: arrays take 160 bytes more for each.
+
+    `starts` is int64 `[rows + 1]`.
+    """
+
+    flat: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, row: int) -> NDArray[np.int32]:
+        row = range(len(self))[row]
+        return self.flat[self.starts[row] : self.starts[row + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[np.int32]]:
+        return map(self.__getitem__, range(len(self)))
+
+
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Token ids and type ids of texts, int32 arrays of each text's length.
+    """Token ids and type ids of texts.
 
     `num_cut` is the number of tokens truncated from each text.
     """
 
-    ids: tuple[NDArray[np.int32], ...]
-    type_ids: tuple[NDArray[np.int32], ...]
+    ids: TokenRows
+    type_ids: TokenRows
     num_cut: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[NDArray[np.int32], NDArray[np.int32], int]]) -> "EncodedTexts":
+        """Collect the token ids, the type ids and the number of truncated tokens of each text."""
+        ids, type_ids, starts, num_cut = array("i"), array("i"), array("q", [0]), array("q")
+        for row, types, cut in rows:
+            ids.frombytes(row.tobytes())
+            type_ids.frombytes(types.tobytes())
+            starts.append(len(ids))
+            num_cut.append(cut)
+        places = np.asarray(starts)
+        return cls(
+            TokenRows(np.asarray(ids), places),
+            TokenRows(np.asarray(type_ids), places),
+            tuple(num_cut),
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -37,27 +76,27 @@ class EncodedTexts:
     @cached_property
     def lengths(self) -> list[int]:
         """Number of tokens of each text, special tokens included."""
-        return [len(row) for row in self.ids]
+        lengths: list[int] = np.diff(self.ids.starts).tolist()
+        return lengths
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
         """Return a copy with `numbers[i]` in place of token id `i`."""
-        return replace(self, ids=tuple(numbers[row] for row in self.ids))
+        return replace(self, ids=replace(self.ids, flat=numbers[self.ids.flat]))
 
 
 def encode_texts(
     tokenizer: Tokenizer, texts: Iterable[tuple[str, str | None]], max_length: int
 ) -> EncodedTexts:
     """Encode texts, each alone or with its pair, cut to `max_length` tokens (longest first)."""
-    ids, type_ids, num_cut = [], [], []
-    for text, pair in texts:
+
+    def encode(text: str, pair: str | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
         parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
         lengths = [len(part) for part in parts]
         kept = truncated_lengths(lengths, max_length - tokenizer.num_special_tokens(len(parts)))
         row = tokenizer.build_row([part[:length] for part, length in zip(parts, kept, strict=True)])
-        ids.append(row.ids)
-        type_ids.append(row.type_ids)
-        num_cut.append(sum(lengths) - sum(kept))
-    return EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut))
+        return row.ids, row.type_ids, sum(lengths) - sum(kept)
+
+    return EncodedTexts.of(starmap(encode, texts))
 
 
 def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Iterable[Any]:
@@ -157,7 +196,7 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
         length = tokenizer.model_max_length
         check_stored_length(tokenizer, length, f"{CONFIG_FILE}: model_max_length")
         return min(num_positions, length)
-    fewest = fewest_tokens(tokenizer)
+    fewest = _fewest_tokens(tokenizer)
     if not fewest <= requested <= num_positions:
         raise ConfigError(
             f"max_length: found {requested}; this model reads {fewest} to {num_positions} tokens. "
@@ -166,17 +205,17 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     return requested
 
 
-def fewest_tokens(tokenizer: Tokenizer) -> int:
+def _fewest_tokens(tokenizer: Tokenizer) -> int:
     """Count the special tokens of a pair, and one besides them."""
     return tokenizer.num_special_tokens(2) + 1
 
 
 def check_stored_length(tokenizer: Tokenizer, length: int, place: str) -> None:
-    """Raise CheckpointError if a folder lets its model read less than `fewest_tokens`.
+    """Raise CheckpointError if a folder lets its model read less than `_fewest_tokens`.
 
     `place` names the file and its key.
     """
-    if length < (fewest := fewest_tokens(tokenizer)):
+    if length < (fewest := _fewest_tokens(tokenizer)):
         raise CheckpointError(
             f"{place} is {length}; allowed are {fewest} tokens or more. Correct it in the model's "
             "folder, or copy the file again."

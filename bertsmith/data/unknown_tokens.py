@@ -1,7 +1,6 @@
 """The share of a text's tokens that the vocabulary does not know, counted as rows are encoded."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +19,8 @@ class UnknownTokens:
     num_tokens: int = 0
     num_unknown: int = 0
 
-    def add(self, rows: Sequence[NDArray[np.int32]], tokenizer: Tokenizer) -> None:
-        """Count encoded rows in."""
-        if not rows:
-            return
-        ids = np.concatenate(rows)
+    def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
+        """Count the token ids of rows in."""
         is_framing = (ids == tokenizer.cls_id) | (ids == tokenizer.sep_id)
         self.num_tokens += len(ids) - int(np.count_nonzero(is_framing))
         self.num_unknown += int(np.count_nonzero(ids == tokenizer.unk_id))

@@ -154,16 +154,21 @@ def encode_windowed(
     stride = windowing.overlap(max_length)
     parts = ([part for part in (text, pair) if part is not None] for text, pair in texts)
     ids = (list(map(tokenizer.encode_ids, both)) for both in parts)
-    return join_windows([make_windows(tokenizer, both, max_length, stride) for both in ids])
+    return join_windows(make_windows(tokenizer, both, max_length, stride) for both in ids)
 
 
-def join_windows(made: Sequence[Windows], alignment: Sequence[Any] = ()) -> EncodedExamples:
+def join_windows(made: Iterable[Windows], alignment: Sequence[Any] = ()) -> EncodedExamples:
     """Collect the rows of several texts or pairs; `alignment` has an entry for each row."""
-    rows = [row for windows in made for row in windows.rows]
-    num_cut = (cut for each in made for cut in (each.num_cut, *[0] * (len(each.rows) - 1)))
-    ids, types = tuple(row.ids for row in rows), tuple(row.type_ids for row in rows)
-    starts = np.cumsum([0, *(len(windows.rows) for windows in made)], dtype=np.int64)
-    return EncodedExamples(EncodedTexts(ids, types, tuple(num_cut)), starts, alignment=alignment)
+    counts = [0]
+
+    def rows() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], int]]:
+        for windows in made:
+            counts.append(len(windows.rows))
+            for place, row in enumerate(windows.rows):
+                yield row.ids, row.type_ids, windows.num_cut if place == 0 else 0
+
+    texts = EncodedTexts.of(rows())
+    return EncodedExamples(texts, np.cumsum(counts, dtype=np.int64), alignment=alignment)
 
 
 Places = NDArray[np.int64]
@@ -200,13 +205,15 @@ def encode_words(
     in exactly one of them.
     """
     stride = windowing.overlap(max_length)
-    made: list[Windows] = []
     alignment: list[RowWords] = []
-    for pieces in cut_words(tokenizer, sentences):
-        windows = make_windows(tokenizer, [pieces.ids.tolist()], max_length, stride)
-        made.append(windows)
-        alignment += _divide_words(pieces.first_pieces, windows.rows)
-    return join_windows(made, alignment)
+
+    def made() -> Iterator[Windows]:
+        for pieces in cut_words(tokenizer, sentences):
+            windows = make_windows(tokenizer, [pieces.ids.tolist()], max_length, stride)
+            alignment.extend(_divide_words(pieces.first_pieces, windows.rows))
+            yield windows
+
+    return join_windows(made(), alignment)
 
 
 def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:

@@ -104,8 +104,8 @@ class Distillation(Objective[BertModel, Batch]):
 
     def use_words(self, model: BertModel) -> VocabularySubset:
         """Shrink model and teacher to these examples' vocabulary; remap ids."""
-        rows = [row for dataset in self._datasets for row in dataset.token_rows]
-        used = VocabularySubset.of(model, rows)
+        ids = [ids for dataset in self._datasets for ids in dataset.token_ids]
+        used = VocabularySubset.of(model, ids)
         for dataset in self._datasets:
             dataset.renumber(used.numbers)
         used.narrow(model)

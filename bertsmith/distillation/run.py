@@ -348,10 +348,8 @@ def _cached(
 
 def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
     """Concatenate the rows of several sets."""
-    return EncodedTexts(
-        tuple(row for part in parts for row in part.ids),
-        tuple(row for part in parts for row in part.type_ids),
-        tuple(cut for part in parts for cut in part.num_cut),
+    return EncodedTexts.of(
+        row for part in parts for row in zip(part.ids, part.type_ids, part.num_cut, strict=True)
     )
 
 

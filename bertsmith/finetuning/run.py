@@ -375,7 +375,7 @@ def encode_examples(
 def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
     """The share of unknown tokens in all rows."""
     unknown = UnknownTokens()
-    unknown.add(encoded.rows.ids, tokenizer)
+    unknown.add(encoded.rows.ids.flat, tokenizer)
     return unknown.rate
 
 

@@ -33,12 +33,12 @@ class VocabularySubset:
         self.embedding = embedding
 
     @classmethod
-    def of(cls, model: BertModel, rows: Iterable[NDArray[np.int32]]) -> Self:
-        """Collect the token ids of `rows`."""
+    def of(cls, model: BertModel, ids: Iterable[NDArray[np.int32]]) -> Self:
+        """Collect the token ids that occur in `ids`."""
         is_used = np.zeros(len(model.embeddings.word.weight), dtype=bool)
         is_used[model.config.pad_token_id] = True
-        for row in rows:
-            is_used[row] = True
+        for each in ids:
+            is_used[each] = True
         weight = model.embeddings.word.weight.detach()
         return cls(torch.from_numpy(np.flatnonzero(is_used)), weight)
 

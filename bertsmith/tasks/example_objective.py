@@ -136,15 +136,15 @@ class FineTuning(Objective[BertModel, Batch]):
 
     def use_words(self, model: BertModel) -> VocabularySubset:
         """Shrink the model to these examples' vocabulary; remap ids."""
-        used = VocabularySubset.of(model, self.token_rows)
+        used = VocabularySubset.of(model, self.token_ids)
         self.renumber(used.numbers)
         used.narrow(model)
         return used
 
     @property
-    def token_rows(self) -> list[NDArray[np.int32]]:
-        """The token ids of all rows, of training and eval."""
-        return [*self.train.encoded.rows.ids, *self.held_out.encoded.rows.ids]
+    def token_ids(self) -> list[NDArray[np.int32]]:
+        """The token ids of training and of eval."""
+        return [self.train.encoded.rows.ids.flat, self.held_out.encoded.rows.ids.flat]
 
     def renumber(self, numbers: NDArray[np.int32]) -> None:
         """Replace each token id `i` by `numbers[i]`."""

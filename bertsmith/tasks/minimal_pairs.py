@@ -133,7 +133,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[MinimalPair]
     ) -> list[PairScores]:
-        rows = encoded.rows.ids
+        rows = list(encoded.rows.ids)
         copies = MaskedCopies(rows, self.tokenizer.mask_id)
         scores = np.zeros(len(rows))
         for group, values in compute_groups(model, copies.lengths, copies.pack, log_probs):

@@ -177,7 +177,7 @@ class Predictor(Generic[DefinitionT_co]):
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         encoded = self.encode_examples(examples)
-        self.unknown_tokens.add(encoded.rows.ids, self.loaded.tokenizer)
+        self.unknown_tokens.add(encoded.rows.ids.flat, self.loaded.tokenizer)
         return self.definition.predict(self.loaded.model, encoded, examples)
 
     def num_tokens(self, example: Any) -> int:

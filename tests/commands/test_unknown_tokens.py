@@ -22,10 +22,10 @@ def write_rows(path, known, strange):
 def test_shares_and_when_they_are_told():
     tokenizer, unknown = tiny_tokenizer(), UnknownTokens()
     assert unknown.rate == 0
-    unknown.add([tokenizer.build_row([tokenizer.encode_ids("a zzz film")]).ids], tokenizer)
+    unknown.add(tokenizer.build_row([tokenizer.encode_ids("a zzz film")]).ids, tokenizer)
     assert (unknown.num_tokens, unknown.num_unknown) == (3, 1)  # special tokens do not count
     unknown, ids = UnknownTokens(), tiny_byte_bpe().encode_ids("زمن 今天 zzz")
-    unknown.add([np.asarray(ids, np.int32)], tiny_byte_bpe())
+    unknown.add(np.asarray(ids, np.int32), tiny_byte_bpe())
     assert (unknown.num_tokens, unknown.num_unknown) == (len(ids), 0)
     assert unknown_note(0.02, "a.csv") is None
     for rate, said in ((0.021, "a.csv: 2.1% of"), (0.2, "a.csv: 20.0%"), (0.201, "WARNING: a")):

@@ -21,12 +21,12 @@ def torch_as_before():
 def texts(count):
     rng = np.random.default_rng(0)
     ids = [rng.integers(5, 9, rng.integers(2, 12)) for _ in range(count)]
-    rows = tuple(row.astype(np.int32) for row in ids)
-    return EncodedTexts(rows, tuple(np.zeros_like(row) for row in rows), (0,) * count)
+    rows = [row.astype(np.int32) for row in ids]
+    return EncodedTexts.of((row, np.zeros_like(row), 0) for row in rows)
 
 
 def text_at(rows, place):
-    return EncodedTexts((rows.ids[place],), (rows.type_ids[place],), (0,))
+    return EncodedTexts.of([(rows.ids[place], rows.type_ids[place], 0)])
 
 
 def vectors(rows, num_threads):
