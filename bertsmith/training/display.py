@@ -6,7 +6,6 @@ steps are means since the last time shown; held-out figures stand beside them.
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -44,12 +43,7 @@ class Display(Callback):
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         if self._live is not None:
             self._live.stop()
 

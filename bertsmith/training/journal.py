@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from itertools import compress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from bertsmith.errors import CheckpointError
@@ -43,12 +42,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self._file.close()
 
 

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -31,12 +31,7 @@ class StopSignal:
                 self._previous[HANG_UP] = signal.signal(HANG_UP, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self._restore(*self._previous)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import torch
@@ -203,12 +202,7 @@ class LocalWorkers:
                 raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         for worker in self.workers:
             worker.stop()
         if self._file is not None:
