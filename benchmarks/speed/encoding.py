@@ -153,8 +153,7 @@ def sentence_transformer(precision: str) -> Encode:
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         vectors = model.encode(list(texts), show_progress_bar=False, convert_to_numpy=False)
-        found: np.ndarray = torch.stack(list(vectors)).float().numpy()
-        return found
+        return torch.stack(list(vectors)).float().numpy()
 
     return encode
 

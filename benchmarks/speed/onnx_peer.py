@@ -90,8 +90,7 @@ class Encoder:
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         batches = [order[i : i + BATCH_SIZE] for i in range(0, len(order), BATCH_SIZE)]
         vectors = [self._encode([rows[place] for place in batch]) for batch in batches]
-        in_order: np.ndarray = np.concatenate(vectors)[np.argsort(order)]
-        return in_order
+        return np.concatenate(vectors)[np.argsort(order)]
 
     def _encode(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """The mean vectors of a batch, longest row first."""

@@ -332,7 +332,6 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
         return torch.stack([term.sum / term.count for term in terms]).sum()
 
     def their_loss() -> torch.Tensor:
-        loss: torch.Tensor = theirs(**Collator(PARITY_ROWS, MAX_LENGTH)(unpacked(batch))).loss
-        return loss
+        return theirs(**Collator(PARITY_ROWS, MAX_LENGTH)(unpacked(batch))).loss
 
     return compute_difference(ours, theirs, our_loss, their_loss)

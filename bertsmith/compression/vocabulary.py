@@ -159,8 +159,7 @@ def kept_tokens(
     kept = counts >= min_count
     if keep_characters:
         kept |= single_characters(tokenizer)
-    ids: list[int] = np.flatnonzero(with_what_they_need(tokenizer, kept)).tolist()
-    return ids
+    return np.flatnonzero(with_what_they_need(tokenizer, kept)).tolist()
 
 
 def _cut_in_vain(tokenizer: WordPieceTokenizer, ids: Mapping[str, int], text: str) -> Iterator[int]:

@@ -65,14 +65,12 @@ class EncodedExamples:
     def _sums(self, values: Sequence[int]) -> list[int]:
         """Sum `[rows]` over each example's rows."""
         ends = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
-        sums: list[int] = np.diff(ends[self.starts]).tolist()
-        return sums
+        return np.diff(ends[self.starts]).tolist()
 
     @property
     def num_windows(self) -> list[int]:
         """Number of rows in each part of an example."""
-        counts: list[int] = (np.diff(self.starts) // self._parts).tolist()
-        return counts
+        return (np.diff(self.starts) // self._parts).tolist()
 
     @property
     def _parts(self) -> NDArray[np.int64]:
@@ -128,8 +126,7 @@ class EncodedExamples:
         count = max(1, min(size, max_tokens // (longest * parts)))
         kept = np.arange(count) * size // count
         firsts = rows.start + size * np.arange(parts)
-        chosen: list[int] = (firsts[:, None] + kept).flatten().tolist()
-        return chosen
+        return (firsts[:, None] + kept).flatten().tolist()
 
     def by_row(self) -> "EncodedExamples":
         """Return each row as an example of its own, with its example's targets."""
@@ -156,8 +153,7 @@ class EncodedExamples:
         if len(self) == len(values):
             return values
         sums = np.add.reduceat(values, self.starts[:-1], axis=0)
-        means: NDArray[np.float32] = (sums / np.diff(self.starts)[:, None]).astype(np.float32)
-        return means
+        return (sums / np.diff(self.starts)[:, None]).astype(np.float32)
 
     def digest(self) -> str:
         """Compute the SHA-256 of targets, token ids and the grouping of rows."""

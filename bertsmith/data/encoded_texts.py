@@ -76,8 +76,7 @@ class EncodedTexts:
     @cached_property
     def lengths(self) -> list[int]:
         """Number of tokens of each text, special tokens included."""
-        lengths: list[int] = np.diff(self.ids.starts).tolist()
-        return lengths
+        return np.diff(self.ids.starts).tolist()
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
         """Return a copy with `numbers[i]` in place of token id `i`."""

@@ -224,8 +224,7 @@ class QuestionReader(Reader[Question]):
                 f"{self._at(place)}: 'answers' has {len(columns[0])} texts and "
                 f"{len(columns[1])} answer_starts. Fix the question."
             )
-        records: list[Any] = self._get(record, "answers", list, place)
-        return records
+        return self._get(record, "answers", list, place)
 
     def _get_id(self, record: Any, place: str) -> str:
         """Return the id; a whole number becomes its digits, as in prediction files."""

@@ -104,8 +104,7 @@ def load_array(path: Path) -> NDArray[Any]:
         checksum = int.from_bytes(content[-CHECKSUM_BYTES:], "little")
         if zlib.crc32(content[:-CHECKSUM_BYTES]) != checksum:
             raise _damaged(path)
-    found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return found
+    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _foreign(directory: Path, reason: str) -> ConfigError:

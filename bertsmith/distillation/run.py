@@ -131,7 +131,7 @@ def distill(
         num_unlabelled = plan.facts["distillation"]["num_unlabelled"]
         return Distilled(result, plan.load_report, num_unlabelled, comparison)
 
-    result: Distilled = finetune(
+    return finetune(
         task_type,
         replace(settings, model=student.start),
         callbacks,
@@ -141,7 +141,6 @@ def distill(
         prepare=partial(_prepare_student, task_type, student, say),
         conclude=conclude,
     )
-    return result
 
 
 def _load_teacher(

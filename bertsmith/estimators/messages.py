@@ -20,5 +20,4 @@ def not_fitted(name: str) -> NotFittedError:
     kinds: tuple[type[Exception], ...] = (NotFittedError,)
     if (theirs := sys.modules.get("sklearn.exceptions")) is not None:
         kinds += (theirs.NotFittedError,)
-    error: NotFittedError = type("NotFittedError", kinds, {})(message)
-    return error
+    return type("NotFittedError", kinds, {})(message)

@@ -55,10 +55,9 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
     chosen = _affordable(predictor, sample(examples))
     if not chosen:
         return not_compared(SAMPLE_TOKENS)
-    agreement: Agreement = predictor.definition.agreement(
+    return predictor.definition.agreement(
         predictor.predict(chosen), predictor.exact().predict(chosen)
     )
-    return agreement
 
 
 def _affordable(predictor: Predictor[Any], examples: Sequence[Any]) -> list[Any]:

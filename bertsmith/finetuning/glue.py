@@ -243,7 +243,7 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
     task = found.task
     # Both kinds of task can draw a sample, which not every task can.
     settings_of: Any = task_named(task.kind).settings
-    asked: FinetuneSettings = settings_of(
+    return settings_of(
         model=settings.model,
         train=found.train,
         eval=found.dev_files()[0][0],
@@ -263,7 +263,6 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
         threads=settings.threads,
         report_to=settings.report_to,
     )
-    return asked
 
 
 def _note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:

@@ -67,8 +67,7 @@ class Repeats:
 
     def _score(self, result: Mapping[str, Any]) -> float:
         """Return the eval score by `metric`, or else the best score."""
-        score: float = result["evaluation"].get(self.metric, result["best_score"])
-        return score
+        return result["evaluation"].get(self.metric, result["best_score"])
 
     def __str__(self) -> str:
         """Format a line for each score and for each run."""
@@ -119,8 +118,7 @@ class SeriesRun:
 
 def _best_score(run: SeriesRun) -> float:
     """Return the score by which a complete run chose its weights."""
-    score: float = run.folder.read_run()["result"]["best_score"]
-    return score
+    return run.folder.read_run()["result"]["best_score"]
 
 
 @dataclass(frozen=True)
@@ -188,8 +186,7 @@ class RunSeries:
                 dataset=run.dataset,
                 before=begin or (lambda: None),
             )
-        result: dict[str, Any] = run.folder.read_run()["result"]
-        return result
+        return run.folder.read_run()["result"]
 
 
 def finetune_repeatedly(

@@ -32,8 +32,7 @@ def _of_length_1(values: Numbers) -> Numbers:
     distances = values - values.mean()
     largest = np.abs(distances).max()  # without it, squares above 1e308 or below 1e-308 are lost
     # Only with `axis` does `norm` add the squares as scipy does.
-    scaled: Numbers = distances / (largest * np.linalg.norm(distances / largest, axis=-1))
-    return scaled
+    return distances / (largest * np.linalg.norm(distances / largest, axis=-1))
 
 
 def spearman(true: Numbers, predicted: Numbers) -> float:
@@ -54,8 +53,7 @@ def ranks(values: Numbers) -> Numbers:
     """
     _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    means: Numbers = (last - (counts - 1) / 2)[groups.reshape(-1)]
-    return means
+    return (last - (counts - 1) / 2)[groups.reshape(-1)]
 
 
 def rmse(true: Numbers, predicted: Numbers) -> float:

@@ -104,11 +104,9 @@ def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
     wanted = scores[places][:, None]
     is_higher = (scores > wanted).sum(1)
     is_earlier = ((scores == wanted) & (np.arange(len(scores)) < places[:, None])).sum(1)
-    ranks: Ranks = is_higher + is_earlier + 1
-    return ranks
+    return is_higher + is_earlier + 1
 
 
 def unit_length(vectors: Vectors) -> Vectors:
     """Scale each vector to length 1; a zero vector stays zero."""
-    unit: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return unit
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

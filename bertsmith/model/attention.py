@@ -73,15 +73,15 @@ class SelfAttention(nn.Module):
             query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
             qkv = torch.stack([rotary(query), rotary(key), value], 1).flatten(1)
         if record_weights is None and self.is_varlen_faster(qkv) and view.pattern == FULL:
-            return self.output(self.attend_row(qkv, view, first_only=first_only))  # type: ignore[no-any-return]
+            return self.output(self.attend_row(qkv, view, first_only=first_only))
         blocks = view.blocks
         sizes = [block.num_tokens for block in blocks]
         rows = qkv.split([*sizes, len(qkv) - sum(sizes)])  # the rest is padding
         if record_weights is not None:
-            return self.output(fill_up(*self.attend_seen(rows, blocks, record_weights)))  # type: ignore[no-any-return]
+            return self.output(fill_up(*self.attend_seen(rows, blocks, record_weights)))
         attend = self.attend_first if first_only else self.attend
         context = [attend(part, block) for part, block in zip(rows, blocks, strict=False)]
-        return self.output(fill_up(*context))  # type: ignore[no-any-return]
+        return self.output(fill_up(*context))
 
     def attend_seen(
         self, rows: Sequence[Tensor], blocks: Sequence[Block], record: RecordWeights

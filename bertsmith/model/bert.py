@@ -225,7 +225,7 @@ class BertModel(TrainableModel):
     def encode_pooled(self, batch: Batch) -> Tensor:
         """`pool` of `encode`, computing of the last layer only what the pooler reads."""
         if self.pooler is not None and self.pooler.pooling == "mean":
-            return self.pooler(self.encode(batch), batch)  # type: ignore[no-any-return]
+            return self.pooler(self.encode(batch), batch)
         self.check_pooler()
         read = self.encode(batch, first_only=True)
         return read if self.pooler is None else self.pooler.project(read)
@@ -236,7 +236,7 @@ class BertModel(TrainableModel):
         self.check_pooler()
         if self.pooler is None:
             return hidden.index_select(0, batch.first_tokens)
-        return self.pooler(hidden, batch)  # type: ignore[no-any-return]
+        return self.pooler(hidden, batch)
 
     def check_pooler(self) -> None:
         """Raise ConfigError if the model has no pooler and its family's heads would read one."""

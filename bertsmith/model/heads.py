@@ -34,7 +34,7 @@ class MaskedLMHead(nn.Module):
 
     def transform(self, hidden: Tensor) -> Tensor:
         """Project [positions, hidden] to the vectors that are compared with word embeddings."""
-        return self.norm(self.activation(self.dense(hidden)))  # type: ignore[no-any-return]
+        return self.norm(self.activation(self.dense(hidden)))
 
     def forward(self, hidden: Tensor, word_embedding: Tensor) -> Tensor:
         """Return logits [positions, vocabulary] from [positions, hidden] and [vocabulary, size]."""
@@ -81,7 +81,7 @@ class NextSentenceHead(nn.Module):
 
     def forward(self, pooled: Tensor) -> Tensor:
         """Return logits [sequences, 2] from [sequences, hidden]."""
-        return self.dense(pooled)  # type: ignore[no-any-return]
+        return self.dense(pooled)
 
 
 class ClassificationHead(nn.Module):
@@ -98,7 +98,7 @@ class ClassificationHead(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Return logits [vectors, num_labels] from [vectors, hidden]."""
-        return self.dense(drop(vectors, self.dropout_prob, self.training))  # type: ignore[no-any-return]
+        return self.dense(drop(vectors, self.dropout_prob, self.training))
 
 
 class TwoLayerHead(ClassificationHead):
@@ -137,7 +137,7 @@ class SpanHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return logits [tokens, 2] from [tokens, hidden]."""
-        return self.dense(hidden)  # type: ignore[no-any-return]
+        return self.dense(hidden)
 
 
 class ReplacedTokenHead(nn.Module):
@@ -154,7 +154,7 @@ class ReplacedTokenHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return logits [tokens] from [tokens, hidden]."""
-        return self.dense(self.activation(self.transform(hidden))).squeeze(-1)  # type: ignore[no-any-return]
+        return self.dense(self.activation(self.transform(hidden))).squeeze(-1)
 
 
 PAIR_HEADS = ("next_sentence", "sentence_order")

@@ -59,7 +59,7 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[tokens, in_features] to [tokens, out_features]."""
         rounded, scale, zero_point = quantize_to_bytes(x.float())
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        return torch.ops.onednn.qlinear_pointwise(
             rounded,
             scale,
             zero_point,
@@ -74,7 +74,6 @@ class Int8Linear(nn.Module):
             [],
             "",
         )
-        return product
 
 
 def weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
@@ -102,10 +101,9 @@ def saturates() -> bool:
 
     def multiply(num_rows: int) -> Tensor:
         x = torch.full((num_rows, size), 255, dtype=torch.uint8)
-        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        return torch.ops.onednn.qlinear_pointwise(
             x, 1.0, 0, packed, ones, zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
-        return product
 
     # oneDNN may have one kernel for a single row and one for many.
     return any(bool((multiply(num_rows) != 255 * 127 * size).any()) for num_rows in (1, 32))

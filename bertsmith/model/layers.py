@@ -42,13 +42,13 @@ class Embeddings(nn.Module):
 
     def look_up_positions(self, position: nn.Embedding, batch: Batch) -> Tensor:
         """[tokens, size]."""
-        return position(batch.position_ids)  # type: ignore[no-any-return]
+        return position(batch.position_ids)
 
     def look_up_types(self, token_type: nn.Embedding, batch: Batch) -> Tensor:
         """[tokens, size]; a model with a single type does not tell segments apart."""
         if token_type.num_embeddings == 1:
             return token_type.weight
-        return token_type(batch.token_type_ids)  # type: ignore[no-any-return]
+        return token_type(batch.token_type_ids)
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
         """The position of each column of padded [batch, length], counted from 0."""
@@ -68,7 +68,7 @@ class FactorizedEmbeddings(Embeddings):
 
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
         """Return [tokens, hidden], which may end in padding rows; see `fill_up`."""
-        return self.project(fill_up(super().forward(batch, words)))  # type: ignore[no-any-return]
+        return self.project(fill_up(super().forward(batch, words)))
 
 
 class FeedForward(nn.Module):
@@ -82,7 +82,7 @@ class FeedForward(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[tokens, hidden] to the same."""
-        return self.down(self.activation(self.up(hidden)))  # type: ignore[no-any-return]
+        return self.down(self.activation(self.up(hidden)))
 
 
 class TransformerLayer(nn.Module):
@@ -131,12 +131,12 @@ class TransformerLayer(nn.Module):
     ) -> Tensor:
         """Attention over a layer's input, [tokens, hidden] to the same or [sequences, hidden]."""
         view = layout.view(self.pattern)
-        return self.attention(hidden, view, record_weights, first_only=first_only)  # type: ignore[no-any-return]
+        return self.attention(hidden, view, record_weights, first_only=first_only)
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         """All of a layer but attention itself: [tokens, hidden] twice, to the same."""
         hidden = self.attention_norm(hidden + self.drop(attended))
-        return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
+        return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 
     def drop(self, x: Tensor) -> Tensor:
         """Residual dropout (Vaswani et al. 2017, section 5.4)."""

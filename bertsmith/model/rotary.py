@@ -32,7 +32,7 @@ class Rotation:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Turn [tokens, heads, size]; the arithmetic is in fp32."""
-        return _Turn.apply(x, self.cos, self.sin)  # type: ignore[no-untyped-call,no-any-return]
+        return _Turn.apply(x, self.cos, self.sin)  # type: ignore[no-untyped-call]
 
 
 class _Turn(torch.autograd.Function):

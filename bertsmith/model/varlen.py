@@ -100,7 +100,7 @@ def varlen_attention(
     if dropout_prob:
         forward = torch.ops.aten._flash_attention_forward
         # Arguments after the probability: not causal, no dropout mask returned.
-        return forward(query, key, value, *where, dropout_prob, False, False)[0]  # type: ignore[no-any-return]
+        return forward(query, key, value, *where, dropout_prob, False, False)[0]
     from torch.nn.attention.varlen import varlen_attn
 
     return varlen_attn(query, key, value, *where)  # type: ignore[return-value]

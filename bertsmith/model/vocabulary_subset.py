@@ -76,4 +76,4 @@ class VocabularySubset:
         if len(weight) == len(self.ids):
             pad = int(torch.searchsorted(self.ids, pad))
         is_frozen = not model.embeddings.word.weight.requires_grad
-        return nn.Embedding.from_pretrained(weight, freeze=is_frozen, padding_idx=pad)  # type: ignore[no-untyped-call,no-any-return]
+        return nn.Embedding.from_pretrained(weight, freeze=is_frozen, padding_idx=pad)  # type: ignore[no-untyped-call]

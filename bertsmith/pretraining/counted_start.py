@@ -188,5 +188,4 @@ def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
 
 
 def _orthonormal(columns: Tensor) -> Tensor:
-    basis: Tensor = torch.linalg.qr(columns).Q
-    return basis
+    return torch.linalg.qr(columns).Q

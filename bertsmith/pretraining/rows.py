@@ -80,8 +80,7 @@ class RowReader:
         """Compute segment lengths with [CLS] before a row and separators."""
         is_last = np.append(segments.is_first[1:], True)
         between = self._tokenizer.num_separators if segments.are_pairs else 1
-        framed: np.ndarray = segments.is_first + segments.lengths + np.where(is_last, 1, between)
-        return framed
+        return segments.is_first + segments.lengths + np.where(is_last, 1, between)
 
     def _lay_out_words(self, segments: Segments, bounds: WordBounds) -> TextRows:
         """Lay out rows with word numbers, found in wider text."""
@@ -131,12 +130,10 @@ class RowReader:
         # A word that begins outside its row has the number of the special token before it.
         is_lost = is_special[begins_word]
         is_lost[number[(text_starts + segments.lengths - 1)[is_cut]]] = True
-        words: np.ndarray = np.where(is_lost[number], -1, number)
-        return words
+        return np.where(is_lost[number], -1, number)
 
 
 def _places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """List all positions of ranges, one range after another."""
     skipped = np.cumsum(lengths) - lengths
-    places: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - skipped, lengths)
-    return places
+    return np.arange(lengths.sum()) + np.repeat(starts - skipped, lengths)

@@ -52,8 +52,7 @@ class Segments:
     @cached_property
     def lengths(self) -> np.ndarray:
         """The tokens of each span, int64 `[segments]`."""
-        lengths: np.ndarray = self.ends - self.starts
-        return lengths
+        return self.ends - self.starts
 
     @cached_property
     def is_first(self) -> np.ndarray:
@@ -325,8 +324,7 @@ def single_sentence_share(bounds: TextBounds) -> float:
 
 
 def _documents(bounds: TextBounds, sentences: np.ndarray) -> np.ndarray:
-    numbers: np.ndarray = np.searchsorted(bounds.document_starts, sentences, side="right") - 1
-    return numbers
+    return np.searchsorted(bounds.document_starts, sentences, side="right") - 1
 
 
 def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -341,8 +339,7 @@ def _slide_inside(
 ) -> np.ndarray:
     """Return starts of ranges around middles, inside [first, end) if possible."""
     begins = np.minimum(middles - np.asarray(lengths) // 2, ends - lengths)
-    slid: np.ndarray = np.maximum(firsts, begins)
-    return slid
+    return np.maximum(firsts, begins)
 
 
 def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
@@ -414,8 +411,7 @@ def _other_document_tokens(
     own_start = bounds.sentence_starts[chunks.document_first]
     own_length = bounds.sentence_starts[chunks.document_end] - own_start
     place = rng.integers(0, bounds.sentence_starts[-1] - own_length)
-    elsewhere: np.ndarray = np.where(place < own_start, place, place + own_length)
-    return elsewhere
+    return np.where(place < own_start, place, place + own_length)
 
 
 def _trim(

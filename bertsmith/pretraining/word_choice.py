@@ -14,8 +14,7 @@ Masking = Literal["piece", "word", "span", "ngram"]
 
 
 def _distribution(weights: np.ndarray) -> np.ndarray:
-    shares: np.ndarray = weights / weights.sum()
-    return shares
+    return weights / weights.sum()
 
 
 RUN_LENGTHS = {
@@ -88,8 +87,7 @@ def _tile(
     is_inside = place < size[stretch]
     begins_run = np.zeros(num_words, dtype=bool)
     begins_run[(begin[stretch] + place)[is_inside]] = True
-    runs: np.ndarray = np.cumsum(begins_run) - 1
-    return runs
+    return np.cumsum(begins_run) - 1
 
 
 def _spend(
@@ -124,8 +122,7 @@ def _shortest(sizes: np.ndarray, sequences: np.ndarray, has_some: np.ndarray) ->
     """Return the first shortest word of each sequence that has none taken."""
     words = np.flatnonzero(~has_some[sequences])
     by_size: np.ndarray = words[np.lexsort((sizes[words], sequences[words]))]
-    firsts: np.ndarray = by_size[_changes(sequences[by_size])]
-    return firsts
+    return by_size[_changes(sequences[by_size])]
 
 
 def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -133,8 +130,7 @@ def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
     begins = _changes(groups)
     total = np.cumsum(values)
     before = (total - values)[begins]
-    sums: np.ndarray = total - before[np.cumsum(begins) - 1]
-    return sums
+    return total - before[np.cumsum(begins) - 1]
 
 
 def _changes(values: np.ndarray) -> np.ndarray:

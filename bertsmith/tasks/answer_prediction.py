@@ -51,8 +51,7 @@ class SpanCandidates:
         null = [self.null_score] if with_null or not len(self.scores) else []
         scores = np.concatenate([self.scores, null]).astype(np.float64)
         shares = np.exp(scores - scores.max())
-        probabilities: NDArray[np.float64] = (shares / shares.sum())[: len(self.scores)]
-        return probabilities
+        return (shares / shares.sum())[: len(self.scores)]
 
 
 def best_answers(
@@ -96,8 +95,7 @@ def _null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
     A window that lacks the answer is sure that there is none, so the least sure one decides.
     """
     nulls = np.array([row[NO_ANSWER].sum() for row in logits], dtype=np.float32)
-    least: list[float] = np.minimum.reduceat(nulls, starts[:-1]).tolist()
-    return least
+    return np.minimum.reduceat(nulls, starts[:-1]).tolist()
 
 
 def _find_best_spans(

@@ -32,8 +32,7 @@ def task_named(name: str) -> type[Task[Any, Any]]:
     """
     if name not in TASKS:
         raise ConfigError(f"task: found '{name}'; allowed are {', '.join(TASKS)}.")
-    task: type[Task[Any, Any]] = importlib.import_module(TASKS[name]).TASK
-    return task
+    return importlib.import_module(TASKS[name]).TASK
 
 
 def task_of_head(head: str) -> type[Task[Any, Any]] | None:

@@ -183,8 +183,7 @@ class FineTuning(Objective[BertModel, Batch]):
         if known != epoch:
             order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
             self._shuffled = (epoch, order)
-        chosen: list[int] = order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
-        return chosen
+        return order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {self.task.name: self.task.num_predictions(batch)}
@@ -288,5 +287,4 @@ def _tensors(arrays: dict[str, NDArray[Any]]) -> dict[str, Tensor]:
 
 
 def _concatenate(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    joined: NDArray[Any] = np.concatenate(list(arrays))
-    return joined
+    return np.concatenate(list(arrays))

@@ -172,8 +172,7 @@ def compute_in_order(
     for group, values in compute_groups(model, texts.lengths, make_batch, compute):
         rows.append(values)
         places += group
-    in_order: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(places)]
-    return in_order
+    return torch.cat(rows).numpy()[np.argsort(places)]
 
 
 def compute_tokens_in_order(

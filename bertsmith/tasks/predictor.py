@@ -259,8 +259,7 @@ class Predictor(Generic[DefinitionT_co]):
             InputError: something is no text or pair of texts; names its place.
         """
         if isinstance(texts, str):
-            vector: Vectors = self.encode([texts])[0]
-            return vector
+            return self.encode([texts])[0]
         size, own, loaded = check_batch_size(batch_size), self._text_vectors, self.loaded
         # What can be read twice is checked as a whole before time is spent.
         total = None if isinstance(texts, Iterator) else sum(1 for _ in iter_pairs(texts))

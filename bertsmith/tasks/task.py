@@ -222,8 +222,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
             )
         if self.labels == teacher.labels:
             return self
-        relabelled: Self = replace(self, labels=teacher.labels)  # type: ignore[type-var]
-        return relabelled
+        return replace(self, labels=teacher.labels)  # type: ignore[type-var]
 
     @abstractmethod
     def accumulator(self, place: Path) -> MetricAccumulator:

@@ -70,8 +70,7 @@ def with_what_they_need(tokenizer: Tokenizer, kept: Flags) -> Flags:
             needed.add(tokenizer.vocab[int(np.argmin(tokenizer.scores))])
         case _:
             pass
-    flags: Flags = kept | np.array([token in needed for token in tokenizer.vocab])
-    return flags
+    return kept | np.array([token in needed for token in tokenizer.vocab])
 
 
 def on_the_way(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:

@@ -165,8 +165,7 @@ def _int(value: Any) -> int:
 def _float(value: Any) -> float:
     if not isinstance(value, bytes) or len(value) != 4:
         raise _DamagedError("a score that is no 32-bit number")
-    score: float = struct.unpack("<f", value)[0]
-    return score
+    return struct.unpack("<f", value)[0]
 
 
 SPACE = "▁"

@@ -109,8 +109,7 @@ class Segmentation:
         starts = np.ones(len(first), dtype=bool)
         starts[1:] = self._following[first[:-1]] != first[1:]
         run_start = np.maximum.accumulate(np.where(starts, index, 0))
-        chosen: Places = first[(index - run_start) % 2 == 0]
-        return chosen
+        return first[(index - run_start) % 2 == 0]
 
     def _live(self, piece: int) -> Places:
         """Return the places where `piece` still stands, and forget the others."""

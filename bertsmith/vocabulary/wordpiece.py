@@ -263,8 +263,7 @@ class PieceLearner:
 
     def frequencies(self) -> list[int]:
         """Return how often each token occurs in the words as cut now."""
-        found: list[int] = self._segmentation.frequency[: len(self.texts)].tolist()
-        return found
+        return self._segmentation.frequency[: len(self.texts)].tolist()
 
     def _precedence(self, piece: int) -> Any:
         # Of tokens with equal scores the one with the lowest value is merged.

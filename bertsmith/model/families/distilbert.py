@@ -52,7 +52,7 @@ class DistilBertLayer(TransformerLayer):
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         hidden = self.attention_norm(hidden + attended)
-        return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
+        return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 
 
 def _build_layers(config: DistilBertConfig) -> list[TransformerLayer]:

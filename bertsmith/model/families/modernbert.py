@@ -206,7 +206,7 @@ class GatedFeedForward(nn.Module):
         """[tokens, hidden] to the same."""
         up, gate = self.up_gate(hidden).chunk(2, -1)
         gated = self.activation(up) * gate
-        return self.down(dropout(gated, self.dropout_prob, self.training))  # type: ignore[no-any-return]
+        return self.down(dropout(gated, self.dropout_prob, self.training))
 
 
 class ModernBertLayer(TransformerLayer):
@@ -242,7 +242,7 @@ class ModernBertLayer(TransformerLayer):
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         hidden = hidden + attended
-        return hidden + self.feed_forward(self.feed_forward_norm(hidden))  # type: ignore[no-any-return]
+        return hidden + self.feed_forward(self.feed_forward_norm(hidden))
 
 
 class ModernBertHead(ClassificationHead):

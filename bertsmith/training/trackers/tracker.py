@@ -70,7 +70,7 @@ def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Track
     """
     module = importlib.import_module(f"bertsmith.training.trackers.{name}_tracker")
     try:
-        return getattr(module, f"begin_{name}")(directory, config)  # type: ignore[no-any-return]
+        return getattr(module, f"begin_{name}")(directory, config)
     except ImportError as error:
         raise ConfigError(
             f"--report-to: found {name}, whose package cannot be imported ({error}). Run: pip "
