@@ -320,6 +320,7 @@ def draw_batch(
     targets = {
         "masked_positions": torch.from_numpy(positions),
         "masked_labels": torch.from_numpy(labels[positions]),
+        "next_sentence_rows": torch.arange(len(lengths)),
         "next_sentence_labels": torch.from_numpy(rng.integers(0, 2, len(lengths))),
     }
     return replace(batch, targets=targets)

@@ -103,7 +103,7 @@ def test_every_recipe_loads(path):
         more = ["--teacher", "t"] if of_teacher else []
         settings = parse([str(path), "--corpus", "c", "--out", "o", *more], "bertsmith pretrain")
         assert to_jsonable(settings)["corpus"] == "c"
-        settings.training.budget()
+        settings.training.check_length()
     else:
         words = f"{path} --teacher t --train a --eval b --out o".split()
         assert finetune.parse(words, "bertsmith finetune classify").student.teacher == Path("t")

@@ -44,7 +44,7 @@ def resolve_pretrain(line: str, places: dict[str, Path]) -> dict[str, Any]:
     required = ["--corpus", str(places["corpus"]), "--out", "out"]
     settings = pretrain_command.parse([*required, *words, *length], "bertsmith pretrain")
     job = pretrain_command.build_job(settings)
-    budget = job.training.budget()
+    job.training.check_length()
     config = resolve_unmeasured(job)
     build_objective(config)  # refuses what the corpus lacks
     learnt = config.pretraining
@@ -61,8 +61,8 @@ def resolve_pretrain(line: str, places: dict[str, Path]) -> dict[str, Any]:
         "heads": learnt.heads,
         **rules,
         **settings,
-        "steps": budget.steps,
-        "seconds": budget.seconds,
+        "steps": job.training.steps,
+        "seconds": job.training.minutes and 60 * job.training.minutes,
         **asdict(job.training),
     }
 

@@ -74,7 +74,7 @@ class Settings(pretrain.Settings):
 def main(args: Sequence[str], prog: str) -> None:
     """Measure a few steps, and print the forecast."""
     settings = parse_with_recipe(Settings, one_length(args), prog, kind="pretrain")
-    settings.training.budget()
+    settings.training.check_length()
     with _with_corpus(settings) as job:
         found = forecast(
             job, seconds=settings.measure_seconds, has_text=settings.corpus is not None

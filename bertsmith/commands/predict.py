@@ -247,7 +247,7 @@ def typed_examples(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
         if not text.strip():
             raise InputError(f"text {number} is empty. Give each text in quotes.")
     wanted = " and its ".join(task.fields[:2])
-    size = task.words_per_example
+    size = task.texts_per_example
     if len(texts) % (size or len(texts)) or (size is None and len(texts) < 3):
         raise InputError(
             f"found {len(texts)} text{'s' * (len(texts) > 1)}, but this model reads a {wanted}. "

@@ -98,8 +98,8 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     The groups hold indices into `lengths`, longest first. A sequence longer than `max_tokens` has a
     group of its own.
 
-    >>> group_by_length([3, 9, 4, 2], max_tokens=9)
-    [[1], [2, 0, 3]]
+    >>> group_by_length([5, 4, 3, 3, 3], max_tokens=12)
+    [[0, 1, 2], [3, 4]]
     """
     groups: list[list[int]] = []
     room = 0
@@ -118,8 +118,8 @@ def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
     The parts hold indices into `lengths`, longest first. Each sequence goes to the part with the
     fewest tokens so far; with fewer sequences than parts, some parts stay empty.
 
-    >>> deal_by_length([3, 9, 4, 2], num_parts=2)
-    [[1], [2, 0, 3]]
+    >>> deal_by_length([5, 4, 3, 3, 3], num_parts=2)
+    [[0, 3], [1, 2, 4]]
     """
     parts: list[list[int]] = [[] for _ in range(num_parts)]
     taken = [0] * num_parts
@@ -137,8 +137,8 @@ def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]
     counts differ from the mean by the longest sequence at most, if that is no longer than the mean;
     otherwise there are fewer groups.
 
-    >>> divide_by_length([3, 9, 4, 2], num_groups=2)
-    [[1], [2, 0, 3]]
+    >>> divide_by_length([5, 4, 3, 3, 3], num_groups=2)
+    [[0, 1], [2, 3, 4]]
     """
     if not lengths:
         return []

@@ -102,21 +102,21 @@ class Distillation(Objective[BertModel, Batch]):
     def held_out(self) -> HeldOutExamples:
         return self.labelled.held_out
 
-    def use_words(self, model: BertModel) -> VocabularySubset:
+    def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
         """Shrink model and teacher to these examples' vocabulary; remap ids."""
         ids = [ids for dataset in self._datasets for ids in dataset.token_ids]
         used = VocabularySubset.of(model, ids)
         for dataset in self._datasets:
             dataset.renumber(used.numbers)
         used.narrow(model)
-        self.teacher.use_words(used)
+        self.teacher.narrow_vocabulary(used)
         return used
 
     def num_micro_batches(self, step: int) -> int:
         return sum(dataset.num_micro_batches(step) for dataset in self._datasets)
 
     def micro_batch(self, step: int, index: int) -> Batch:
-        """Return one micro-batch of a step, counted from 1; labelled ones are first."""
+        """Return micro-batch `index`, from 0, of step `step`, from 1; labelled ones are first."""
         num_labelled = self.labelled.num_micro_batches(step)
         if self.unlabelled is None or index < num_labelled:
             batch = self.labelled.micro_batch(step, index)

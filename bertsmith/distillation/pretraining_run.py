@@ -6,7 +6,6 @@ trained to predict masked tokens as the teacher does.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +32,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.tasks.inference import DTYPES
+from bertsmith.system.matrix_products import DTYPES
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
@@ -42,7 +41,7 @@ from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
+from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.runner import TrainingRun, run_training
 from bertsmith.training.settings import TrainingSettings
 from bertsmith.training.trainer import Summary
@@ -134,7 +133,7 @@ def distill_pretraining(
             the run had to stop.
     """
     said, student = job.training, job.student
-    said.budget()
+    said.check_length()
     folder = RunFolder(out)
     check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
     check()
@@ -179,17 +178,14 @@ def distill_pretraining(
                 model.to(machine.device),
                 objective,
                 config.run_config(objective.identity(), [made_of, *cached]),
-                partial(save_model, model, tokenizer=tokenizer),
-                {
+                save=partial(save_model, model, tokenizer=tokenizer),
+                facts={
                     "command": "distill pretraining",
-                    "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
                     "settings": to_jsonable(job),
                     "distillation": facts_of(student, mark, made_of),
-                    "precision": machine.precision,
-                    **machine_facts(machine.device),
                     "data": data,
                 },
-                said.report_to,
+                report_to=said.report_to,
             ),
             folder,
             resume=resume,

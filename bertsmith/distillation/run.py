@@ -38,9 +38,10 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.compute import Advanced
+from bertsmith.system.matrix_products import DTYPES
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
-from bertsmith.tasks.inference import DTYPES, LoadedModel
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer

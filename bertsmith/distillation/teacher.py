@@ -38,7 +38,7 @@ class Teacher(Protocol):
         """Return the teacher's outputs, on the batch's device."""
         ...
 
-    def use_words(self, used: VocabularySubset) -> None:
+    def narrow_vocabulary(self, used: VocabularySubset) -> None:
         """Expect token ids of this subset of the vocabulary."""
         ...
 
@@ -73,7 +73,7 @@ class LiveTeacher:
             outputs = self.task.outputs(self.model, batch)
             return Taught(outputs, seen.vectors(batch) if self.hidden else None)
 
-    def use_words(self, used: VocabularySubset) -> None:
+    def narrow_vocabulary(self, used: VocabularySubset) -> None:
         """Shrink the teacher's vocabulary to this subset."""
         used.of_other(self.model).narrow(self.model)
 

@@ -100,7 +100,7 @@ class StoredTeacher:
         """Return the outputs that `prepare` added."""
         return Taught(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
 
-    def use_words(self, used: VocabularySubset) -> None:
+    def narrow_vocabulary(self, used: VocabularySubset) -> None:
         """Do nothing: stored outputs do not depend on token ids."""
 
 

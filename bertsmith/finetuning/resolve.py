@@ -27,9 +27,9 @@ MIN_STEPS = 100
 """Least number of steps for a new head, however few the examples. With 16 to 500 sentences 50, 200
 and 400 do no better, and 25 much worse (`benchmarks/results/few-labels.md`)."""
 BASE_LEARNING_RATE = 5e-5
-BASE_HIDDEN_SIZE = 768
 """The largest rate that the paper recommends for its base model (appendix A.3); narrower models
 tolerate more."""
+BASE_HIDDEN_SIZE = 768
 
 MIN_EXAMPLES = 4
 """Examples of a step that justify a process of their own."""

@@ -47,7 +47,7 @@ from bertsmith.training.layerwise import freeze
 from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import RunFolder, machine_facts
+from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.runner import Trained, TrainingRun, run_training
 from bertsmith.training.trainer import Summary
 
@@ -181,21 +181,20 @@ def finetune(
                 model = load_model(checkpoint.path)
             model.set_dropout(settings.dropout)
             freeze(model, plan.config.optim)
-            used = plan.objective.use_words(model)
+            used = plan.objective.narrow_vocabulary(model)
             note = model.load_report.note if model.load_report else ""
             trained = run_training(
                 TrainingRun(
                     model.to(machine.device),
                     plan.objective,
                     plan.config.run_config(plan.objective.identity()),
-                    partial(_save_widened, model, used, plan.tokenizer),
-                    {
+                    save=partial(_save_widened, model, used, plan.tokenizer),
+                    facts={
                         "settings": to_jsonable(settings),
                         START_NOTE: note,
                         **plan.facts,
-                        **machine_facts(machine.device),
                     },
-                    settings.report_to,
+                    report_to=settings.report_to,
                 ),
                 folder,
                 resume=settings.resume,

@@ -285,7 +285,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
     Raises:
         BertsmithError: the job could not be run either.
     """
-    job.training.budget()
+    job.training.check_length()
     said = job.training
     with computing_on(said) as machine:
         corpus = Corpus.open(job.corpus)

@@ -4,9 +4,9 @@ import sys
 
 from bertsmith.model.config import BertConfig
 from bertsmith.model.step_cost import Workload, saved_activations
+from bertsmith.system.matrix_products import DTYPES
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
-from bertsmith.training.trainer import DTYPES
 
 MAX_TOKENS = 32 * 128
 """Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a

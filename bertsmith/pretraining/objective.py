@@ -1,10 +1,10 @@
 """The pre-training objective: batches and loss terms from a corpus.
 
 The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added;
-sentence order prediction (Lan et al. 2020, section 3.1) or nothing can replace the latter. A batch
-is a function of (corpus, seed, step): each step has a generator of its own for pairs and masks, so
-there is no shuffled copy of the corpus and a run can be resumed anywhere. Static masks (Liu et al.
-2019, section 4.1) repeat the steps of the first rounds through the text.
+sentence order prediction (Lan et al. 2020, section 3.1), contrastive pairs or nothing can replace
+the latter. A batch is a function of (corpus, seed, step): each step has a generator of its own for
+pairs and masks, so there is no shuffled copy of the corpus and a run can be resumed anywhere.
+Static masks (Liu et al. 2019, section 4.1) repeat the steps of the first rounds through the text.
 """
 
 import copy
@@ -32,13 +32,13 @@ from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (
     Anchors,
     Segments,
-    draw_halves,
+    draw_lengths,
     draw_ordered_pairs,
     draw_pairs,
-    draw_passages,
-    draw_targets,
-    draw_windows,
+    halves_around,
+    passages_around,
     single_sentence_share,
+    windows_around,
 )
 from bertsmith.pretraining.settings import PairTask, PretrainingSettings
 from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
@@ -59,7 +59,7 @@ PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop", "contrastive": "c
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _MaskedRows:
     """Sampled rows; a label is IGNORE_INDEX where nothing is predicted."""
 
     ids: Sequence[IdArray]
@@ -86,15 +86,15 @@ class _Rows:
         return replace(batch, targets=targets)
 
     def _pair_targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
-        """Build the pair targets; for sentence order, of labelled rows only."""
+        """Build the pair targets of the rows that have a label."""
+        if self.pair_task == "none":
+            return {}
         if self.pair_task == "contrastive":
             return contrastive_targets(labels, batch)
-        if self.pair_task != "sentence_order":
-            return {"next_sentence_labels": torch.from_numpy(labels)}
         rows = np.flatnonzero(labels != IGNORE_INDEX)
         return {
-            "sentence_order_rows": torch.from_numpy(rows),
-            "sentence_order_labels": torch.from_numpy(labels[rows]),
+            f"{self.pair_task}_rows": torch.from_numpy(rows),
+            f"{self.pair_task}_labels": torch.from_numpy(labels[rows]),
         }
 
 
@@ -142,15 +142,15 @@ class RowSource:
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
         """Sample the token ranges of `num_rows` rows from `first_row` on."""
-        each, settings, (alone, paired) = self._rows_per_anchor, self.settings, self._room
-        anchors = self.anchors.positions(first_row // each, -(-num_rows // each))
+        per_anchor, settings, (alone, paired) = self._rows_per_anchor, self.settings, self._room
+        anchors = self.anchors.positions(first_row // per_anchor, -(-num_rows // per_anchor))
         if settings.pair_task == "contrastive":
-            return draw_halves(self.corpus, anchors, alone)
+            return halves_around(self.corpus, anchors, alone)
         if settings.pair_task == "none":
             if settings.rows == "across":
-                return draw_passages(self.corpus, anchors, alone)
-            return draw_windows(self.corpus, anchors, alone).segments()
-        targets = draw_targets(num_rows, paired, settings.short_seq_prob, rng)
+                return passages_around(self.corpus, anchors, alone)
+            return windows_around(self.corpus, anchors, alone).segments()
+        targets = draw_lengths(num_rows, paired, settings.short_seq_prob, rng)
         draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
         return draw(self.corpus, anchors, targets, rng).segments()
 
@@ -166,7 +166,7 @@ class RowSource:
         draws = None
         if self.settings.replaces:
             draws = np.split(rng.random(len(labels), dtype=np.float32), ends)
-        rows = _Rows(
+        rows = _MaskedRows(
             np.split(masked.input_ids, ends),
             np.split(text.type_ids, ends),
             np.split(labels, ends),
@@ -174,8 +174,8 @@ class RowSource:
             self.settings.pair_task,
             draws,
         )
-        num_rows, both = len(text.lengths), self._rows_per_anchor
-        rows_each = -(-rows_each // both) * both  # a pair is in one batch
+        num_rows, per_anchor = len(text.lengths), self._rows_per_anchor
+        rows_each = -(-rows_each // per_anchor) * per_anchor  # a pair is in one batch
         return [
             rows.collate(slice(first, first + rows_each)) for first in range(0, num_rows, rows_each)
         ]
@@ -183,11 +183,11 @@ class RowSource:
 
 @dataclass(frozen=True)
 class _Phase:
-    """Steps of one row length; `rows_for_one` rows replace one of full length."""
+    """Steps of one row length; `rows_per_full_row` rows replace one of full length."""
 
     rows: RowSource
     first_step: int
-    rows_for_one: int
+    rows_per_full_row: int
 
 
 class Pretraining(Objective[BertModel, Batch]):
@@ -246,7 +246,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return len(self._batches(step))
 
     def micro_batch(self, step: int, index: int) -> Batch:
-        """Return one micro-batch of a step, counted from 1."""
+        """Return micro-batch `index`, from 0, of step `step`, from 1."""
         return self._batches(step)[index]
 
     def _batches(self, step: int) -> list[Batch]:
@@ -254,7 +254,7 @@ class Pretraining(Objective[BertModel, Batch]):
         if known != step:
             phase = self._phase(step)
             segments, rng = self._draw(step)
-            rows_each = self.micro_batch_size * phase.rows_for_one
+            rows_each = self.micro_batch_size * phase.rows_per_full_row
             batches = phase.rows.batches(segments, self.settings.masking_rule(step), rng, rows_each)
             self._made = (step, batches)
         return batches
@@ -268,7 +268,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Compute `mlm` and, with pairs, `nsp` or `sop`."""
+        """Compute `mlm` and, with pairs, `nsp`, `sop` or `contrast`."""
         return pretraining_losses(model, batch, self.settings.pair_task)
 
     def new_model(self, config: BertConfig) -> BertModel:
@@ -347,7 +347,7 @@ class Pretraining(Objective[BertModel, Batch]):
 
     def _draw(self, step: int) -> tuple[Segments, np.random.Generator]:
         phase = self._phase(step)
-        num_rows = self.batch_size * phase.rows_for_one
+        num_rows = self.batch_size * phase.rows_per_full_row
         first_row = (step - phase.first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
@@ -364,7 +364,7 @@ class Pretraining(Objective[BertModel, Batch]):
     def _phase(self, step: int) -> _Phase:
         settings = self.settings
         if self.start is None or step > settings.start_steps:
-            return _Phase(self.train, first_step=settings.start_steps + 1, rows_for_one=1)
+            return _Phase(self.train, first_step=settings.start_steps + 1, rows_per_full_row=1)
         return _Phase(self.start, 1, settings.max_length // settings.start_length)
 
     def _evaluation_batches(self, rows: RowSource) -> list[Batch]:
@@ -376,32 +376,33 @@ class Pretraining(Objective[BertModel, Batch]):
 
 def _check_pairs(train: Corpus, task: PairTask) -> None:
     """Refuse a corpus without pairs to train on."""
-    if task == "next_sentence" and train.num_documents < 2:
+    if _has_pairs(train, task):
+        return
+    if task == "next_sentence":
         raise CorpusError(
             f"{train.directory}: has {train.num_documents} document to learn from, and next "
             "sentence prediction needs two or more to take random sentences from. Build the "
             "corpus from more documents (an empty line separates them), or pass "
             "--pairs none."
         )
-    if task in ("sentence_order", "contrastive") and not _has_order(train):
-        raise CorpusError(
-            f"{train.directory}: each of its {train.num_documents:,} documents to learn from is "
-            f"one sentence, and --pairs {task} needs two or more in a document. Build the corpus "
-            "from longer documents (an empty line separates them), or pass --pairs none."
-        )
+    raise CorpusError(
+        f"{train.directory}: each of its {train.num_documents:,} documents to learn from is one "
+        f"sentence, and --pairs {task} needs two or more in a document. Build the corpus from "
+        "longer documents (an empty line separates them), or pass --pairs none."
+    )
 
 
-def _has_order(corpus: Corpus) -> bool:
-    return corpus.num_sentences > corpus.num_documents
+def _has_pairs(corpus: Corpus, task: PairTask) -> bool:
+    if task == "next_sentence":
+        return corpus.num_documents > 1
+    return task == "none" or corpus.num_sentences > corpus.num_documents
 
 
 def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> RowSource | None:
     if corpus.num_documents == 0:
         return None
-    task = settings.pair_task
-    can_be_paired = corpus.num_documents > 1 if task == "next_sentence" else _has_order(corpus)
-    measured = settings.of_held_out(task if can_be_paired else "none")
-    return RowSource(corpus, measured, seed)
+    task = settings.pair_task if _has_pairs(corpus, settings.pair_task) else "none"
+    return RowSource(corpus, settings.of_held_out(task), seed)
 
 
 def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
@@ -415,9 +416,7 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
     if pair_task == "contrastive":
         terms["contrast"] = segment_pair_loss(hidden, batch)
     elif pair_task != "none":
-        pooled = model.pool(hidden, batch)
-        if pair_task == "sentence_order":
-            pooled = pooled.index_select(0, batch.targets["sentence_order_rows"])
+        pooled = model.pool(hidden, batch).index_select(0, batch.targets[f"{pair_task}_rows"])
         labels = batch.targets[f"{pair_task}_labels"]
         terms[PAIR_TERMS[pair_task]] = _pair_loss(model.heads[pair_task](pooled).float(), labels)
     return terms
@@ -430,23 +429,18 @@ def _pair_loss(logits: Tensor, labels: Tensor) -> LossTerm:
 
 def held_out_figures(found: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:
     """Compute losses and accuracies over all batches, by journal name."""
-    totals: dict[str, list[float]] = {}
-    weights: dict[str, float] = {}
+    by_name: dict[str, list[LossTerm]] = {}
     for terms in found:
         for name, term in terms.items():
-            figures = [term.sum.item(), term.correct.item(), term.count]
-            before = totals.get(name, [0.0, 0.0, 0])
-            totals[name] = [a + b for a, b in zip(before, figures, strict=True)]
-            weights[name] = term.weight
-    return _figures({n: values for n, values in totals.items() if values[-1] > 0}, weights)
-
-
-def _figures(totals: dict[str, list[float]], weights: Mapping[str, float]) -> dict[str, float]:
-    losses = (weights[name] * loss / count for name, (loss, _, count) in totals.items())
-    figures = {"held_out_loss": sum(losses)}
-    for name, (loss, correct, count) in totals.items():
-        figures[f"held_out_{name}_loss"] = loss / count
-        figures[f"held_out_{name}_accuracy"] = correct / count
+            by_name.setdefault(name, []).append(term)
+    figures = {"held_out_loss": 0.0}
+    for name, each in by_name.items():
+        if (count := sum(term.count for term in each)) == 0:
+            continue
+        loss = sum(term.sum.item() for term in each) / count
+        figures["held_out_loss"] += each[0].weight * loss
+        figures[f"held_out_{name}_loss"] = loss
+        figures[f"held_out_{name}_accuracy"] = sum(term.correct.item() for term in each) / count
     return figures
 
 

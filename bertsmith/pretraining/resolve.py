@@ -99,9 +99,8 @@ def resolve_pretraining(
         positions = job.model.position_initializer or NEW_MODEL["position_initializer"]
         words = job.model.word_initializer or NEW_MODEL["word_initializer"]
         if preset == "auto" and previous is not None:
-            preset = previous.get(
-                "preset", "tiny"
-            )  # without it, the run is not ours: refused later
+            # Without a preset the run is not ours, and is refused later.
+            preset = previous.get("preset", "tiny")
         elif preset == "auto":
             choice = _choose_size(job, pretraining, corpus, machine)
             preset, notes = choice.preset, [str(choice)]

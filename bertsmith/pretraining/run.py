@@ -6,7 +6,6 @@ A model begins at random or, with `from_`, where another stopped.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.objective import Measure, MeasuredObjective
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
+from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.runner import TrainingRun, run_training
 from bertsmith.training.trainer import Summary
 
@@ -68,7 +67,7 @@ def run_pretraining(
             this one is complete.
     """
     said = job.training
-    said.budget()
+    said.check_length()
     folder = RunFolder(out)
     check = partial(folder.check, resume=resume, overwrite=overwrite, has_curves=True)
     check()
@@ -105,18 +104,15 @@ def run_pretraining(
                 if measure is None
                 else MeasuredObjective(objective, measure, "common_eval"),
                 config.run_config(objective.identity(), start.notes),
-                start.save,
-                {
+                save=start.save,
+                facts={
                     "command": "pretrain",
-                    "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
                     "settings": to_jsonable(job),
                     **({} if start.report is None else {"source": to_jsonable(start.report)}),
-                    "precision": machine.precision,
-                    **machine_facts(machine.device),
                     "data": facts,
                 },
-                said.report_to,
-                spent,
+                report_to=said.report_to,
+                spent_seconds=spent,
             ),
             folder,
             resume=resume,

@@ -4,7 +4,6 @@ Every function works on vectors of rows and is pure given its generator, so that
 can be computed from its number alone.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -79,11 +78,6 @@ class SegmentPairs:
     b_ends: np.ndarray
     labels: np.ndarray
 
-    def spans(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield start and end of A and of B, row by row."""
-        columns = (self.a_starts, self.a_ends, self.b_starts, self.b_ends)
-        return zip(*(column.tolist() for column in columns), strict=True)
-
     def segments(self) -> Segments:
         """Convert to spans in order, without empty ones."""
         starts = np.stack([self.a_starts, self.b_starts], axis=1).ravel()
@@ -137,7 +131,7 @@ class Anchors:
         return np.minimum(places.astype(np.int64), self.num_tokens - 1)
 
 
-def draw_targets(
+def draw_lengths(
     num_rows: int, longest: int, short_seq_prob: float, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw target lengths: `longest`, or for some rows 2 to `longest`."""
@@ -220,17 +214,17 @@ def draw_ordered_pairs(
     )
 
 
-def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> SegmentPairs:
+def windows_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> SegmentPairs:
     """Return `length` tokens around each anchor, or a whole shorter document."""
     starts = bounds.sentence_starts
     first, end = _document_of(bounds, anchors)
     window_starts = _slide_inside(anchors, length, starts[first], starts[end])
     window_ends = np.minimum(window_starts + length, starts[end])
-    labels = np.full(len(anchors), IS_NEXT)
+    labels = np.full(len(anchors), IGNORE_INDEX)
     return SegmentPairs(window_starts, window_ends, window_ends, window_ends, labels)
 
 
-def draw_halves(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
+def halves_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
     """Return two rows per anchor: what is around it, cut in two between sentences.
 
     Together they have up to twice `length` tokens of a document, each at most `length`. A document
@@ -259,7 +253,7 @@ def draw_halves(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segment
     )
 
 
-def draw_passages(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
+def passages_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
     """Return whole sentences around each anchor, at most `length` tokens, across documents.
 
     One token is kept free for the separator at each document end inside a passage. A sentence that

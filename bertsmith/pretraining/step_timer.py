@@ -17,12 +17,11 @@ import torch
 from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.system.matrix_products import Precision
+from bertsmith.system.matrix_products import DTYPES, Precision
 from bertsmith.system.progress import progress_bar, tracked
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import Optimizer, OptimSettings
-from bertsmith.training.trainer import DTYPES
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, total_counts

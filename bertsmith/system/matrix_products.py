@@ -16,6 +16,7 @@ from torch import Tensor
 from bertsmith.system.measurements import Measured, machine_key, remember, shortest_seconds
 
 Precision = Literal["fp32", "bf16"]
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 Float32Route = Literal["highest", "medium"]
 
 # A product is "true fp32" when its relative error stays within a few rounding units (6e-8 each,

@@ -79,7 +79,7 @@ class ExampleObjective(Objective[BertModel, Batch], Protocol):
         """The number of steps that see every example once."""
         ...
 
-    def use_words(self, model: BertModel) -> VocabularySubset:
+    def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
         """Shrink the model to these examples' vocabulary; remap ids."""
         ...
 
@@ -112,7 +112,7 @@ class FineTuning(Objective[BertModel, Batch]):
         self.train = train
         self.held_out = held_out
         self.batch_size = batch_size
-        self.num_parts = min(num_parts, self.num_groups)
+        self.num_parts = min(num_parts, self.max_parts)
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
         # Taken before token ids are remapped, which depends on both sets of examples.
@@ -125,7 +125,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return {name: value for name, value in vars(self).items() if name != "held_out"}
 
     @property
-    def num_groups(self) -> int:
+    def max_parts(self) -> int:
         """The largest number of micro-batches that a step can be divided into."""
         return -(-self.batch_size // (self.task.group_size or 1))
 
@@ -134,7 +134,7 @@ class FineTuning(Objective[BertModel, Batch]):
         """The number of steps that see every training example once."""
         return -(-len(self.train) // self.batch_size)
 
-    def use_words(self, model: BertModel) -> VocabularySubset:
+    def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
         """Shrink the model to these examples' vocabulary; remap ids."""
         used = VocabularySubset.of(model, self.token_ids)
         self.renumber(used.numbers)
@@ -156,7 +156,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return len(self._groups(step))
 
     def micro_batch(self, step: int, index: int) -> Batch:
-        """Return one micro-batch of a step, counted from 1."""
+        """Return micro-batch `index`, from 0, of step `step`, from 1."""
         return collate(self.train.encoded, self._groups(step)[index])
 
     def _groups(self, step: int) -> list[list[int]]:

@@ -27,6 +27,7 @@ from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.hardware import select_device, select_precision
+from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.threads import map_on_threads
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -41,8 +42,6 @@ MIN_TOKENS_ALONE = 128
 faster than threads that share one (all-MiniLM-L6-v2, two threads of a Zen 4)."""
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
-
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 TRAIN_ONE = (
     "the model has no {kind} head. Train one with 'bertsmith finetune {task} --model' on this "

@@ -17,7 +17,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import encode_texts
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.blocks import FULL
 from bertsmith.model.heads import MaskedLMHead
@@ -90,16 +90,6 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore from a loaded model.
-
-        Raises:
-            ConfigError: its attention depends on the order of tokens in the row.
-        """
-        if any(getattr(layer, "pattern", FULL) != FULL for layer in loaded.model.layers):
-            raise ConfigError(
-                f"{loaded.folder.path}: its tokens do not see all others; sentences are scored by "
-                "models with full attention alone. Use another folder."
-            )
         return cls(loaded.tokenizer)
 
     def example(self, record: Mapping[str, Any]) -> MinimalPair:
@@ -134,7 +124,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[MinimalPair]
     ) -> list[PairScores]:
         rows = list(encoded.rows.ids)
-        copies = MaskedCopies(rows, self.tokenizer.mask_id)
+        copies = MaskedCopies(rows, self.tokenizer.mask_id, masked_first=has_full_attention(model))
         scores = np.zeros(len(rows))
         for group, values in compute_groups(model, copies.lengths, copies.pack, log_probs):
             np.add.at(scores, copies.row[group], values.numpy())
@@ -149,17 +139,20 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 
 
 class MaskedCopies:
-    """Copies of token rows, each with another token masked, which stands first.
+    """Copies of token rows, each with another token masked.
 
-    Attention reads positions and not the order of tokens, so of the last layer only each copy's
-    first token is computed.
+    Full attention reads positions and not the order of tokens. With `masked_first` the masked token
+    stands first, so that of the last layer only each copy's first token needs to be computed.
 
     Attributes:
         row: the row of each copy, int64 `[copies]`.
         lengths: tokens of each copy.
     """
 
-    def __init__(self, rows: Sequence[NDArray[np.int32]], mask_id: int) -> None:
+    def __init__(
+        self, rows: Sequence[NDArray[np.int32]], mask_id: int, *, masked_first: bool
+    ) -> None:
+        self._masked_first = masked_first
         self._ids = np.concatenate(rows).astype(np.int64)
         self._row_lengths = np.array([len(row) for row in rows])
         self._row_starts = self._row_lengths.cumsum() - self._row_lengths
@@ -175,24 +168,38 @@ class MaskedCopies:
         lengths = self._row_lengths[row]
         firsts = lengths.cumsum() - lengths
         position_ids = np.arange(lengths.sum()) - np.repeat(firsts, lengths)
-        position_ids[firsts + masked] = 0
-        position_ids[firsts] = masked
+        places = firsts + masked
+        if self._masked_first:
+            position_ids[places] = 0
+            position_ids[firsts] = masked
+            places = firsts
         input_ids = self._ids[np.repeat(self._row_starts[row], lengths) + position_ids]
-        labels = input_ids[firsts]
-        input_ids[firsts] = self._mask_id
+        labels = input_ids[places]
+        input_ids[places] = self._mask_id
         return Batch(
             torch.from_numpy(input_ids),
             torch.zeros(len(input_ids), dtype=torch.int64),
             torch.from_numpy(position_ids),
             lengths=tuple(lengths.tolist()),
             order=tuple(range(len(copies))),
-            targets={"masked_labels": torch.from_numpy(labels)},
+            targets={
+                "masked_positions": torch.from_numpy(places),
+                "masked_labels": torch.from_numpy(labels),
+            },
         )
 
 
 def log_probs(model: BertModel, batch: Batch) -> Tensor:
     """Compute the log-probability of each copy's masked token, fp32 `[copies]`."""
     head = cast(MaskedLMHead, model.heads["masked_lm"])
-    hidden = model.encode(batch, first_only=True).float()
+    if has_full_attention(model):
+        hidden = model.encode(batch, first_only=True)
+    else:
+        hidden = model.encode(batch).index_select(0, batch.targets["masked_positions"])
     word_embedding = model.embeddings.word.weight.float()
-    return head.log_probs(hidden, word_embedding, batch.targets["masked_labels"])
+    return head.log_probs(hidden.float(), word_embedding, batch.targets["masked_labels"])
+
+
+def has_full_attention(model: BertModel) -> bool:
+    """Return whether in every layer each token sees all others."""
+    return all(getattr(layer, "pattern", FULL) == FULL for layer in model.layers)

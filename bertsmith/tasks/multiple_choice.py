@@ -134,7 +134,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
     pipeline = "multiple-choice"
     example_type = ChoiceExample
     fields = ("text", "choices")
-    words_per_example = None
+    texts_per_example = None
     columns = ChoiceColumns
     heads = ("choose",)
     rows_are_windows = True

@@ -196,7 +196,7 @@ Face's transformers open."""
     example_type = Question
     decision = ("answer", "question")
     fields = ("question", "context")
-    words_per_example = 2
+    texts_per_example = 2
     formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}
     rows_stay_together = False
     reads_tokens = True

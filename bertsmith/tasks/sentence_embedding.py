@@ -325,7 +325,7 @@ That holds a vector of every text, and takes time that grows with the square of 
     pipeline = "sentence-similarity"
     example_type = RelatedTexts
     fields = ("text", "pair")
-    words_per_example = 2
+    texts_per_example = 2
 
     @classmethod
     def read(

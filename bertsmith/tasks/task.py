@@ -70,7 +70,7 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """Raise InputError for eval examples that cannot be scored."""
 
     @property
-    def words_per_example(self) -> int | None:
+    def texts_per_example(self) -> int | None:
         """The number of texts on a command line that make an example; None takes all."""
         return 1
 

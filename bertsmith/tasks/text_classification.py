@@ -1,7 +1,7 @@
 """Text classification with one label per text or pair.
 
 The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), trained by
-cross entropy. Several labels per text are the task of multi_label.py.
+cross entropy. Several labels per text are the task of multi_label_classification.py.
 """
 
 from collections.abc import Mapping, Sequence

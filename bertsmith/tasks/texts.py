@@ -60,7 +60,7 @@ class TextTask(Task[Example, PredictionT]):
         return text_example(record)
 
     @property
-    def words_per_example(self) -> int:
+    def texts_per_example(self) -> int:
         """Two for a model of pairs."""
         return 2 if self.pairs else 1
 

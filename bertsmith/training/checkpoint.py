@@ -2,9 +2,8 @@
 
 A checkpoint is a complete Hugging Face folder with two files more: `training_state.safetensors`
 (the optimizer's moments, and the best weights where a run keeps them) and `training_state.json`
-(step, time, counters, what the run depends on, and a SHA-256 of every file). It appears whole or
-not at all. Random number generators are not in it: batches and dropout are functions of the seed
-and the step.
+(progress, what the run depends on, and a SHA-256 of every file). It appears whole or not at all.
+Random number generators are not in it: batches and dropout are functions of the seed and the step.
 """
 
 import contextlib
@@ -14,7 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,17 @@ class TrainingState:
     identity: Mapping[str, Any]
     step: int = 0
     elapsed_seconds: float = 0.0
-    counters: dict[str, float] = field(default_factory=dict)
+    real_tokens: int = 0
+    step_seconds: float = 0.0
+    data_wait_seconds: float = 0.0
+    """The part of `step_seconds` without a batch."""
+    evaluation_seconds: float = 0.0
+    last_evaluation_seconds: float = 0.0
+
+    @property
+    def data_wait_fraction(self) -> float:
+        """The share of the steps' time without a batch."""
+        return self.data_wait_seconds / max(1e-9, self.step_seconds)
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ def save_checkpoint(
     state: TrainingState,
     keep: int,
 ) -> Path:
-    """Write `directory/step-<state.step>` and remove all but the newest `keep` checkpoints.
+    """Write `directory/step-<state.step>` and remove all but the newest `keep`, 1 or more.
 
     `save` writes the model folder.
 
@@ -99,16 +108,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
         CheckpointError: a file is missing, truncated or altered; names it and the way on.
     """
     facts = _read_state(path)
-    for name, expected in facts["files"].items():
+    for name, expected in facts.pop("files").items():
         file = path / name
         if not file.is_file() or sha256_file(file) != expected:
             raise _damaged(path, f"{name} is {'altered' if file.is_file() else 'missing'}")
-    state = TrainingState(
-        identity=facts["identity"],
-        step=facts["step"],
-        elapsed_seconds=facts["elapsed_seconds"],
-        counters=facts["counters"],
-    )
+    try:
+        state = TrainingState(**facts)
+    except TypeError:
+        raise _damaged(path, f"{STATE_FILE} is of another version of bertsmith") from None
     return Checkpoint(path, state, read_safetensors(path / TENSORS_FILE))
 
 

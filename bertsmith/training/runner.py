@@ -1,10 +1,10 @@
-"""The running of a training: from what is decided and built to a saved model.
+"""Run a training of which everything is decided and built, and save the model.
 
 Every command that trains comes through `run_training`, the only place that makes a `Trainer`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class TrainingRun:
     """Initial weights, or those of `checkpoint`."""
     objective: Objective[Any, Any]
     config: RunConfig
+    _: KW_ONLY
     save: Callable[[Path], None]
     """Writes the model folder."""
     facts: Mapping[str, Any]
@@ -43,7 +44,7 @@ class Trained:
     summary: Summary
     best: BestWeights | None
     is_stop_requested: bool
-    """Whether the user asked to stop when it was too late to."""
+    """Whether the user asked to stop after the last step had begun, so the run is complete."""
 
 
 def run_training(

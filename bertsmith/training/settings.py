@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_all_largest, check_seed
 from bertsmith.system.compute import Advanced, Compute
-from bertsmith.training.budget import Budget
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,7 @@ class TrainingSettings(Compute):
         if self.keep < 0:
             raise ConfigError(f"training.keep: found {self.keep}; allowed is 0 or more.")
 
-    def budget(self) -> Budget:
-        """The length of the run.
-
-        Raises:
-            ConfigError: neither steps nor minutes are given.
-        """
+    def check_length(self) -> None:
+        """Raise ConfigError where neither steps nor minutes are given."""
         if self.steps is None and self.minutes is None:
             raise ConfigError("training: found no length. Give --steps N or --minutes M.")
-        seconds = None if self.minutes is None else 60 * self.minutes
-        return Budget(self.steps, seconds)

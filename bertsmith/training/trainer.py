@@ -9,7 +9,8 @@ learning rate follows the clock, so how fast the machine is has a say as well.)
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from bertsmith.model.attention_paths import attention_paths, describe_attention
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_choices, describe_computing
+from bertsmith.system.matrix_products import DTYPES
 from bertsmith.training.best_weights import PREFIX as BEST_PREFIX
 from bertsmith.training.best_weights import BestWeights
 from bertsmith.training.budget import EVALUATION_LIMIT, is_due
@@ -40,14 +42,11 @@ from bertsmith.training.objective import Objective
 from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_config import RunConfig, check_same
-from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder
+from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, machine_facts
 from bertsmith.training.stop_signal import StopSignal
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
-
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-
 
 SHOWN_CHARACTERS = 300
 
@@ -76,7 +75,7 @@ class Summary:
 class Trainer:
     """Trains `model` on `objective` and keeps the run's folder.
 
-    Call `begin` or `resume`, then `run`.
+    Call `begin` or `resume`, then `run`; or `recall` for a run that is finished.
 
     Args:
         model: fp32, on its device; it is trained in place.
@@ -115,7 +114,7 @@ class Trainer:
         self.best = BestWeights(config.best) if config.best else None
         self._clock = clock
         self._save = save
-        self.budget = config.budget
+        self.budget = replace(config.budget)  # its reserve changes
         self.device = model.device
         plan = Plan(objective, config.optim, config.seed, config.num_processes)
         self.workers = workers or LocalWorkers(model, DTYPES[config.precision], plan)
@@ -130,7 +129,7 @@ class Trainer:
         self._last_step: dict[str, Any] = {}
         self._held_out: dict[str, Any] = {}
         self.is_stop_requested = False
-        """Whether the user asked to stop when it was too late to."""
+        """Whether the user asked to stop after the last step had begun, so the run is complete."""
         self._is_ended = False
 
     def begin(self, facts: Mapping[str, Any], spent_seconds: float = 0.0) -> None:
@@ -140,10 +139,15 @@ class Trainer:
         """
         self.folder.begin()
         self.state.elapsed_seconds = spent_seconds
-        computing: dict[str, Any] = {"computing": self.computing}
+        known: dict[str, Any] = {
+            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            **machine_facts(self.device),
+            "computing": self.computing,
+            "precision": self.config.precision,
+        }
         if self.device.type == "cpu":
-            computing[CHOICES] = asdict(compute_choices(self.config.precision, attention_paths()))
-        self.folder.write_run({**facts, **computing, CONFIG: self.state.identity})
+            known[CHOICES] = asdict(compute_choices(self.config.precision, attention_paths()))
+        self.folder.write_run({**facts, **known, CONFIG: self.state.identity})
 
     def resume(self, checkpoint: Checkpoint | None) -> None:
         """Go on from a checkpoint, whose weights the model already has; None begins anew.
@@ -157,13 +161,13 @@ class Trainer:
             if checkpoint is not None:
                 self.state = checkpoint.state
                 self._load_state_tensors(checkpoint.tensors)
-                self.budget.reserve = self.state.counters.get("evaluation_seconds", 0.0)
-            # A run at step 0 measures again what is measured before its first step.
+                self.budget.reserve = self.state.last_evaluation_seconds
+            # At step 0 the first evaluation is repeated, so its entry goes too.
             for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
                 self._remember(entry)
 
     def recall(self) -> Summary:
-        """The summary of a run that is trained, and in `best` where its weights are from.
+        """Return the summary of a finished run, and replay its journal into `best`.
 
         Raises:
             ConfigError: settings differ from those of the run.
@@ -221,7 +225,7 @@ class Trainer:
         progress = self.budget.progress(self.state.step, self._elapsed())
         while not self.budget.is_done(self.state.step, self._elapsed(), step_seconds):
             if stop.requested:
-                raise self._interrupted()
+                raise self._save_and_interrupt()
             started_at = self._clock()
             sizes = self.workers.prepare(self.state.step + 1)
             waited = self._clock() - started_at
@@ -243,7 +247,7 @@ class Trainer:
         figures = step_figures(counts, self.workers.compute(step, counts))
         norm = self.workers.reduce_gradients()
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
-            raise self._failure(step, figures, norm)
+            raise self._report_failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
         optim, progress = self.config.optim, self.budget.middle(step, began, self._elapsed())
         rate = optim.peak_rate * schedule(progress, optim)
@@ -259,13 +263,9 @@ class Trainer:
         }
 
     def _record_step(self, entry: dict[str, Any], seconds: float, waited: float) -> None:
-        counters = self.state.counters
-        for name, value in (
-            ("real_tokens", entry["real_tokens"]),
-            ("step_seconds", seconds),
-            ("data_wait_seconds", waited),
-        ):
-            counters[name] = counters.get(name, 0) + value
+        self.state.real_tokens += entry["real_tokens"]
+        self.state.step_seconds += seconds
+        self.state.data_wait_seconds += waited
         entry["tokens_per_second"] = entry["real_tokens"] / seconds
         self._record(entry)
 
@@ -274,9 +274,9 @@ class Trainer:
         started_at = self._clock()
         with self.workers.evaluating() as model, torch.inference_mode():
             figures = self.objective.evaluate(model)
-        seconds, counters = self._clock() - started_at, self.state.counters
-        counters["evaluation_seconds"] = self.budget.reserve = seconds
-        counters["evaluations_seconds"] = counters.get("evaluations_seconds", 0.0) + seconds
+        seconds = self._clock() - started_at
+        self.state.evaluation_seconds += seconds
+        self.state.last_evaluation_seconds = self.budget.reserve = seconds
         _check_finite(self.state.step, figures)
         if figures:
             self._record({"step": self.state.step, **figures})
@@ -286,11 +286,7 @@ class Trainer:
     def _record(self, entry: dict[str, Any]) -> None:
         entry["elapsed_seconds"] = self._elapsed()
         progress = self.budget.progress(self.state.step, entry["elapsed_seconds"])
-        counters = self.state.counters
-        waited = counters.get("data_wait_seconds", 0.0) / max(
-            1e-9, counters.get("step_seconds", 0.0)
-        )
-        status = Status(progress, entry["elapsed_seconds"], waited)
+        status = Status(progress, entry["elapsed_seconds"], self.state.data_wait_fraction)
         if self._recorder.write(entry, status):
             self._is_ended = True
         self._remember(entry)
@@ -348,8 +344,10 @@ class Trainer:
         """Whether one more leaves time for the last one."""
         if not self.config.evaluations.is_limited or self.budget.seconds is None:
             return True
-        spent = self.state.counters.get("evaluations_seconds", 0.0)
-        return spent + 2 * self.budget.reserve <= EVALUATION_LIMIT * self.budget.seconds
+        return (
+            self.state.evaluation_seconds + 2 * self.budget.reserve
+            <= EVALUATION_LIMIT * self.budget.seconds
+        )
 
     def _is_checkpoint_due(self) -> bool:
         step, every = self.state.step, self.config.checkpoint_every
@@ -361,7 +359,7 @@ class Trainer:
         """Seconds since the run began, time between stop and resumption left out."""
         return self._clock() - self._clock_zero
 
-    def _interrupted(self) -> Interrupted:
+    def _save_and_interrupt(self) -> Interrupted:
         checkpoint = self._checkpoint()
         if checkpoint is None:
             return Interrupted(f"{self.folder.path}: stopped at step {self.state.step}.")
@@ -370,7 +368,9 @@ class Trainer:
             f"Continue with: {self.resume_command}"
         )
 
-    def _failure(self, step: int, figures: Mapping[str, float], norm: float) -> TrainingError:
+    def _report_failure(
+        self, step: int, figures: Mapping[str, float], norm: float
+    ) -> TrainingError:
         """Write what is known of a step that cannot be used, and say it in short."""
         rows = self.objective.describe(step)
         path = self.folder.failure_path
@@ -385,15 +385,13 @@ class Trainer:
         )
 
     def _summary(self) -> Summary:
-        counters = self.state.counters
-        seconds = max(1e-9, counters.get("step_seconds", 0.0))
-        tokens = int(counters.get("real_tokens", 0))
+        state = self.state
         return Summary(
-            steps=self.state.step,
+            steps=state.step,
             elapsed_seconds=self._elapsed(),
-            real_tokens=tokens,
-            tokens_per_second=tokens / seconds,
-            data_wait_fraction=counters.get("data_wait_seconds", 0.0) / seconds,
+            real_tokens=state.real_tokens,
+            tokens_per_second=state.real_tokens / max(1e-9, state.step_seconds),
+            data_wait_fraction=state.data_wait_fraction,
             last_step=self._last_step,
             held_out=self._held_out,
         )

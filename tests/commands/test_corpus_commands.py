@@ -52,7 +52,7 @@ def test_build_as_json_and_as_text(run, fails, tmp_path):
     assert "skipped   1 control only documents" in lines
     program, command, *flags = shlex.split(lines[-1].removeprefix("next"))
     assert (program, command) == ("bertsmith", "pretrain")
-    pretrain.parse(flags, "bertsmith pretrain").training.budget()  # it has a length
+    pretrain.parse(flags, "bertsmith pretrain").training.check_length()
     assert Corpus.open(tmp_path / "out", "held_out").num_documents == 1
 
 

@@ -68,6 +68,7 @@ def batch_of(lengths, seed=0):
         targets={
             "masked_positions": positions,
             "masked_labels": torch.from_numpy(rng.integers(5, WORDS, len(positions))),
+            "next_sentence_rows": torch.arange(len(lengths)),
             "next_sentence_labels": torch.from_numpy(rng.integers(0, 2, len(lengths))),
         },
     )

@@ -93,6 +93,7 @@ def drawn(lengths, seed):
     targets = {
         "masked_positions": positions,
         "masked_labels": batch.input_ids[positions] // 2,
+        "next_sentence_rows": torch.arange(len(lengths)),
         "next_sentence_labels": torch.arange(len(lengths)) % 2,
     }
     return replace(batch, targets=targets)

@@ -15,7 +15,7 @@ from bertsmith.pretraining.contrastive import TEMPERATURE
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_unmeasured
-from bertsmith.pretraining.segments import draw_halves
+from bertsmith.pretraining.segments import halves_around
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.settings import TrainingSettings
 
@@ -36,7 +36,7 @@ def documents(corpus, starts):
 def test_halves_are_neighbours_cut_between_sentences(corpus_dir):
     corpus = Corpus.open(corpus_dir)
     anchors = np.arange(0, corpus.num_tokens, 3)
-    found = draw_halves(corpus, anchors, 20)
+    found = halves_around(corpus, anchors, 20)
     first, second = (found.starts[at::2] for at in (0, 1))
     np.testing.assert_array_equal(found.ends[::2], second)
     np.testing.assert_array_equal(documents(corpus, first), documents(corpus, second))

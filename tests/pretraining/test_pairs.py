@@ -14,10 +14,10 @@ from bertsmith.pretraining.segments import (
     IS_RANDOM,
     IS_SWAPPED,
     Anchors,
+    draw_lengths,
     draw_ordered_pairs,
     draw_pairs,
-    draw_targets,
-    draw_windows,
+    windows_around,
 )
 
 TARGET = 61
@@ -43,7 +43,7 @@ def random_text(seed, num_documents=53):
 def drawn(bounds, seed, num_rows=997, short=0.1, draw=draw_pairs):
     rng = np.random.default_rng(seed)
     anchors = rng.integers(0, bounds.sentence_starts[-1], num_rows)
-    return draw(bounds, anchors, draw_targets(num_rows, TARGET, short, rng), rng)
+    return draw(bounds, anchors, draw_lengths(num_rows, TARGET, short, rng), rng)
 
 
 def document_of(bounds, token):
@@ -103,7 +103,7 @@ def test_random_segments_come_from_all_other_tokens_alike():
 def test_windows_are_full_and_stay_in_their_document():
     bounds = text([[5, 6], [50, 50], [9]])
     anchors = np.arange(bounds.sentence_starts[-1])
-    windows = draw_windows(bounds, anchors, 30)
+    windows = windows_around(bounds, anchors, 30)
     first, last = document_of(bounds, windows.a_starts), document_of(bounds, windows.a_ends - 1)
     assert (first == last).all()
     assert (first == document_of(bounds, anchors)).all()

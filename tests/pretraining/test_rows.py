@@ -12,7 +12,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.masking import MaskingVocabulary
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segmenters import MaximumMatching
-from bertsmith.pretraining.segments import Segments, draw_passages, draw_windows
+from bertsmith.pretraining.segments import Segments, passages_around, windows_around
 from bertsmith.pretraining.word_bounds import WordBounds
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -108,7 +108,7 @@ def test_words_of_any_segment_are_those_of_the_text(corpus, chinese, data):
 def test_passages_hold_whole_sentences_and_separators_between_documents(corpus):
     anchors = np.arange(corpus.num_tokens)
     for room in (7, 13, 29):
-        passages = draw_passages(corpus, anchors, room)
+        passages = passages_around(corpus, anchors, room)
         rows = RowReader(corpus, TOKENIZER, np.zeros(99, bool)).read(passages)
         assert rows.words is None
         assert rows.type_ids.sum() == 0
@@ -125,7 +125,7 @@ def test_passages_hold_whole_sentences_and_separators_between_documents(corpus):
             is_whole = start in sentences and end in sentences
             assert is_whole or (len(parts) == 1 and end - start == room)
     assert max(map(len, passages.of_rows())) > 1
-    assert set(map(len, draw_windows(corpus, anchors, 30).segments().of_rows())) == {1}
+    assert set(map(len, windows_around(corpus, anchors, 30).segments().of_rows())) == {1}
     # Documents that share a row have one separator between them, whatever the family.
     row = reader(corpus, tokenizer=LIKE_ROBERTA).read(segments([(0, 3), (5, 6)], are_pairs=False))
     assert row.lengths.tolist() == [7]

@@ -16,7 +16,7 @@ from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.training.budget import EvaluationPlan
+from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal
 from bertsmith.training.optim import OptimSettings
@@ -47,7 +47,8 @@ def trainer(corpus_dir, out, settings=SETTINGS, model=None, task=None, precision
     task, model = task or objective(corpus_dir, settings), model or new_model()
     identity = {"steps": settings.steps, "seed": settings.seed, **task.identity()}
     config = RunConfig(
-        settings.budget(), OptimSettings(learning_rate=3e-3), settings.seed, precision, 1,
+        Budget(settings.steps, settings.minutes and 60 * settings.minutes),
+        OptimSettings(learning_rate=3e-3), settings.seed, precision, 1,
         identity=identity, eval_every=settings.eval_every, keep=settings.keep,
         checkpoint_every=settings.checkpoint_every,
         evaluations=options.pop("evaluations", EvaluationPlan(5, 10, is_limited=False)),
