@@ -78,7 +78,12 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'bertsmith' has no attribute '{name}'")
     import importlib
+    import sys
 
+    if "torch" not in sys.modules:
+        from bertsmith.system.process_options import limit_spinning
+
+        limit_spinning()
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
