@@ -171,9 +171,7 @@ def _find(args: list[str]) -> Callable[[], None]:
 def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
     """Import a command and return its function."""
     module = COMMANDS[name].module or name.replace(" ", "_")
-    main_of: Callable[[Sequence[str], str], None]
-    main_of = importlib.import_module(f"bertsmith.commands.{module}").main
-    return main_of
+    return importlib.import_module(f"bertsmith.commands.{module}").main
 
 
 def live_page(name: str) -> Page:
