@@ -84,7 +84,7 @@ def resolve_pretraining(
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
         CorpusError: the corpus lacks the requested pairs.
     """
-    said, notes = job.training, list[str]()
+    training, notes = job.training, list[str]()
 
     family = family_named(source.config.model_type if source else job.model.family or "bert")
     objective = job.pretraining.objective or (source or family).objective
@@ -92,12 +92,12 @@ def resolve_pretraining(
 
     if source is not None:
         _check_continued(job, source)
-        preset, positions, words = "", "", ""
+        preset, positions, word_initializer = "", "", ""
         shape = _continued_shape(job.model, source.config, corpus)
     else:
         preset = job.model.preset or NEW_MODEL["preset"]
         positions = job.model.position_initializer or NEW_MODEL["position_initializer"]
-        words = job.model.word_initializer or NEW_MODEL["word_initializer"]
+        word_initializer = job.model.word_initializer or NEW_MODEL["word_initializer"]
         if preset == "auto" and previous is not None:
             # Without a preset the run is not ours, and is refused later.
             preset = previous.get("preset", "tiny")
@@ -107,9 +107,9 @@ def resolve_pretraining(
         shape = new_shape(job.model, preset, corpus)
         positions = positions if shape.has_position_embedding else ""
     _check_length(pretraining.max_length, shape.max_length, source)
-    if pretraining.pair_task == "contrastive" and said.batch_size % 2:
+    if pretraining.pair_task == "contrastive" and training.batch_size % 2:
         raise ConfigError(
-            f"training.batch_size: found {said.batch_size} with pairs 'contrastive', where two "
+            f"training.batch_size: found {training.batch_size} with pairs 'contrastive', where two "
             "rows are a pair. Pass an even number as --batch-size."
         )
 
@@ -122,32 +122,36 @@ def resolve_pretraining(
         preset=preset,
         model=shape,
         position_initializer=positions,
-        word_initializer=words,
+        word_initializer=word_initializer,
         pretraining=pretraining,
-        steps=said.steps,
-        minutes=said.minutes,
-        batch_size=said.batch_size,
+        steps=training.steps,
+        minutes=training.minutes,
+        batch_size=training.batch_size,
         micro_batch_size=rows_of_micro_batch(
-            said, pretraining.max_length, largest or shape, machine
+            training, pretraining.max_length, largest or shape, machine
         ),
-        seed=said.seed,
+        seed=training.seed,
         optim=replace(job.optim, learning_rate=rate),
         precision=machine.precision if machine else "fp32",
-        evaluations=EvaluationPlan(said.eval_rows or MAX_ROWS, MAX_TIMES, said.eval_rows is None),
+        evaluations=EvaluationPlan(
+            training.eval_rows or MAX_ROWS, MAX_TIMES, training.eval_rows is None
+        ),
         num_processes=machine.num_processes if machine else 1,
-        eval_every=said.eval_every,
-        checkpoint_every=said.checkpoint_every,
-        keep=said.keep,
+        eval_every=training.eval_every,
+        checkpoint_every=training.checkpoint_every,
+        keep=training.keep,
         notes=tuple(notes),
     )
-    if machine is None or said.eval_rows is not None:
+    if machine is None or training.eval_rows is not None:
         return config
-    return _plan_evaluations(config, said, corpus, machine if is_timed else None, previous or {})
+    return _plan_evaluations(
+        config, training, corpus, machine if is_timed else None, previous or {}
+    )
 
 
 def _plan_evaluations(
     config: PretrainConfig,
-    said: TrainingSettings,
+    training: TrainingSettings,
     corpus: Corpus,
     machine: Machine | None,
     previous: Mapping[str, Any],
@@ -159,9 +163,9 @@ def _plan_evaluations(
     """
     if "evaluations" in previous:
         return replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
-    if said.steps is not None:
-        plan = EvaluationPlan.of_steps(said.steps, said.batch_size)
-        return _with_evaluations(config, plan, said.steps)
+    if training.steps is not None:
+        plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
+        return _with_evaluations(config, plan, training.steps)
     return config if machine is None else _with_timed_evaluations(config, corpus, machine)
 
 
@@ -172,26 +176,26 @@ def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
 
 
 def _resolve_objective(
-    said: PretrainingSettings, objective: ObjectiveName, family: Family
+    settings: PretrainingSettings, objective: ObjectiveName, family: Family
 ) -> PretrainingSettings:
     """Fill in objective, pairs and shares.
 
     Raises:
         ConfigError: a model of the family has no head for them.
     """
-    settings = replace(said, objective=objective)
-    pairs = settings.pair_task
-    if said.pairs is None and pairs == "next_sentence":
+    resolved = replace(settings, objective=objective)
+    pairs = resolved.pair_task
+    if settings.pairs is None and pairs == "next_sentence":
         pairs = cast(PairTask, family.pair_task)
-    settings = replace(settings, pairs=pairs).with_shares()
-    family.check_pretraining_heads(settings.heads)
-    return settings
+    resolved = replace(resolved, pairs=pairs).with_shares()
+    family.check_pretraining_heads(resolved.heads)
+    return resolved
 
 
-def new_shape(said: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
+def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
     """Build the shape of a new model for a corpus."""
-    family, tokenizer = family_named(said.family or NEW_MODEL["family"]), corpus.tokenizer()
-    config, values = family.config, {**NEW_MODEL, **family.new_model, **said.given}
+    family, tokenizer = family_named(settings.family or NEW_MODEL["family"]), corpus.tokenizer()
+    config, values = family.config, {**NEW_MODEL, **family.new_model, **settings.given}
     for name in ("family", "preset", "position_initializer", "word_initializer"):
         del values[name]  # not of the shape
     length = values.pop("max_position_embeddings")
@@ -200,9 +204,9 @@ def new_shape(said: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
     return replace(shape, max_position_embeddings=length + shape.first_position)
 
 
-def _continued_shape(said: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
+def _continued_shape(settings: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
     """Build the shape of a model that is continued on a corpus."""
-    values = {name: value for name, value in said.given.items() if name not in FIXED}
+    values = {name: value for name, value in settings.given.items() if name not in FIXED}
     length = values.pop("max_position_embeddings", source.max_length)
     return replace(
         source,
@@ -224,21 +228,21 @@ def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
             )
 
 
-def _check_length(rows: int, longest: int, source: SourceFacts | None) -> None:
+def _check_length(row_length: int, longest: int, source: SourceFacts | None) -> None:
     """Refuse rows that the model cannot read."""
     if longest < MIN_LENGTH:
         raise ConfigError(
             f"model.max_position_embeddings: found {longest}; allowed is {MIN_LENGTH} or more."
         )
-    if rows > longest:
-        way_on = f"Give --max-position-embeddings {rows}, or more."
+    if row_length > longest:
+        way_on = f"Give --max-position-embeddings {row_length}, or more."
         if source is not None:
             way_on = (
-                f"Give --max-position-embeddings {rows}, which lengthens what {source.name} "
+                f"Give --max-position-embeddings {row_length}, which lengthens what {source.name} "
                 f"reads, or rows that fit: --max-length {longest}."
             )
         raise ConfigError(
-            f"pretraining.max_length: found {rows}; allowed is at most "
+            f"pretraining.max_length: found {row_length}; allowed is at most "
             f"model.max_position_embeddings, {longest}. {way_on}"
         )
 
@@ -253,13 +257,13 @@ def _choose_size(
     """
     if machine is None:
         raise ConfigError("model.preset: found 'auto', another size each time. Name a size.")
-    at_once = rows_of_micro_batch(job.training, pretraining.max_length, None, machine)
+    micro_batch_size = rows_of_micro_batch(job.training, pretraining.max_length, None, machine)
     trial = objective_over(
         corpus,
         corpus,
         pretraining,
         batch_size=job.training.batch_size,
-        micro_batch_size=at_once,
+        micro_batch_size=micro_batch_size,
     )
     shapes = {preset: new_shape(job.model, preset, corpus) for preset in NEEDED_TOKENS}
     return choose_preset(trial, shapes, job.training.minutes, machine, job.optim.optimizer)
