@@ -339,7 +339,12 @@ def page(found: dict[str, Any]) -> str:
             if key.startswith(f"{text}/"):
                 runs.setdefault(key.split("/")[1], []).append(run)
         if runs:
-            lines += [f"## {', '.join(facts.sources)}", "", *table_of(runs), ""]
+            lines += [
+                f"## {text}: {' to '.join(dict.fromkeys((facts.sources[0], facts.sources[-1])))}",
+                "",
+                *table_of(runs),
+                "",
+            ]
             machines = dict.fromkeys(run["machine"] for each in runs.values() for run in each)
             lines += [f"Machine: {'; '.join(machines)}.", ""]
     return "\n".join(lines)
