@@ -48,11 +48,11 @@ class NotFittedError(BertsmithError, ValueError, AttributeError):
     """An estimator that is asked for what it has not learned yet."""
 
 
-class CheckpointError(BertsmithError):
+class CheckpointError(BertsmithError, ValueError):
     """A model folder that is incomplete, altered or does not fit together."""
 
 
-class CorpusError(BertsmithError):
+class CorpusError(BertsmithError, ValueError):
     """A corpus folder that is incomplete, altered or does not fit the tokenizer."""
 
 

@@ -137,6 +137,8 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
             allow_patterns=list(files),
             commit_message="Upload a model of bertsmith",
         )
+    except ConfigError:
+        raise
     except (transport, OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{name}: {_refusal(error)}") from error
     return Pushed(str(url), files, sum((directory / file).stat().st_size for file in files))

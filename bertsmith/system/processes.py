@@ -49,12 +49,14 @@ def without_script() -> Iterator[None]:
     """Let a process that starts in the block not run the user's script again.
 
     Python imports the script in each new process, so that one without `if __name__ == "__main__"`
-    would begin anew there. Such a script is hidden; what it defines cannot be sent to a worker.
+    would begin anew there. Such a script is hidden, as is one from standard input, which cannot be
+    read again; what it defines cannot be sent to a worker.
     """
     main = sys.modules["__main__"]
     file, spec = getattr(main, "__file__", None), main.__spec__
     path = Path(file or "")
-    if not path.is_file() or MAIN_GUARD.search(path.read_text("utf-8", errors="replace")):
+    can_run = path.is_file() and MAIN_GUARD.search(path.read_text("utf-8", errors="replace"))
+    if file is None or can_run:
         yield
         return
     main.__file__ = main.__spec__ = None

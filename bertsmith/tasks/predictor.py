@@ -141,8 +141,11 @@ class Predictor(Generic[DefinitionT_co]):
         """Yield each example with its prediction, in order, in bounded memory."""
         check_no_pair(given, "examples")
         fields = self.definition.fields
-        columns = ", ".join(f'frame["{name}"]' for name in fields)
-        cure = f"list(zip({columns}))" if len(fields) > 1 else f"list({columns})"
+        first, *more = (f'frame["{name}"]' for name in fields)
+        cure = f"list({first})"
+        if more:
+            pairs = f"list(zip({first}, {more[0]}))"
+            cure = f"{cure}, or {pairs} for pairs" if fields[1] == "pair" else pairs
         items = as_items(given, "examples", cure)
         total = len(items) if isinstance(items, Sized) else None
         with in_python(), _bar("predicting", total, shown=show_progress) as advance:

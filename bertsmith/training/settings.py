@@ -37,7 +37,7 @@ class TrainingSettings(Compute):
         """Refuse what cannot be trained for, or saved by."""
         if self.steps is not None and self.minutes is not None:
             raise ConfigError(
-                f"training: found steps = {self.steps} and minutes = {self.minutes}; allowed is "
+                f"found --steps ({self.steps}) and --minutes ({self.minutes}); allowed is "
                 "one of them. Leave one out."
             )
         super().__post_init__()

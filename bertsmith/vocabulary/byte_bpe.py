@@ -58,7 +58,7 @@ def learn_byte_bpe(
     minimum = len(specials) + len(alphabet)
     if vocab_size < minimum:
         raise ConfigError(
-            f"vocab_size: {vocab_size} is too small for {len(specials)} special tokens and the "
+            f"--vocab-size: {vocab_size} is too small for {len(specials)} special tokens and the "
             f"{len(alphabet)} bytes. Ask for at least {minimum}."
         )
     learner = MergeLearner(as_bytes(counts), alphabet, min_frequency)

@@ -154,9 +154,9 @@ def check_size(
     minimum = num_special + num_single
     if vocab_size < minimum:
         raise ConfigError(
-            f"vocab_size: {vocab_size} is too small for {num_special} special tokens and "
-            f"{num_single} single characters. Ask for at least {minimum}, or lower the "
-            f"character coverage ({character_coverage})."
+            f"--vocab-size: {vocab_size} is too small for {num_special} special tokens and "
+            f"{num_single} single characters. Ask for at least {minimum}, or for less than "
+            f"--character-coverage {character_coverage}."
         )
     return minimum
 

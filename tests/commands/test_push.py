@@ -159,7 +159,11 @@ def test_model_files_alone_are_sent_as_they_are(push, hub, folder):
         (["anna/sentiment"], {"HF_TOKEN": "hf_other"}, r"refused the token \(401\)"),
         (["anna/sentiment"], {"HF_HUB_OFFLINE": "1"}, "could not be reached (OfflineMode"),
         (["anna/sentiment"], {"HF_ENDPOINT": "http://127.0.0.1:9"}, "could not be reached"),
-        (["taken/sentiment", "--private"], {}, "this repository is public"),
+        (
+            ["taken/sentiment", "--private"],
+            {},
+            "bertsmith: taken/sentiment: this repository is public",
+        ),
         (["sentiment"], {}, "allowed is org/name"),
     ],
 )

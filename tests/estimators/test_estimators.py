@@ -246,8 +246,9 @@ def test_what_cannot_be_predicted_is_refused(fitted):
         fitted.predict(["a"], batch_size=0)
     with pytest.raises(InputError, match="y: found None for "):
         bertsmith.TokenClassifier("m").fit(WORDS, [None] * 24, **QUIET)
-    with pytest.raises(CheckpointError, match="no such folder"):
+    with pytest.raises(CheckpointError, match="no such folder") as refused:
         bertsmith.TextClassifier("runs/none").fit(TEXTS, LABELS, **QUIET)
+    assert isinstance(refused.value, ValueError)
 
 
 def test_rows_that_can_be_read_once_are_predicted(fitted):

@@ -65,9 +65,13 @@ def test_scripts_need_no_guard(tmp_path, guard):
         f"print('run once')\n{guard or 'if True:'}\n"
         "    print(list(LocalProcesses(2).map_in_order(abs, [-1, -2, -3])))\n"
     )
-    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
-    assert run.stdout.splitlines()[-1] == "[1, 2, 3]", run.stderr
-    assert run.stdout.count("run once") == (1 if not guard else 3)
+    for command, text, times in (
+        ([sys.executable, script], "", 1 if not guard else 3),
+        ([sys.executable, "-"], script.read_text(), 1),
+    ):
+        run = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+        assert run.stdout.splitlines()[-1] == "[1, 2, 3]", run.stderr
+        assert run.stdout.count("run once") == times
 
 
 class DiesWhenItArrives:
