@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,18 @@ def test_a_second_ctrl_c_stops_at_once():
     with pytest.raises(KeyboardInterrupt), StopSignal():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc tells of signals")
+def test_the_first_worker_does_not_see_ctrl_c_while_it_begins():
+    program = (
+        "from pathlib import Path; from bertsmith.training.workers.local import _Worker; "
+        "worker = _Worker(0, b''); "
+        "status = Path('/proc', str(worker.process.pid), 'status').read_text(); "
+        "print(status.partition('SigBlk:')[2].split()[0]); worker.process.kill()"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert int(run.stdout, 16) >> (signal.SIGINT - 1) & 1
 
 
 def test_an_ignored_hang_up_stays_ignored(hang_up):

@@ -19,6 +19,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Self, TypeVar
 
@@ -298,7 +299,7 @@ class _Worker:
             self.process.join()
 
 
-SIGNALS = tuple(number for number in (*STOP_SIGNALS, HANG_UP) if number is not None)
+SIGNALS = tuple(filter(None, (*STOP_SIGNALS, HANG_UP)))
 """They are for the main process to answer, also where the whole group gets them."""
 
 
@@ -308,6 +309,7 @@ def _signals_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # as it begins it would let the signals through
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
