@@ -99,11 +99,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         notes = silenced() if quiet else nullcontext()
         with on_command_line(), shown_warnings(PROG), notes, showing_progress(details=verbose):
-            run = _find(args)
-            run()
+            try:
+                run = _find(args)
+                run()
+            except HelpAsked as asked:
+                asked.print(f"{PROG} {_name_of(args)}")
         sys.stdout.flush()  # here, where it is answered that nobody takes it
-    except HelpAsked as asked:
-        asked.print(f"{PROG} {_name_of(args)}")
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
         discard(sys.stdout)

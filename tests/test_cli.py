@@ -127,3 +127,10 @@ def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):
     code, out, err = run(capsys, "completion")
     assert (code, out) == (130, "")
     assert "Ctrl-C" in err
+
+
+def test_help_for_a_reader_that_has_left():
+    words = [sys.executable, "-m", "bertsmith", "--help"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 0)

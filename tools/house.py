@@ -22,9 +22,9 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_230,
+    "code tokens": 334_300,
     "code tokens in benchmarks": 27_620,
-    "code tokens in commands": 17_700,
+    "code tokens in commands": 17_720,
     "code tokens in comparison": 8_550,
     "code tokens in compression": 4_990,
     "code tokens in data": 41_940,
@@ -39,7 +39,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pretraining": 25_640,
     "code tokens in root": 3_190,
     "code tokens in system": 9_870,
-    "code tokens in tasks": 35_200,
+    "code tokens in tasks": 35_220,
     "code tokens in tokenization": 26_390,
     "code tokens in tools": 6_450,
     "code tokens in training": 23_300,

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import tyro
 
@@ -46,7 +46,9 @@ class Settings(InferenceCompute):
 
     model: tyro.conf.Positional[Path]
     """Folder of a fine-tuned model; with --minimal-pairs of a pre-trained one."""
-    data: Path | None = None
+    data: Annotated[
+        Path | None, tyro.conf.arg(help_behavior_hint="(required without --minimal-pairs)")
+    ] = None
     """Labelled examples: .csv, .tsv or .jsonl, also as .gz, .xz or .zst; or what the task was
     trained with."""
     minimal_pairs: Path | None = None

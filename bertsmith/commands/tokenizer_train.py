@@ -1,6 +1,7 @@
 """`bertsmith tokenizer train`: texts → a tokenizer folder, and statistics of its fit."""
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -104,6 +105,8 @@ def training_lines(
             f"  {stats.vocabulary_use:16.1%}"
         )
     yield from report.notes
+    where = f"--tokenizer {shlex.quote(str(out))} --out runs/corpus"
+    yield f"next        bertsmith corpus build {shlex.join(settings.files)} {where}"
 
 
 def _read(read: SourceReport) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -315,8 +315,19 @@ class Predictor(Generic[DefinitionT_co]):
 
     @in_python()
     def with_options(self, **changes: Any) -> Self:
-        """Return a copy with other options, such as `threshold=0.7`, `repair=True` or `top=10`."""
-        return self.with_definition(replace(self.definition, **changes))  # type: ignore[type-var, return-value]
+        """Return a copy with other options, such as `threshold=0.7`, `repair=True` or `top=10`.
+
+        Raises:
+            ConfigError: predictions of this kind have no such option.
+        """
+        definition: Any = self.definition
+        allowed = {field.name for field in fields(definition)}
+        if unknown := sorted(changes.keys() - allowed):
+            raise ConfigError(
+                f"with_options: found {', '.join(unknown)}; allowed are "
+                f"{', '.join(sorted(allowed))}. Name one of these."
+            )
+        return self.with_definition(replace(definition, **changes))  # type: ignore[return-value]
 
     @property
     def device(self) -> str:

@@ -224,6 +224,8 @@ def test_masks_that_cannot_be_filled(load):
             filler(text)
     with pytest.raises(ConfigError, match="top: found 0"):
         filler.with_options(top=0)
+    with pytest.raises(ConfigError, match="found tops; allowed are "):
+        filler.with_options(tops=3)
 
 
 @pytest.mark.parametrize("head, texts, size, bad", [
