@@ -132,14 +132,14 @@ def distill_pretraining(
         BertsmithError: settings, models, corpus or folder do not allow it (nothing was written), or
             the run had to stop.
     """
-    said, student = job.training, job.student
-    said.check_length()
+    training, student = job.training, job.student
+    training.check_length()
     folder = RunFolder(out)
     check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
     check()
     student.check_out(out)
-    before = folder.read_choices() if resume else None
-    computing = computing_on(said, before)
+    earlier_choices = folder.read_choices() if resume else None
+    computing = computing_on(training, earlier_choices)
     with folder.held(check), computing as machine:
         teacher, tokenizer = _load_teacher(student.teacher)
         mark = fingerprint(teacher)
@@ -185,7 +185,7 @@ def distill_pretraining(
                     "distillation": facts_of(student, mark, made_of),
                     "data": data,
                 },
-                report_to=said.report_to,
+                report_to=training.report_to,
             ),
             folder,
             resume=resume,
@@ -197,7 +197,7 @@ def distill_pretraining(
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
     trial = ComparisonInput(
-        device=said.device, precision=said.precision, measure=pretraining.evaluate
+        device=training.device, precision=training.precision, measure=pretraining.evaluate
     )
     comparison = compare_side_by_side(read_folder(student.teacher), read_folder(out), trial)
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})

@@ -111,7 +111,7 @@ def distill(
     resume_command: str = "the same call with resume",
     *,
     dataset: TaskDataset[Any] | None = None,
-    before: Callable[[], object] = lambda: None,
+    when_checked: Callable[[], object] = lambda: None,
     say: Say = lambda line: None,
 ) -> Distilled:
     """Train a smaller model to do what a fine-tuned one does.
@@ -127,10 +127,10 @@ def distill(
     student.check_out(settings.out)
     are_of_files = dataset is None
 
-    def conclude(plan: PreparedRun, result: FineTuned) -> Distilled:
+    def conclude(prepared: PreparedRun, result: FineTuned) -> Distilled:
         comparison = side_by_side(settings, student, say) if are_of_files else None
-        num_unlabelled = plan.facts["distillation"]["num_unlabelled"]
-        return Distilled(result, plan.load_report, num_unlabelled, comparison)
+        num_unlabelled = prepared.facts["distillation"]["num_unlabelled"]
+        return Distilled(result, prepared.load_report, num_unlabelled, comparison)
 
     return finetune(
         task_type,
@@ -138,7 +138,7 @@ def distill(
         callbacks,
         resume_command,
         dataset=dataset,
-        before=before,
+        when_checked=when_checked,
         prepare=partial(_prepare_student, task_type, student, say),
         conclude=conclude,
     )

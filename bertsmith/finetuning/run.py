@@ -145,15 +145,15 @@ def finetune(
     resume_command: str = "the same call with resume",
     *,
     dataset: TaskDataset[Any] | None = None,
-    before: Callable[[], object] = lambda: None,
+    when_checked: Callable[[], object] = lambda: None,
     prepare: Prepare | None = None,
-    conclude: Callable[[PreparedRun, FineTuned], Any] = lambda plan, result: result,
+    conclude: Callable[[PreparedRun, FineTuned], Any] = lambda prepared, result: result,
 ) -> Any:
     """Fine-tune a model to a task, and score the saved model.
 
     Args:
         dataset: the examples; by default those of the settings' files.
-        before: called when everything is read and checked, and before anything is written.
+        when_checked: called when everything is read and checked, and before anything is written.
         prepare: loads model and examples; with a teacher, both are others.
         conclude: makes the result, which `run.json` holds, of the scored model.
 
@@ -169,30 +169,30 @@ def finetune(
     with computing_on(settings, choices) as machine:
         is_single = dataset is None  # a series would repeat the warnings for each of its runs
         dataset = dataset or task_type.read(settings)
-        plan = (prepare or _prepare_run)(settings, dataset, machine)
+        prepared = (prepare or _prepare_run)(settings, dataset, machine)
         if is_single:
-            _tell_unknown_tokens(plan, settings)
-        before()
+            _tell_unknown_tokens(prepared, settings)
+        when_checked()
         with folder.held(lambda: check_run_out(settings)):
-            model, checkpoint = plan.model, None
+            model, checkpoint = prepared.model, None
             if settings.resume and "summary" not in folder.read_run():
                 checkpoint = newest_checkpoint(folder.checkpoints_dir)
             if checkpoint is not None:
                 model = load_model(checkpoint.path)
             model.set_dropout(settings.dropout)
-            freeze(model, plan.config.optim)
-            used = plan.objective.narrow_vocabulary(model)
+            freeze(model, prepared.config.optim)
+            used = prepared.objective.narrow_vocabulary(model)
             note = model.load_report.note if model.load_report else ""
             trained = run_training(
                 TrainingRun(
                     model.to(machine.device),
-                    plan.objective,
-                    plan.config.run_config(plan.objective.identity()),
-                    save=partial(_save_widened, model, used, plan.tokenizer),
+                    prepared.objective,
+                    prepared.config.run_config(prepared.objective.identity()),
+                    save=partial(_save_widened, model, used, prepared.tokenizer),
                     facts={
                         "settings": to_jsonable(settings),
                         START_NOTE: note,
-                        **plan.facts,
+                        **prepared.facts,
                     },
                     report_to=settings.report_to,
                 ),
@@ -209,7 +209,7 @@ def finetune(
                     f"{folder.path}: stopped after its last step; the model is there and is not "
                     f"yet scored. Continue with: {resume_command}"
                 )
-            result = conclude(plan, _score_saved(task_type, settings, plan, trained))
+            result = conclude(prepared, _score_saved(task_type, settings, prepared, trained))
             facts = {**folder.read_run(), "result": result.to_json()}
             write_card(folder.path, facts)
             folder.write_run(facts)
@@ -225,10 +225,13 @@ def _save_widened(
 
 
 def _score_saved(
-    task_type: type[Task[Any, Any]], settings: FinetuneSettings, plan: PreparedRun, trained: Trained
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    prepared: PreparedRun,
+    trained: Trained,
 ) -> FineTuned:
     """Score the saved folder, and store what the scores decide."""
-    dataset, train, best = plan.dataset, plan.objective.train, trained.best
+    dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
     assert best is not None
     dataset.task.write_files(settings.out)
     evaluation = _evaluate_saved(task_type, settings, dataset)
@@ -245,11 +248,11 @@ def _score_saved(
         num_train_skipped=dataset.num_skipped,
         num_overlap=dataset.num_overlap,
         notes=train.notes,
-        load_report=plan.load_report,
+        load_report=prepared.load_report,
         start_note=RunFolder(settings.out).read_run().get(START_NOTE, ""),
         best_step=best.step,
         best_score=best.score,
-        learning_rate=plan.config.optim.peak_rate,
+        learning_rate=prepared.config.optim.peak_rate,
         training=trained.summary,
         evaluation=evaluation,
     )
@@ -273,11 +276,11 @@ def _prepare_run(
     return PreparedRun(dataset, model, tokenizer, objective, config, load_report)
 
 
-def _tell_unknown_tokens(plan: PreparedRun, settings: FinetuneSettings) -> None:
+def _tell_unknown_tokens(prepared: PreparedRun, settings: FinetuneSettings) -> None:
     """Warn of examples with many unknown tokens."""
-    train, held_out = plan.objective.train, plan.objective.held_out
-    tell_unknown(count_unknown(train.encoded, plan.tokenizer), settings.train)
-    tell_unknown(count_unknown(held_out.encoded, plan.tokenizer), settings.eval)
+    train, held_out = prepared.objective.train, prepared.objective.held_out
+    tell_unknown(count_unknown(train.encoded, prepared.tokenizer), settings.train)
+    tell_unknown(count_unknown(held_out.encoded, prepared.tokenizer), settings.eval)
 
 
 def check_run_out(settings: FinetuneSettings) -> None:

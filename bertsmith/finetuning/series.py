@@ -184,7 +184,7 @@ class RunSeries:
                 (*self.callbacks, *callbacks),
                 self.resume_command,
                 dataset=run.dataset,
-                before=begin or (lambda: None),
+                when_checked=begin or (lambda: None),
             )
         return run.folder.read_run()["result"]
 

@@ -66,31 +66,31 @@ def run_pretraining(
         Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
             this one is complete.
     """
-    said = job.training
-    said.check_length()
+    training = job.training
+    training.check_length()
     folder = RunFolder(out)
     check = partial(folder.check, resume=resume, overwrite=overwrite, has_curves=True)
     check()
     if job.from_ is not None and job.from_.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
-    before = folder.read_choices() if resume else None
+    earlier_choices = folder.read_choices() if resume else None
     with (
         folder.held(check),
-        computing_on(said, before) as machine,
+        computing_on(training, earlier_choices) as machine,
     ):
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
-        earlier = folder.read_run() if resume else {}
-        previous = earlier[CONFIG] if resume else None
+        earlier_run = folder.read_run() if resume else {}
+        earlier_config = earlier_run[CONFIG] if resume else None
         corpus = Corpus.open(job.corpus)
         start_path = job.from_ if checkpoint is None else checkpoint.path
         start_folder = None if start_path is None else read_folder(start_path)
         source = None
         if job.from_ is not None and start_folder is not None:
-            weights = previous["source_weights"] if previous and checkpoint else None
+            weights = earlier_config["source_weights"] if earlier_config and checkpoint else None
             source = source_facts(str(job.from_), start_folder, weights)
-        config = resolve_pretraining(job, corpus, machine, source=source, previous=previous)
+        config = resolve_pretraining(job, corpus, machine, source=source, previous=earlier_config)
         objective = build_objective(config, corpus)
-        adapted = earlier.get("source") if checkpoint else None
+        adapted = earlier_run.get("source") if checkpoint else None
         began = time.monotonic()
         start = _begin(config, objective, start_folder, adapted)
         spent = time.monotonic() - began
@@ -111,7 +111,7 @@ def run_pretraining(
                     **({} if start.report is None else {"source": to_jsonable(start.report)}),
                     "data": facts,
                 },
-                report_to=said.report_to,
+                report_to=training.report_to,
                 spent_seconds=spent,
             ),
             folder,
