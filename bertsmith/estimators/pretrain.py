@@ -79,7 +79,7 @@ def pretrain(
 
     >>> model = pretrain("reviews.txt", minutes=15)  # doctest: +SKIP
     >>> model  # doctest: +SKIP
-    <Pretrained 'runs/reviews-bert': 3,984 steps in 15.0 minutes, eval loss of masked LM 3.780>
+    <Pretrained 'runs/reviews-bert': 5,064 steps in 15.0 minutes, eval loss of masked LM 3.629>
 
     The vocabulary and the corpus stand beside the model: of `runs/reviews-bert` in
     `runs/reviews-tokenizer` and `runs/reviews-corpus`.

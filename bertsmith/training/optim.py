@@ -33,7 +33,7 @@ class OptimSettings:
     """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest."""
     learning_rate: float | None = None
     """Peak learning rate: about the largest change of a weight in a step. By default it follows the
-    model's size and the optimizer."""
+    model's size."""
     weight_decay: Advanced[float] = 0.01
     """Weight decay: how strongly matrices are pulled towards zero; biases and LayerNorm never are.
     """
