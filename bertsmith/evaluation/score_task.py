@@ -1,5 +1,6 @@
 """Score a file of predictions by the task whose gold file stands beside it."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from itertools import islice
@@ -172,6 +173,7 @@ def _is_whole(label: str) -> bool | None:
     [True, True, False, None, None]
     """
     try:
-        return float(label).is_integer()
-    except (ValueError, OverflowError):
+        value = float(label)
+    except ValueError:
         return None
+    return value.is_integer() if math.isfinite(value) else None

@@ -226,7 +226,7 @@ def _outline(points: Sequence[Point]) -> str:
 def _text_width(text: str) -> int:
     """Count the columns that a text takes, two for each wide character.
 
-    >>> columns("BERT"), columns("词元")
+    >>> _text_width("BERT"), _text_width("词元")
     (4, 4)
     """
     return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)

@@ -1,4 +1,4 @@
-"""What a user says of a pre-training run; `resolve_pretraining` decides the rest."""
+"""The settings of a pre-training run that a user gives; `resolve_pretraining` adds the rest."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -134,7 +134,7 @@ class Tokenizer(CallableTokenizer):
     num_separators: int = 1
     """Separators between the texts of a pair."""
     continuation_prefix: str = ""
-    """What marks a text as continuing another: a space for byte-level BPE."""
+    """Prefix that marks a text as continuing another: a space for byte-level BPE."""
     continuing_prefix: ClassVar[str] = ""
     """What a piece that continues a word begins with, if that tells it from others."""
 

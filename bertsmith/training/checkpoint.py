@@ -115,7 +115,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         state = TrainingState(**facts)
     except TypeError:
-        raise _damaged(path, f"{STATE_FILE} is of another version of bertsmith") from None
+        raise CheckpointError(
+            f"{path / STATE_FILE}: written by another version of bertsmith. Continue with that "
+            "one, or begin the run anew."
+        ) from None
     return Checkpoint(path, state, read_safetensors(path / TENSORS_FILE))
 
 

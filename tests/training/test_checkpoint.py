@@ -1,5 +1,6 @@
 """Checkpoints: whole or not at all, the last ones kept, damage found and named."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -23,8 +24,8 @@ from bertsmith.training.checkpoint import (
 IDENTITY = {"batch_size": 4, "optim": {"learning_rate": 0.1}}
 
 
-def save(directory, step, keep=2, size=7):
-    state = TrainingState(IDENTITY, step, 1.5 * step, {"real_tokens": 11.0})
+def save(directory, step, keep=2, size=7, kind=TrainingState):
+    state = kind(IDENTITY, step, 1.5 * step, real_tokens=11)
     write = partial(save_model, small_model("masked_lm"))
     return save_checkpoint(directory, write, {"m/x": torch.ones(size)}, state, keep)
 
@@ -47,7 +48,7 @@ def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path):
     assert list_checkpoints(tmp_path) == [first]
     assert (first / TENSORS_FILE).read_bytes() == before
     found = load_checkpoint(first)
-    assert found.state == TrainingState(IDENTITY, 1, 1.5, {"real_tokens": 11.0})
+    assert found.state == TrainingState(IDENTITY, 1, 1.5, real_tokens=11)
     assert found.tensors["m/x"].tolist() == [1.0] * 7
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
 
@@ -63,6 +64,17 @@ def test_damage_is_found_and_named(tmp_path, name):
         (path / name).unlink() if damaged is None else (path / name).write_bytes(damaged)
         with pytest.raises(CheckpointError, match=rf"step-00000007: {name}.*damaged.*Remove"):
             load_checkpoint(path)
+
+
+@dataclass
+class LaterState(TrainingState):
+    epochs: int = 0
+
+
+def test_a_checkpoint_of_another_version_is_named(tmp_path):
+    path = save(tmp_path, 7, kind=LaterState)
+    with pytest.raises(CheckpointError, match="written by another version of bertsmith"):
+        load_checkpoint(path)
 
 
 def test_leftovers_of_a_killed_process_go(tmp_path):
