@@ -79,7 +79,8 @@ class Settings(InferenceCompute):
     scores: Path | None = None
     """File of minimal pairs (.jsonl), each with the scores of both sentences."""
     page: Path | None = None
-    """HTML page to write: scores, confusion matrix, wrong answers, calibration, score by length."""
+    """HTML page to write: scores, confusion matrix, wrong answers with the words that decided,
+    calibration, score by length."""
     json: bool = False
     """Print one JSON object instead of text."""
 
@@ -191,10 +192,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
         more["expected_calibration_error"] = survey.calibration.error
     print_result(settings, predictor, result, data, first, more)
     if settings.page is not None:
-        write_evaluation_page(
-            settings.page, task.name, survey, result,
-            model=settings.model, data=data,
-        )  # fmt: skip
+        write_evaluation_page(settings.page, predictor, survey, result, data)
 
 
 def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any]:

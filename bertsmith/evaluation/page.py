@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.reader import count_chars
+from bertsmith.evaluation.word_influence import MAX_WORDS, mark_influential
 from bertsmith.metrics.answer_report import AnswerReport
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.class_report import ClassReport
@@ -20,7 +21,10 @@ from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
 from bertsmith.pages.charts import Chart, Color, Scale, Series, shorten
 from bertsmith.pages.page import write_page
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, Outcome
+from bertsmith.tasks.task import Task
+from bertsmith.tasks.text_classification import Classify
 
 FIRST_LENGTH = 32
 """Upper limit, in characters, of the first length group; each further limit is twice the last."""
@@ -72,7 +76,7 @@ class Miss(NamedTuple):
 
     urgency: float
     order: int
-    row: int
+    example: Any
     outcome: Outcome
 
 
@@ -121,7 +125,7 @@ class Survey:
             self.num_examples += 1
             if not outcome.is_right:
                 self.num_misses += 1
-                miss = Miss(outcome.urgency, -self.num_examples, example.row, outcome)
+                miss = Miss(outcome.urgency, -self.num_examples, example, outcome)
                 keep = heapq.heappush if len(self._misses) < NUM_MISSES else heapq.heappushpop
                 keep(self._misses, miss)
             group = max(
@@ -162,27 +166,35 @@ class Survey:
 
 def write_evaluation_page(
     path: Path,
-    task: str,
+    predictor: Predictor[Task[Any, Any]],
     survey: Survey,
     evaluation: Evaluation,
-    *,
-    model: Path,
     data: Path,
 ) -> None:
     """Write the page of an evaluation whose outcomes `survey` received."""
     longest = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
     notes: Callable[[], list[str]] = getattr(evaluation, "notes", list)
+    misses = survey.misses
+    are_influences = isinstance(predictor.definition, Classify)
+    parts = (
+        mark_influential(predictor, [miss.example for miss in misses])
+        if are_influences
+        else [miss.outcome.parts for miss in misses]
+    )
     write_page(
         path,
         "evaluation/page.html",
-        task=task,
-        model=str(model),
+        task=predictor.definition.name,
+        model=str(predictor.loaded.folder.path),
         data=str(data),
         scores=scores_of(evaluation),
         notes=notes(),
         classes=classes_of(evaluation),
         survey=survey,
-        misses=survey.misses,
+        misses=misses,
+        parts=parts,
+        are_influences=are_influences,
+        max_words=MAX_WORDS,
         miss_chars=MISS_CHARS,
         calibration=survey.calibration,
         reliability=draw_reliability(survey.calibration),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tiny_runs import FP32
 from bertsmith.data.examples import Example
 from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
+from bertsmith.evaluation import word_influence
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.page import NUM_MISSES, Survey, draw_thresholds, scores_of
 from bertsmith.metrics.class_report import summarize
@@ -107,6 +109,27 @@ def test_the_page_shows_what_the_figures_say(evaluate, place):
     assert "Can its confidence be believed?" in text
     assert "of its answers are not exactly right" in text
     assert "0 to 32" in text
+
+
+def test_words_that_decide_are_marked_with_what_is_left(place, monkeypatch):
+    monkeypatch.setattr(word_influence, "LEAST_INFLUENCE", 0.9999)  # the tiny model is unsure
+    classifier = load(place / "classifier", device="cpu", precision="fp32")
+    example = Example("A gripping story, unbearably told.", "really good")
+    (parts,) = word_influence.mark_influential(classifier, [example])
+    assert (
+        "".join(part.text for part in parts) == "A gripping story, unbearably told. | really good"
+    )
+    (whole,) = classifier.predict([example])
+    expected = []
+    for name in ("text", "pair"):
+        text, left = getattr(example, name), []
+        for word in re.finditer(r"\w+|[^\w\s]", text):
+            masked = f"{text[: word.start()]}[MASK]{text[word.end() :]}"
+            (found,) = classifier.predict([replace(example, **{name: masked})])
+            left.append((found.probabilities[whole.label], word.start(), word.group()))
+        least = sorted(each for each in left if each[0] < whole.probability - 1e-4)[:3]
+        expected += [(word, f"{p:.1%}") for p, _, word in sorted(least, key=lambda each: each[1])]
+    assert expected == [(part.text, part.label) for part in parts if part.color is not None] != []
 
 
 NAMES = ("no", "yes")

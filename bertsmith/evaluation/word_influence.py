@@ -1,0 +1,80 @@
+"""Influence of each word on a classifier's answer: how sure it still is when the word is masked.
+
+Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", hide parts of an
+image in this way; Li et al. 2016, "Understanding Neural Networks through Representation Erasure",
+words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bertsmith.data.examples import Example
+from bertsmith.system.progress import progress_bar
+from bertsmith.tasks.marks import WRONG, Mark, MarkedPart, mark_spans
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+MAX_WORDS = 80
+"""Words of a text that are tried, from the first: each is one more text to predict."""
+NUM_MARKED = 3
+LEAST_INFLUENCE = 0.75
+"""Most that may be left of the answer's odds when a marked word is masked. Odds, since hardly any
+word alone changes a probability of 99 % by much."""
+AROUND = 100
+"""Characters shown beside each marked word."""
+
+
+def mark_influential(
+    predictor: Predictor[Classify], examples: Sequence[Example]
+) -> list[list[MarkedPart]]:
+    """Mark, in each text, the words without which the model would be least sure of its answer.
+
+    A mark shows the probability of the answer when the word is masked.
+    """
+    found = []
+    with progress_bar("looking for the words that decide", len(examples)) as advance:
+        for example in examples:
+            parts = _marked(predictor, example, "text", example.text)
+            if example.pair is not None:
+                parts += [MarkedPart(" | "), *_marked(predictor, example, "pair", example.pair)]
+            found.append(parts)
+            advance(1)
+    return found
+
+
+def _marked(
+    predictor: Predictor[Classify], example: Example, name: str, text: str
+) -> list[MarkedPart]:
+    tokenizer = predictor.loaded.tokenizer
+    spans = word_spans(tokenizer, text)[:MAX_WORDS]
+    masked = [
+        replace(example, **{name: text[:start] + tokenizer.mask_token + text[end:]})  # type: ignore[arg-type]
+        for start, end in spans
+    ]
+    whole, *others = predictor.predict([example, *masked])
+    left = [other.probabilities[whole.label] for other in others]
+    most = LEAST_INFLUENCE * _odds(whole.probability)
+    ranked = sorted(zip(left, spans, strict=True))[:NUM_MARKED]
+    marks = [Mark(*span, f"{one:.1%}", WRONG) for one, span in ranked if _odds(one) <= most]
+    return mark_spans(text, marks, AROUND)
+
+
+def _odds(probability: float) -> float:
+    return probability / max(1 - probability, 1e-12)
+
+
+def word_spans(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
+    """Locate the words of a text: first character, one past the last. A Chinese one has one."""
+    encoding = tokenizer.encode(text)
+    spans: list[tuple[int, int]] = []
+    for id_, (start, end), is_special in zip(
+        encoding.ids, encoding.offsets, encoding.special_tokens_mask, strict=True
+    ):
+        if is_special:
+            continue
+        if spans and tokenizer.continues_word[id_]:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
