@@ -10,6 +10,7 @@ import sys
 import typing
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pandas
 import polars
@@ -258,7 +259,6 @@ def test_rows_that_can_be_read_once_are_predicted(fitted):
 
 
 def test_datasets_of_hugging_face(model, fitted):
-    datasets = pytest.importorskip("datasets")
     data = datasets.Dataset.from_dict(as_tables(TEXTS, LABELS)["columns"])
     twin = bertsmith.TextClassifier(model, **QUICK).fit(data, **NAMED, **QUIET)
     expected = fitted.predict_proba(TEXTS)

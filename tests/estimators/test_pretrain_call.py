@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pandas
 import polars
@@ -144,7 +145,6 @@ def test_texts_in_memory_become_the_corpus_of_their_file(kind, tmp_path):
 
 
 def test_datasets_of_hugging_face(tmp_path):
-    datasets = pytest.importorskip("datasets")
     data = datasets.Dataset.from_dict(FRAME)
     for name, given in (("a", data), ("b", data["text"]), ("c", data.to_iterable_dataset())):
         (tmp_path / name).mkdir()
