@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_870,
+    "code tokens": 334_885,
     "code tokens in benchmarks": 27_620,
     "code tokens in commands": 17_720,
     "code tokens in comparison": 8_550,
@@ -37,7 +37,7 @@ LIMITS: dict[str, float] = {
     "code tokens in model": 38_820,
     "code tokens in pages": 1_920,
     "code tokens in pretraining": 25_605,
-    "code tokens in root": 3_190,
+    "code tokens in root": 3_205,
     "code tokens in system": 9_870,
     "code tokens in tasks": 35_220,
     "code tokens in tokenization": 26_390,
