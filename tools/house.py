@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_885,
+    "code tokens": 334_895,
     "code tokens in benchmarks": 27_620,
     "code tokens in commands": 17_720,
     "code tokens in comparison": 8_550,
@@ -42,7 +42,7 @@ LIMITS: dict[str, float] = {
     "code tokens in tasks": 35_220,
     "code tokens in tokenization": 26_390,
     "code tokens in tools": 6_450,
-    "code tokens in training": 23_300,
+    "code tokens in training": 23_315,
     "code tokens in vocabulary": 9_420,
     "doc words per 100 words and tokens": 18.7,
     "calls of Trainer": 1,

@@ -22,10 +22,14 @@ TERM_NAMES = {
     "rtd": "replaced tokens",
     "classify": "classification",
     "tag": "token labels",
+    "regress": "regression",
+    "answer": "answer span",
+    "choose": "multiple choice",
+    "embed": "sentence vectors",
     "soft": "distillation",
     "hidden": "hidden states",
 }
-"""Display names of loss terms; terms that are not listed keep their own name."""
+"""Display names of loss terms; terms that are not listed, such as a plug-in's, keep their own."""
 WITHOUT_ACCURACY = ("regress", "embed", "hidden")
 """Terms whose count of right predictions is no accuracy of the task."""
 
