@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 334_895,
+    "code tokens": 334_920,
     "code tokens in benchmarks": 27_620,
     "code tokens in commands": 17_720,
     "code tokens in comparison": 8_550,
@@ -31,7 +31,7 @@ LIMITS: dict[str, float] = {
     "code tokens in demo": 8_950,
     "code tokens in estimators": 8_350,
     "code tokens in distillation": 9_190,
-    "code tokens in evaluation": 10_110,
+    "code tokens in evaluation": 10_135,
     "code tokens in finetuning": 8_845,
     "code tokens in metrics": 8_610,
     "code tokens in model": 38_820,

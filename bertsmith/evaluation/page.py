@@ -21,6 +21,7 @@ from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
 from bertsmith.pages.charts import Chart, Color, Scale, Series, shorten
 from bertsmith.pages.page import write_page
+from bertsmith.tasks.marks import MarkedPart
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, Outcome
 from bertsmith.tasks.task import Task
@@ -174,17 +175,15 @@ def write_evaluation_page(
     """Write the page of an evaluation whose outcomes `survey` received."""
     longest = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
     notes: Callable[[], list[str]] = getattr(evaluation, "notes", list)
-    misses = survey.misses
-    are_influences = isinstance(predictor.definition, Classify)
-    parts = (
-        mark_influential(predictor, [miss.example for miss in misses])
-        if are_influences
-        else [miss.outcome.parts for miss in misses]
-    )
+    misses, definition = survey.misses, predictor.definition
+    parts: Sequence[Sequence[MarkedPart]] = [miss.outcome.parts for miss in misses]
+    if are_influences := isinstance(definition, Classify):
+        classifier = predictor.with_definition(definition)
+        parts = mark_influential(classifier, [miss.example for miss in misses])
     write_page(
         path,
         "evaluation/page.html",
-        task=predictor.definition.name,
+        task=definition.name,
         model=str(predictor.loaded.folder.path),
         data=str(data),
         scores=scores_of(evaluation),
