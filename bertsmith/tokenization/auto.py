@@ -8,14 +8,17 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import check_sums
 from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_files
+from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
+    TOKEN_FLAGS,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
     TokenizerSource,
+    member,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -87,9 +90,28 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
     tokenizer_class, read = KINDS[kind]
     try:
         *vocabulary, settings = read(source)
-        return tokenizer_class(*vocabulary, **settings)
+        tokenizer = tokenizer_class(*vocabulary, **settings)
+        known = {token.content for token in tokenizer.added_tokens}
+        named = _extra_special_tokens(source.config or {}, source.files.path(CONFIG_FILE))
+        if more := [token for token in named if token.content not in known]:
+            settings["added_tokens"] = (*tokenizer.added_tokens, *more)
+            tokenizer = tokenizer_class(*vocabulary, **settings)
+        return tokenizer
     except ConfigError as error:
         raise CheckpointError(f"{source.path}: {error}") from error
+
+
+def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
+    """The special tokens without a role that tokenizer_config.json names, by any of its keys."""
+    tokens: dict[str, AddedToken] = {}
+    for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
+        listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
+        for entry in listed.values() if isinstance(listed, dict) else listed:
+            token = entry if isinstance(entry, dict) else {"content": entry}
+            content = member(token, "content", str, path)
+            flags = {flag: member(token, flag, bool, path, False) for flag in TOKEN_FLAGS}
+            tokens.setdefault(content, AddedToken(content, **{**flags, "special": True}))
+    return list(tokens.values())
 
 
 def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:

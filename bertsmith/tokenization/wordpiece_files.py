@@ -1,9 +1,11 @@
 """Files of WordPiece tokenizers (BERT, DistilBERT, ELECTRA): reading and writing.
 
 `tokenizer.json` decides where it exists, else `vocab.txt` with what old and new transformers put
-beside it: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`.
+beside it: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`. Case, accents
+and Chinese characters are as tokenizer_config.json says, if it does: transformers goes by it, too.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -32,6 +34,14 @@ from bertsmith.tokenization.tokenizer_files import (
     tokenizer_object,
 )
 
+# Settings of tokenizer_config.json that say how text is normalized, by the names that we use.
+NORMALIZATION = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "tokenize_chinese_chars",
+}
+PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes of transformers that go by tokenizer.json alone."""
 # What a tokenizer.json must be made of.
 KINDS = {
     "model": "WordPiece",
@@ -112,14 +122,7 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
 def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Json:
     """Read the settings that stand beside a vocab.txt."""
     place = files.path(CONFIG_FILE)
-    settings = config_settings(config, place)
-    for key, name in (
-        ("do_lower_case", "lowercase"),
-        ("strip_accents", "strip_accents"),
-        ("tokenize_chinese_chars", "tokenize_chinese_chars"),
-    ):
-        if config.get(key) is not None:
-            settings[name] = member(config, key, bool, place)
+    settings = config_settings(config, place) | _read_normalization(config, place)
     listed = dict(member(config, "added_tokens_decoder", dict, place, {}))
     if not listed and files.has("added_tokens.json"):
         listed = _special_tokens_of(vocab, settings) | {
@@ -129,6 +132,12 @@ def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Jso
     if listed:
         settings["added_tokens"] = listed_tokens(listed, vocab, place)
     return settings
+
+
+def _read_normalization(config: Json, place: Path) -> Json:
+    """Read what tokenizer_config.json says of how text is normalized."""
+    given = {key: name for key, name in NORMALIZATION.items() if config.get(key) is not None}
+    return {name: member(config, key, bool, place) for key, name in given.items()}
 
 
 def _special_tokens_of(vocab: Sequence[str], settings: Json) -> Json:
@@ -160,7 +169,21 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
         "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
     }
+    if config.get("tokenizer_class") not in PLAIN_CLASSES:
+        _follow_config(settings, _read_normalization(config, path.with_name(CONFIG_FILE)), path)
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
+
+
+def _follow_config(settings: Json, configured: Json, path: Path) -> None:
+    """Replace settings of a tokenizer.json by those configured beside it, with a warning."""
+    for key, name in NORMALIZATION.items():
+        if name in configured and configured[name] != settings[name]:
+            warn_once(
+                f"{path.with_name(CONFIG_FILE)}: {key} is {json.dumps(configured[name])}, and "
+                f"{json.dumps(settings[name])} in {TOKENIZER_FILE}. {CONFIG_FILE} is used, as in "
+                "transformers; correct the wrong one."
+            )
+    settings.update(configured)
 
 
 def write_wordpiece(

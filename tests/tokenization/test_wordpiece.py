@@ -6,6 +6,7 @@ import random
 
 import pytest
 import tokenizers
+import transformers
 from library_tokenizers import assert_same, assert_same_batch, assert_same_text, library_of
 from tokenizers import decoders
 from unicode_strings import unicode_string
@@ -147,6 +148,44 @@ def test_folders_of_early_transformers_are_read(tmp_path):
     assert tokenizer.pad_id == 0
     assert not tokenizer.lowercase
     assert tokenizer.encode("[E2]A[MASK]").tokens == ["[CLS]", "[E2]", "A", "[MASK]", "[SEP]"]
+
+
+def test_normalization_in_the_config_is_followed_as_by_transformers(tmp_path):
+    WordPieceTokenizer(VOCAB).save(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))
+    text = "The café 漢字 İ"
+    for key, value, name in (
+        ("do_lower_case", False, "lowercase"),
+        ("strip_accents", False, "strip_accents"),
+        ("tokenize_chinese_chars", False, "tokenize_chinese_chars"),
+    ):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, key: value}))
+        (tmp_path / "SHA256SUMS").unlink(missing_ok=True)
+        with pytest.warns(UserWarning, match=f"{key} is false, and (true|null) in tokenizer.json"):
+            tokenizer = load_tokenizer(tmp_path)
+        assert getattr(tokenizer, name) is value
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+        assert tokenizer.encode(text).ids == theirs(text)["input_ids"]
+        plain = {**config, key: value, "tokenizer_class": "PreTrainedTokenizerFast"}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(plain))
+        assert getattr(load_tokenizer(tmp_path), name) is not value
+
+
+@pytest.mark.parametrize("key", ["additional_special_tokens", "extra_special_tokens"])
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize("kept", ["vocab.txt", "tokenizer.json"])
+def test_further_special_tokens_are_found_as_they_stand(tmp_path, key, file, kept):
+    WordPieceTokenizer([*VOCAB, "[E1]"]).save(tmp_path)
+    whole = {"__type": "AddedToken", "content": "[E1]", "lstrip": True, "rstrip": False}
+    for name in {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "SHA256SUMS"} - {kept}:
+        (tmp_path / name).unlink()
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    for entry in ("[E1]", {**whole, "normalized": False, "single_word": False}):
+        (tmp_path / file).write_text(json.dumps({key: [entry, "[E2]"]}))
+        tokenizer, text = load_tokenizer(tmp_path), "the [E1]quick[E2] [e1]"
+        theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+        assert tokenizer.encode(text).ids == theirs(text)["input_ids"]
+        assert tokenizer.token_to_id("[E2]") == len(VOCAB) + 1
 
 
 def test_unusable_vocabularies_are_refused(tmp_path):
