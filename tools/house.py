@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_310,
+    "code tokens": 335_330,
     "code tokens in benchmarks": 27_620,
     "code tokens in commands": 17_720,
     "code tokens in comparison": 8_550,
@@ -39,7 +39,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pretraining": 25_605,
     "code tokens in root": 3_205,
     "code tokens in system": 9_870,
-    "code tokens in tasks": 35_220,
+    "code tokens in tasks": 35_245,
     "code tokens in tokenization": 26_770,
     "code tokens in tools": 6_450,
     "code tokens in training": 23_315,

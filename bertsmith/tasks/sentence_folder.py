@@ -29,7 +29,7 @@ LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMIL
 """Files that may hold the length; the first with any setting counts. We write the first one; early
 versions named it by family."""
 
-PROMPT_FILE = "config_sentence_transformers.json"
+SETTINGS_FILE = "config_sentence_transformers.json"
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The modules from a text to its vector, and the folder of each one's settings."""
@@ -65,7 +65,7 @@ class SentenceFolder:
                 f"{files.path('modules.json')}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
-        check_prompt(files)
+        check_settings(files)
         paths = dict(zip(kinds, (module.get("path") for module in modules), strict=True))
         pooling_dir = str(paths.get("Pooling") or MODULES["Pooling"])
         return cls(
@@ -107,20 +107,26 @@ class SentenceFolder:
                 write_json(directory / name, content)
 
 
-def check_prompt(files: SmallFiles) -> None:
-    """Refuse a file with a default prompt before every text.
+def check_settings(files: SmallFiles) -> None:
+    """Refuse a file with a default prompt before every text, or with shortened vectors.
 
     Raises:
-        CheckpointError: names the prompt.
+        CheckpointError: names the prompt, or the length.
     """
-    settings = read_settings(files, PROMPT_FILE, {})
+    settings = read_settings(files, SETTINGS_FILE, {})
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     if prompt:
         raise CheckpointError(
-            f"{files.path(PROMPT_FILE)}: default_prompt_name is {json.dumps(name)[:60]}, which "
+            f"{files.path(SETTINGS_FILE)}: default_prompt_name is {json.dumps(name)[:60]}, which "
             f"puts {json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
             "nothing there. Write null, and put it before your texts yourself."
+        )
+    if (kept := settings.get("truncate_dim")) is not None:
+        raise CheckpointError(
+            f"{files.path(SETTINGS_FILE)}: truncate_dim is {json.dumps(kept)[:60]}, which keeps "
+            "the first numbers of each vector; bertsmith gives whole vectors. Write null, and "
+            "shorten them yourself."
         )
 
 

@@ -79,6 +79,7 @@ def test_case_that_only_the_folder_lowers_is_refused(tmp_path):
     vocabulary = tokenizer["model"]["vocab"]
     vocabulary["A"] = vocabulary.pop("a")
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (folder / "tokenizer_config.json").unlink()
     with pytest.raises(CheckpointError, match="do_lower_case is true, but the folder's tokenizer"):
         load(folder)
 
@@ -158,6 +159,7 @@ def test_what_is_said_is_read(tmp_path, files, expected):
         ),
         (LENGTH, [], "holds .*an object"),
         (PROMPT, {"default_prompt_name": "query", "prompts": PROMPTS}, 'which puts "query: "'),
+        (PROMPT, {"truncate_dim": 8}, "truncate_dim is 8, .* whole vectors"),
         (MODULES, KINDS, "asks for Dense"),
         *((MODULES, content, "not valid JSON") for content in ("{", "[1", "[" * 200_000)),
         *((MODULES, rows, "found .* list of objects") for rows in (["x"], [{}, 5], [None])),
