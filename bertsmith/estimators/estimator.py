@@ -297,6 +297,11 @@ class Estimator(ABC):
 
     def _settings(self, columns: Mapping[str, Any], **paths: Path) -> Any:
         """Build the task's settings from the parameters."""
+        if "sample_weight" in columns:
+            raise ConfigError(
+                "sample_weight: examples have no weights of their own. Leave it out; "
+                "TextClassifier(…, class_weights=…) weighs labels."
+            )
         given = {name: _plain(value) for name, value in self.get_params().items()}
         places = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": given["out"] or IN_MEMORY, **paths}
         if not isinstance(model := given["model"], str | os.PathLike):

@@ -30,6 +30,8 @@ class TableRows:
     table: Any
 
     def __post_init__(self) -> None:
+        if hasattr(self.table, "collect"):  # polars, lazily
+            raise InputError(f"found {name_type(self.table)}. Give its rows: frame.collect().")
         if isinstance(self.table, Mapping) and any(map(is_table, self.table.values())):
             raise InputError(
                 f"found tables by name ({list_names(self.table)}). Give one of them, such as "

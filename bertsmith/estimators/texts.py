@@ -18,7 +18,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import ClassifyOptions, RegressOptions
-from bertsmith.estimators.rows import Row, as_values, matrix_names
+from bertsmith.estimators.rows import Row, TableRows, as_values, matrix_names
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.text_classification import Classify
 
@@ -29,6 +29,10 @@ class TextEstimator(Estimator):
     names: ClassVar[Mapping[str, str]] = {
         "text": "text_column", "text_pair": "pair_column", "label": "label_column"
     }  # fmt: skip
+
+    def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> ExampleSource:  # noqa: N803
+        is_matrix = getattr(self, "multi_label", False)
+        return super()._source(X, y if is_matrix else _only_column(y), columns)
 
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
@@ -123,6 +127,15 @@ class TextClassifier(TextEstimator):
         order = np.arange(len(values)) if self._several else np.argsort(values)
         self._names = tuple(self._names[place] for place in order)
         self.classes_ = values[order]
+
+
+def _only_column(given: Any) -> Any:
+    """Return the column of a table or matrix that has one alone; `given` otherwise."""
+    if len(matrix_names(given) or ()) != 1:
+        return given
+    if isinstance(given, np.ndarray):
+        return given[:, 0]
+    return [value for row in TableRows(given) for value in row.values()]
 
 
 def _labels_of(source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any]) -> Iterator[Any]:

@@ -53,7 +53,7 @@ def _missing_folder(path: Path) -> CheckpointError:
         folders = [entry.name for entry in parent.iterdir() if entry.is_dir()]
         near = ", ".join(difflib.get_close_matches(path.name, folders))
         if parent != Path():
-            found = f" {parent}/ is a folder here and has no {path.name}."
+            found = f" The folder {parent} has no {path.name}."
         found += f" Near: {near}." if near else ""
     hub = ", or a model of the Hugging Face hub as org/name" if len(path.parts) == 1 else ""
     return CheckpointError(

@@ -108,7 +108,9 @@ def test_any_form_of_the_data_gives_the_same_model(model, fitted, tmp_path, kind
 def test_labels_come_back_as_they_were_given(model, labels):
     y = [labels[label == "pos"] for label in LABELS]
     frame = pandas.DataFrame({"text": TEXTS, "label": y})
-    for X, given in ((TEXTS, y), (TEXTS, np.array(y)), (frame, None)):
+    columns = (frame[["label"]], polars.DataFrame(frame[["label"]]), frame[["label"]].to_numpy())
+    forms = ((TEXTS, y), (TEXTS, np.array(y)), (frame, None), *((TEXTS, one) for one in columns))
+    for X, given in forms:
         found = bertsmith.TextClassifier(model, **QUICK).fit(X, given, **QUIET)
         assert found.classes_.tolist() == list(labels)
         predicted = found.predict(TEXTS)
@@ -201,6 +203,8 @@ REFUSED = {
     "name as y": ((FRAME, "label"), {}, "y: found the string 'label'.*with label_column"),
     "NA": ((pandas.Series([None, *TEXTS[1:]], dtype="string"), LABELS), {}, "row 1 .*is empty"),
     "tables": (({"train": FRAME},), {}, r"tables by name \('train'\).*data\['train'\]"),
+    "lazy table": ((polars.LazyFrame(FRAME),), {}, r"found LazyFrame.*frame\.collect\(\)"),
+    "weights": ((FRAME,), {"sample_weight": [1] * 24}, "no weights.*class_weights"),
     "few": ((TEXTS[:2], ["a", "b"]), {}, "share above 0"),
     "share": ((TEXTS, LABELS), {"eval": 1.5}, "found 1.5"),
     "no eval": ((TEXTS, LABELS), {"eval": None}, "allowed are a share"),

@@ -275,7 +275,7 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
             load_model("nobody/nothing")
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     for name, said in (
-        ("runs/sentimnt", r"^runs/sentimnt: there is no such folder\. runs/ is a folder here and "
+        ("runs/sentimnt", r"^runs/sentimnt: there is no such folder\. The folder runs "
          r"has no sentimnt\. Near: sentiment\. Name the folder of a checkpoint\.$"),
         (Path("runs/other"), r"has no other\. Name"),
         ("rums", r"rums: there is no such folder\. Near: runs\. .* as org/name\."),
