@@ -53,14 +53,7 @@ class Lines:
     def _check_start(self) -> None:
         """Refuse what is no text by its first bytes, and skip a byte order mark."""
         head = self._stream.peek()[:_HEAD_BYTES]
-        path = self.reading.source.path
-        if found := next((found for magic, found in _MAGIC if head.startswith(magic)), None):
-            raise InputError(f"{path}: not UTF-8 text but {found}.")
-        if (nul := head.find(b"\0")) >= 0:
-            raise InputError(
-                f"{path}: not text, found a NUL byte at byte {nul:,}. Give UTF-8 text; "
-                "UTF-16 has to be converted first (iconv -f UTF-16 -t UTF-8)."
-            )
+        check_is_text(str(self.reading.source.path), head)
         if head.startswith(_UTF8_BOM):
             self._advance(self._stream.read(len(_UTF8_BOM)))
 
@@ -125,6 +118,21 @@ class Lines:
     def _advance(self, raw: bytes) -> None:
         self._offset += len(raw)
         self.reading.report.bytes += len(raw)
+
+
+def check_is_text(place: str, head: bytes) -> None:
+    """Refuse a file that is no UTF-8 text by its first bytes.
+
+    Raises:
+        InputError: names the file by `place`, and what it is by the look of it.
+    """
+    if found := next((found for magic, found in _MAGIC if head.startswith(magic)), None):
+        raise InputError(f"{place}: not UTF-8 text but {found}.")
+    if (nul := head.find(b"\0")) >= 0:
+        raise InputError(
+            f"{place}: not text, found a NUL byte at byte {nul:,}. Give UTF-8 text; "
+            "UTF-16 has to be converted first (iconv -f UTF-16 -t UTF-8)."
+        )
 
 
 def count_lines(path: Path, num_bytes: int) -> int:

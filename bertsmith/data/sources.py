@@ -159,7 +159,7 @@ def open_path(
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise InputError(
             f"{path}: damaged, or not .{compression} data ({error}). "
-            "Copy or download the file again."
+            "Copy or download the file again, or correct its name."
         ) from error
     except OSError as error:
         raise read_error(InputError, path, error) from error

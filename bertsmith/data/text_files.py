@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.lines import MAX_ROW_BYTES
+from bertsmith.data.lines import MAX_ROW_BYTES, check_is_text
 from bertsmith.data.sources import compression_of, open_path
 from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar
@@ -57,7 +57,7 @@ def iter_lines(path: Path) -> Iterator[str]:
     """
     place, offset = place_name(path), 0
     with _open(path) as stream:
-        _check_is_text(place, stream.peek())
+        _check_start(place, stream.peek())
         for row, line in enumerate(iter(partial(stream.readline, MAX_ROW_BYTES + 1), b""), start=1):
             if len(line) > MAX_ROW_BYTES:
                 raise too_long(f"{place}:{row}", "line")
@@ -80,7 +80,7 @@ def iter_text(path: Path) -> Iterator[str]:
     place, offset, is_first = place_name(path), 0, True
     decoder = codecs.getincrementaldecoder("utf-8")()
     with _open(path) as stream:
-        _check_is_text(place, stream.peek())
+        _check_start(place, stream.peek())
         while chunk := stream.read1(CHUNK_BYTES):
             text = _decode_part(decoder, chunk, place, offset)
             offset += len(chunk)
@@ -132,14 +132,10 @@ def _not_utf8(place: str, offset: int, error: UnicodeDecodeError) -> InputError:
     )
 
 
-def _check_is_text(place: str, head: bytes) -> None:
+def _check_start(place: str, head: bytes) -> None:
     if not head:
         raise InputError(f"{place}: nothing in it. Give a file with at least one row.")
-    if (offset := head.find(b"\0")) >= 0:
-        raise InputError(
-            f"{place}: not text, found a NUL byte at byte {offset:,}. Give UTF-8 text "
-            "(UTF-16 has to be converted, a spreadsheet exported)."
-        )
+    check_is_text(place, head)
 
 
 def check_line_ends(place: str, content: str) -> None:

@@ -212,6 +212,9 @@ JSON_ROW = '{"text": "a", "label": 1}\n'
     ("SICK", SICK, ["say which: --format tsv"]),
     ("a.txt", "good\n", ["no labels", ".csv, .tsv or .jsonl"]), ("a.csv", b"", ["nothing in it"]),
     ("a.csv", bytes(range(256)) * 8, ["NUL byte"]),
+    ("a.csv", SICK_GZ, ["gzip data, which should be named .gz"]),
+    ("a.csv.gz", "text,label\ngood,1\n", ["not .gz data", "correct its name"]),
+    ("a.csv", "text,label\ngood,1\n".encode("utf-16"), ["UTF-16", "iconv -f UTF-16 -t UTF-8"]),
     ("a.csv", "text,label\ncafé,1\n".encode("latin-1"), ["byte 14 is 0xe9"]),
 ])  # fmt: skip
 def test_bad_tables_are_one_clear_error(tmp_path, name, content, parts):
