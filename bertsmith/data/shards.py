@@ -168,8 +168,8 @@ class _ShardWriter:
     def close(self) -> None:
         with ExitStack() as stack:
             for writer in self._files:
-                stack.enter_context(writer.file)
-                if not writer.file.closed:
+                if not writer.file.closed:  # as on a second call, after the first met a full disk
+                    stack.enter_context(writer.file)
                     stack.callback(writer.finish)
 
 

@@ -287,6 +287,9 @@ def atomic_dir(path: Path) -> Iterator[Path]:
         shutil.rmtree(replaced, ignore_errors=True)
     except OSError as error:
         raise write_error(path, error) from error
+    except InputError as error:  # of a file in the folder: the user gave another name for that
+        error.args = (str(error).replace(str(temporary), str(path)),)
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         if lock is not None:

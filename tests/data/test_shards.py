@@ -3,12 +3,14 @@
 import json
 import pickle
 import shutil
+from contextlib import closing
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from limits import file_size_limit
 
 from bertsmith.data.manifest import Manifest, SourcesManifest, TokenizerManifest
 from bertsmith.data.shards import Corpus, DocumentBlock, SplitWriter, id_dtype
@@ -163,3 +165,14 @@ def test_a_manifest_that_does_not_fit_the_files(tmp_path, change, message):
     manifest.write_text(json.dumps(fields))
     with pytest.raises(CorpusError, match=message):
         Corpus.open(tmp_path)
+
+
+def test_a_disk_that_is_full_when_a_shard_ends_is_told_as_that(tmp_path):
+    """What is buffered reaches the disk only at the end, and closing again changes nothing."""
+    with (
+        pytest.raises(OSError, match="too large"),
+        closing(SplitWriter(tmp_path, "train", 10)) as writer,
+        file_size_limit(100),
+    ):
+        writer.add(make_block([[[1, 2], [3]], [[4]]]))
+        writer.finish()

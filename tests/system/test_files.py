@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -60,6 +61,13 @@ def test_a_full_disk_or_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path):
     with pytest.raises(InputError, match="disk is full") as error, atomic_write(tmp_path / "a"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert "\n" not in str(error.value)
+    inner = rf"^{re.escape(str(tmp_path / 'out' / 'b'))}: the disk is full"
+    with (
+        pytest.raises(InputError, match=inner),
+        atomic_dir(tmp_path / "out") as folder,
+        atomic_write(folder / "b"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
     assert list(tmp_path.iterdir()) == []
     assert "cannot be written" in str(write_error(tmp_path, PermissionError(13, "denied")))
     (tmp_path / "a.tsv").write_text("old")
