@@ -1,7 +1,6 @@
 """`bertsmith corpus build`: texts and a tokenizer → token ids on disk, ready for pre-training."""
 
 import json
-import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from bertsmith.data.manifest import Manifest
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.system.processes import LocalProcesses
+from bertsmith.system.shell import shell_path
 from bertsmith.tokenization.auto import load_tokenizer
 
 
@@ -87,5 +87,5 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
     for reason, count in sources.cut.items():
         yield f"divided   {count:,} {reason.replace('_', ' ')}"
     yield f"written   {out} in {elapsed_seconds:,.1f} s"
-    where = f"--corpus {shlex.quote(str(out))} --out runs/mine"
+    where = f"--corpus {shell_path(out)} --out runs/mine"
     yield f"next      bertsmith pretrain --recipe quarter-hour {where}"

@@ -18,6 +18,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.system.compute import FREE
 from bertsmith.system.progress import has_details
+from bertsmith.system.shell import shell_path
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
@@ -131,5 +132,6 @@ def main(args: Sequence[str], prog: str) -> None:
     print_report(result, request.json)
     if not request.json:
         data = settings.train if settings.folds else settings.eval
-        words = [str(settings.out), "--data", str(data), *typed_flags(settings.columns)]
-        print(f"next      bertsmith evaluate {shlex.join(words)}")
+        words = [shell_path(settings.out), "--data", shell_path(data)]
+        words += map(shlex.quote, typed_flags(settings.columns))
+        print(f"next      bertsmith evaluate {' '.join(words)}")

@@ -1,7 +1,6 @@
 """`bertsmith pretrain`: a corpus → a pre-trained BERT."""
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from bertsmith.pretraining.objective import PAIR_TERMS
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import hold_outputs
+from bertsmith.system.shell import shell_path
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
@@ -156,7 +156,7 @@ def describe_run(result: dict[str, Any]) -> str:
         return "\n".join(lines)
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
-    lines.append(f'try        bertsmith fill {shlex.quote(guesser)} "… {mask} …"')
+    lines.append(f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"')
     return "\n".join(lines)
 
 

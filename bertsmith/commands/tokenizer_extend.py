@@ -1,13 +1,13 @@
 """`bertsmith tokenizer extend`: a tokenizer and texts of a domain → one with their tokens."""
 
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.flags import parse
+from bertsmith.commands.tokenizer_train import build_command
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
@@ -99,5 +99,4 @@ def extension_lines(
             f"{name:<20}  {before.fertility:8.4f}  {after.fertility:8.4f}   "
             f"{before.unknown_rate:.4%}, then {after.unknown_rate:.4%}"
         )
-    where, texts = shlex.quote(str(out)), shlex.join(settings.texts)
-    yield f"next        bertsmith corpus build {texts} --tokenizer {where} --out runs/corpus"
+    yield f"next        {build_command(settings.texts, out, settings)}"

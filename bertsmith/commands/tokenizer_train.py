@@ -7,10 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import parse
+from bertsmith.commands.flags import parse, typed_flags
+from bertsmith.data.corpus import CorpusSettings
 from bertsmith.data.reading import SourceReport
+from bertsmith.system.shell import shell_path
 from bertsmith.vocabulary.stats import TokenizerStats
-from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, write_tokenizer
+from bertsmith.vocabulary.train import (
+    LearningSettings,
+    TokenizerReport,
+    TokenizerSettings,
+    write_tokenizer,
+)
 from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 
 SHOWN_CHARACTERS = 20
@@ -105,8 +112,15 @@ def training_lines(
             f"  {stats.vocabulary_use:16.1%}"
         )
     yield from report.notes
-    where = f"--tokenizer {shlex.quote(str(out))} --out runs/corpus"
-    yield f"next        bertsmith corpus build {shlex.join(settings.files)} {where}"
+    yield f"next        {build_command(settings.files, out, settings)}"
+
+
+def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSettings) -> str:
+    """Return the command line that builds a corpus of the texts, read as for the tokenizer."""
+    reading = CorpusSettings(text_column=settings.text_column, errors=settings.errors)
+    words = [*map(shell_path, texts), "--tokenizer", shell_path(tokenizer)]
+    words += map(shlex.quote, typed_flags(reading))
+    return f"bertsmith corpus build {' '.join(words)} --out runs/corpus"
 
 
 def _read(read: SourceReport) -> str:

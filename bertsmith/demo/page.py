@@ -1,6 +1,5 @@
 """The page `report.html` about a demo, in words for a reader new to BERT."""
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.folder import Places
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.system.shell import shell_path
 from bertsmith.training.curves import build_charts
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.journal import read_journal
@@ -149,7 +149,7 @@ def next_steps(places: Places) -> list[dict[str, Any]]:
     """List commands that work as they stand, and those for the reader's own texts."""
     run, beside = program(), places.out.parent
     pretrained, classifier, corpus, test, train, dev, longer, another = (
-        shlex.quote(str(place))
+        shell_path(place)
         for place in (places.pretrained, places.classifier, places.corpus, places.test,
                       places.train(0), places.dev, beside / "longer", beside / "classifier")
     )  # fmt: skip
@@ -184,4 +184,4 @@ def program() -> str:
         return f"{Path(sys.executable).name} -m bertsmith"
     here = Path.cwd()
     found = installed.relative_to(here) if installed.is_relative_to(here) else installed
-    return shlex.quote(str(found))
+    return shell_path(found)

@@ -6,7 +6,6 @@ other difference is refused before anything is written.
 """
 
 import hashlib
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.pretraining.config import SourceFacts
 from bertsmith.pretraining.settings import ObjectiveName
 from bertsmith.system.files import sha256_file
+from bertsmith.system.shell import shell_path
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -224,7 +224,7 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
         ConfigError: names the first difference.
     """
     if (difference := first_difference(old, new)) is not None:
-        folder = shlex.quote(source)
+        folder = shell_path(source)
         raise ConfigError(
             f"{corpus}: its tokenizer is not that of {source}: {difference}. Build the corpus with "
             f"--tokenizer {folder}, or with what 'bertsmith tokenizer extend --from {folder}' "

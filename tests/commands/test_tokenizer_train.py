@@ -1,11 +1,13 @@
 """`bertsmith tokenizer train` as typed: what it writes, prints and refuses."""
 
 import json
+import shlex
 
 import pytest
 from folders import contents
 from tokenizers import Tokenizer as LibraryTokenizer
 
+from bertsmith.data.shards import Corpus
 from bertsmith.tokenization.auto import load_tokenizer
 
 TEXT = "\n\n".join(
@@ -86,3 +88,15 @@ def test_case_is_kept_in_a_unigram_vocabulary_on_request(train, text, tmp_path):
     small, large = (load_tokenizer(tmp_path / name) for name in ("small", "large"))
     assert small.encode("The").ids == small.encode("the").ids
     assert large.encode("The").ids != large.encode("the").ids
+
+
+def test_the_next_step_reads_the_same_texts(train, bertsmith, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [json.dumps({"body": text}) for text in TEXT.split("\n\n")]
+    (tmp_path / "-rows.jsonl").write_text("\n".join([*rows, "{"]), encoding="utf-8")
+    reading = ("--text-column", "body", "--errors", "skip")
+    printed = train("./-rows.jsonl", *reading, "--vocab-size", 110, "--out", "./-tokenizer")
+    step = shlex.split(printed.splitlines()[-1])
+    assert step[:4] == ["next", "bertsmith", "corpus", "build"]
+    bertsmith(*step[2:], "--held-out", 0, "--processes", 1)
+    assert Corpus.open(tmp_path / "runs" / "corpus").num_documents == 120
