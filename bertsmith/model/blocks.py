@@ -103,7 +103,7 @@ class HeadPlaces:
     @property
     def _token(self) -> np.ndarray:
         """The token of each cell, or else the one before, [rows, 1, length]."""
-        token = self.is_real.cumsum() - 1
+        token = self.is_real.cumsum(dtype=np.int64) - 1
         return token.reshape(len(self.is_real), 1, -1)
 
     @property

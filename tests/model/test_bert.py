@@ -1,5 +1,6 @@
 import pytest
 import torch
+from tiny_models import tiny_model, tiny_tokenizer
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
@@ -140,3 +141,12 @@ def test_bf16_stays_close_to_fp32(small_model, padded_inputs, way):
         error = mine - exact
         assert error.abs().max() < 0.05 * exact.abs().max(), name
         assert error.square().mean().sqrt() < 0.02 * exact.square().mean().sqrt(), name
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, while it traces
+def test_compiled_by_torch_it_computes_the_same():
+    model = tiny_model("masked_lm")
+    batch = tiny_tokenizer()(["a good film", "the"], padding=True, return_tensors="pt")
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="eager")(**batch).logits
+        torch.testing.assert_close(compiled, model(**batch).logits)
