@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_660,
+    "code tokens": 335_700,
     "code tokens in benchmarks": 27_620,
     "code tokens in commands": 17_810,
     "code tokens in comparison": 8_550,
@@ -38,7 +38,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pages": 1_920,
     "code tokens in pretraining": 25_610,
     "code tokens in root": 3_205,
-    "code tokens in system": 9_930,
+    "code tokens in system": 9_990,
     "code tokens in tasks": 35_245,
     "code tokens in tokenization": 26_770,
     "code tokens in tools": 6_450,

@@ -13,8 +13,8 @@ from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.manifest import Manifest
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
+from bertsmith.system.paths import shell_path
 from bertsmith.system.processes import LocalProcesses
-from bertsmith.system.shell import shell_path
 from bertsmith.tokenization.auto import load_tokenizer
 
 

@@ -17,8 +17,8 @@ from bertsmith.errors import ConfigError
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.system.compute import FREE
+from bertsmith.system.paths import shell_path
 from bertsmith.system.progress import has_details
-from bertsmith.system.shell import shell_path
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task

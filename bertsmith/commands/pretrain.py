@@ -19,7 +19,7 @@ from bertsmith.pretraining.objective import PAIR_TERMS
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import hold_outputs
-from bertsmith.system.shell import shell_path
+from bertsmith.system.paths import shell_path
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES

@@ -10,7 +10,7 @@ from typing import Any
 from bertsmith.commands.flags import parse, typed_flags
 from bertsmith.data.corpus import CorpusSettings
 from bertsmith.data.reading import SourceReport
-from bertsmith.system.shell import shell_path
+from bertsmith.system.paths import shell_path
 from bertsmith.vocabulary.stats import TokenizerStats
 from bertsmith.vocabulary.train import (
     LearningSettings,

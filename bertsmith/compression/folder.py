@@ -27,6 +27,7 @@ from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir, write_json
+from bertsmith.system.paths import is_within
 from bertsmith.system.sums import summed
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -109,7 +110,7 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
     """
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
-    if source.resolve().is_relative_to(out.resolve()):
+    if is_within(source, out):
         raise ConfigError(f"{out}: holds the model {source}. Choose another --out.")
     if not out.exists() or not any(out.iterdir()):
         return

@@ -46,6 +46,7 @@ from bertsmith.data.splits import HeldOutChoice
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.paths import is_within
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -157,7 +158,7 @@ def check_corpus_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = (
         kind = "folder with other things in it" if out.is_dir() else "file"
         raise CorpusError(f"{out}: a {kind} is there already. Choose another --out.")
     for path in paths:
-        if Path(path).resolve().is_relative_to(out.resolve()):
+        if is_within(Path(path), out):
             raise CorpusError(f"{out}: holds {path}, which is to be read. Choose another --out.")
     others = sorted(path.name for path in out.iterdir() if not KNOWN_NAMES.fullmatch(path.name))
     if others:

@@ -9,7 +9,7 @@ from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.folder import Places
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
-from bertsmith.system.shell import shell_path
+from bertsmith.system.paths import shell_path
 from bertsmith.training.curves import build_charts
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.journal import read_journal

@@ -14,6 +14,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.shrinking import choose_layers, truncate_layers
 from bertsmith.system.compute import Advanced
+from bertsmith.system.paths import is_within
 from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -67,9 +68,9 @@ class StudentSettings:
     def check_out(self, out: Path) -> None:
         """Refuse an output folder that holds the teacher, student or cache."""
         for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
-            if folder is not None and folder.resolve().is_relative_to(out.resolve()):
+            if folder is not None and is_within(folder, out):
                 raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
-        if self.cache is not None and self.cache.resolve().is_relative_to(out.resolve()):
+        if self.cache is not None and is_within(self.cache, out):
             raise ConfigError(
                 f"--cache {self.cache}: in --out {out}. Choose a folder elsewhere, which serves "
                 "other runs too."

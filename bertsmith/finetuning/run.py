@@ -27,6 +27,7 @@ from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
+from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
@@ -287,7 +288,7 @@ def check_run_out(settings: FinetuneSettings) -> None:
     """Refuse an `out` that holds the starting model, or another run."""
     settings.check_held_out()
     out = settings.out
-    if settings.model.resolve().is_relative_to(out.resolve()):
+    if is_within(settings.model, out):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
     _check_kind(settings)
     # A single run is complete when it is scored.

@@ -28,7 +28,7 @@ from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.pretraining.config import SourceFacts
 from bertsmith.pretraining.settings import ObjectiveName
 from bertsmith.system.files import sha256_file
-from bertsmith.system.shell import shell_path
+from bertsmith.system.paths import shell_path
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer

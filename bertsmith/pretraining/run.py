@@ -33,6 +33,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.token_counts import token_counts
+from bertsmith.system.paths import is_within
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.findings import diagnose
@@ -71,7 +72,7 @@ def run_pretraining(
     folder = RunFolder(out)
     check = partial(folder.check, resume=resume, overwrite=overwrite, has_curves=True)
     check()
-    if job.from_ is not None and job.from_.resolve().is_relative_to(out.resolve()):
+    if job.from_ is not None and is_within(job.from_, out):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
     earlier_choices = folder.read_choices() if resume else None
     with (

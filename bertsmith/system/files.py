@@ -110,7 +110,12 @@ def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Itera
                 continue
             place = Path(os.path.realpath(path))
             _make(stack, place.parent)
-            if not _take(stack, place.with_name(f".{place.name}.lock"), os.O_RDWR | os.O_CREAT):
+            try:
+                lock = place.with_name(f".{place.name}.lock")
+                is_taken = _take(stack, lock, os.O_RDWR | os.O_CREAT)
+            except OSError as error:
+                raise write_error(path, error) from error
+            if not is_taken:
                 raise ConfigError(
                     f"{flag}: found '{path}', which another process is writing. Wait until it "
                     "ends, or choose another file."
@@ -148,10 +153,10 @@ def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
     while True:
         try:
             lock = os.open(path, flags, 0o644)
-        except OSError as error:
+        except OSError:
             if flags == os.O_RDONLY:
                 return True
-            raise write_error(path, error) from error
+            raise
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -10,7 +10,7 @@ import pytest
 from tiny_models import save_tiny, tiny_tokenizer, write_reviews
 
 from bertsmith.cli import main
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import hold_folder, hold_outputs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
@@ -103,3 +103,16 @@ def test_threads_do_not_share_what_they_hold(tmp_path):
     ):
         pool.submit(try_it).result()
     assert not (tmp_path / "out").exists()
+
+
+def test_a_link_to_itself_is_no_place_for_a_model(refused, place):
+    loop, data = place / "loop", place / "data.csv"
+    loop.symlink_to("loop")
+    command = ["finetune", "classify", "--model", place / "model", "--train", data, "--eval", data]
+    assert f"{loop}: cannot be written" in refused(*command, "--out", loop, "--device", "cpu")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder refuses the superuser")
+def test_an_output_that_cannot_be_written_is_named_as_the_user_does():
+    with pytest.raises(InputError, match=r"^/proc/a\.csv: cannot be written"):
+        hold_outputs({"--out": Path("/proc/a.csv")}, None).__enter__()

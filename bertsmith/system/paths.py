@@ -1,0 +1,20 @@
+"""Paths: as words of a command line, and where they lead."""
+
+import os
+import shlex
+from pathlib import Path
+
+
+def shell_path(path: Path | str) -> str:
+    """Quote a path for a shell; one with a leading dash would be read as an option.
+
+    >>> shell_path("my run"), shell_path("-run")
+    ("'my run'", './-run')
+    """
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+
+
+def is_within(path: Path, folder: Path) -> bool:
+    """Whether a path, its links followed, lies in a folder or is it."""
+    # Path.resolve raises a RuntimeError for a link to itself.
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
