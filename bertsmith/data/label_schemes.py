@@ -152,7 +152,8 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
     """Find the spans of one sequence, in order.
 
     In the plain scheme each word but `O` is a span. `strict` leaves out spans that break the
-    scheme, as seqeval's strict mode does.
+    scheme, as seqeval's strict mode does; in IOB1 all of a span that begins with B but follows none
+    of its type, of which seqeval keeps the rest.
 
     >>> find_spans(["I-PER", "I-PER", "B-PER", "O"], "IOB1")
     [Span(label='PER', start=0, end=2), Span(label='PER', start=2, end=3)]
