@@ -22,9 +22,9 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_700,
+    "code tokens": 335_725,
     "code tokens in benchmarks": 27_620,
-    "code tokens in commands": 17_810,
+    "code tokens in commands": 17_830,
     "code tokens in comparison": 8_550,
     "code tokens in compression": 4_990,
     "code tokens in data": 41_940,

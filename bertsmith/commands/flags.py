@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
@@ -50,6 +51,8 @@ def parse(
     if HELP_FLAGS & set(args):
         page = Page(description or "", (*more_options, *options_of(cls, default)))
         raise HelpAsked(page, args)
+    if ("--out", "") in pairwise(args):  # Path("") is the current folder
+        raise ConfigError("--out: found an empty name. Is the shell's variable set?")
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     said = io.StringIO()
     try:

@@ -1,5 +1,7 @@
 """A mistake in a command line is told in one line, with what is allowed."""
 
+import shlex
+
 import pytest
 
 
@@ -12,6 +14,7 @@ import pytest
         ("pretrain --steps --out x", "--steps: found no value; allowed is a whole number."),
         ("pretrain --steps -5x", "--steps: found '-5x'; allowed is a whole number."),
         ("pretrain --corpus", "--corpus: found no value; allowed is a path."),
+        ("glue --model m --data d --out ''", "--out: found an empty name. Is the shell's variable"),
         ("pretrain --preset tinny", "--preset: found 'tinny'; allowed is tiny, mini, small, med"),
         ("finetune tag --train x --folds 2", "not given: --model PATH (Folder of the"),
         ("plan --hardware H100 H101", "--hardware: found 'H101'; allowed is B200, H200"),
@@ -22,7 +25,7 @@ import pytest
     ],
 )
 def test_a_mistake_is_told_in_one_line(refused, line, told):
-    assert refused(*line.split()).startswith(f"bertsmith: {told}")
+    assert refused(*shlex.split(line)).startswith(f"bertsmith: {told}")
 
 
 def test_an_option_that_another_replaces_is_not_asked_for(refused):
