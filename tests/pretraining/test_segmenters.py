@@ -64,7 +64,8 @@ def test_words_add_up_to_the_text(text, words):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff\xfe", "--word-list {path}: byte 0 is 0xff"),
+        (b"\xff", "--word-list {path}: byte 0 is 0xff"),
+        (b"\xff\xfe", "--word-list {path}: not UTF-8 text but UTF-16 text"),
         ("北京 34488 ns\n".encode(), "words.txt:1: '北京 34488 ns'"),
         ("word\n京\n".encode(), "none of its 2 words"),
         (b"", "nothing in it"),
