@@ -172,14 +172,17 @@ def _find(args: list[str]) -> Callable[[], None]:
 
 def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
     """Import a command and return its function."""
-    module = COMMANDS[name].module or name.replace(" ", "_")
+    module = f"bertsmith.commands.{COMMANDS[name].module or name.replace(' ', '_')}"
+    if "torch" in sys.modules:  # called by a program, whose objects are its own
+        return importlib.import_module(module).main
     # torch brings half a million objects that all stay: searching them for garbage again and again
     # costs 0.15 s of a start, and time in every later search.
     gc.disable()
-    found = importlib.import_module(f"bertsmith.commands.{module}").main
-    gc.freeze()
-    gc.enable()
-    return found
+    try:
+        return importlib.import_module(module).main
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def live_page(name: str) -> Page:

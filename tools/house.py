@@ -22,9 +22,9 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_725,
+    "code tokens": 335_750,
     "code tokens in benchmarks": 27_620,
-    "code tokens in commands": 17_830,
+    "code tokens in commands": 17_845,
     "code tokens in comparison": 8_550,
     "code tokens in compression": 4_990,
     "code tokens in data": 41_940,
@@ -37,7 +37,7 @@ LIMITS: dict[str, float] = {
     "code tokens in model": 38_820,
     "code tokens in pages": 1_920,
     "code tokens in pretraining": 25_610,
-    "code tokens in root": 3_205,
+    "code tokens in root": 3_220,
     "code tokens in system": 9_990,
     "code tokens in tasks": 35_245,
     "code tokens in tokenization": 26_770,

@@ -192,7 +192,9 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
         more["expected_calibration_error"] = survey.calibration.error
     print_result(settings, predictor, result, data, first, more)
     if settings.page is not None:
-        write_evaluation_page(settings.page, predictor, survey, result, data)
+        write_evaluation_page(
+            settings.page, predictor, survey, result, model=settings.model, data=data
+        )
 
 
 def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any]:

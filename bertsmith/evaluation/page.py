@@ -170,6 +170,8 @@ def write_evaluation_page(
     predictor: Predictor[Task[Any, Any]],
     survey: Survey,
     evaluation: Evaluation,
+    *,
+    model: Path,
     data: Path,
 ) -> None:
     """Write the page of an evaluation whose outcomes `survey` received."""
@@ -184,7 +186,7 @@ def write_evaluation_page(
         path,
         "evaluation/page.html",
         task=definition.name,
-        model=str(predictor.loaded.folder.path),
+        model=str(model),
         data=str(data),
         scores=scores_of(evaluation),
         notes=notes(),

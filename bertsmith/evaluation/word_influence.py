@@ -18,9 +18,9 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 MAX_WORDS = 80
 """Words of a text that are tried, from the first: each is one more text to predict."""
 NUM_MARKED = 3
-LEAST_INFLUENCE = 0.75
-"""Most that may be left of the answer's odds when a marked word is masked. Odds, since hardly any
-word alone changes a probability of 99 % by much."""
+MOST_ODDS_LEFT = 0.75
+"""A word is marked if masking it leaves at most this share of the answer's odds. Odds, since hardly
+any word alone changes a probability of 99 % by much."""
 AROUND = 100
 """Characters shown beside each marked word."""
 
@@ -54,7 +54,7 @@ def _marked(
     ]
     whole, *others = predictor.predict([example, *masked])
     left = [other.probabilities[whole.label] for other in others]
-    most = LEAST_INFLUENCE * _odds(whole.probability)
+    most = MOST_ODDS_LEFT * _odds(whole.probability)
     ranked = sorted(zip(left, spans, strict=True))[:NUM_MARKED]
     marks = [Mark(*span, f"{one:.1%}", WRONG) for one, span in ranked if _odds(one) <= most]
     return mark_spans(text, marks, AROUND)
@@ -65,7 +65,7 @@ def _odds(probability: float) -> float:
 
 
 def word_spans(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """Locate the words of a text: first character, one past the last. A Chinese one has one."""
+    """Locate words, of which each Chinese character is one: first character, one past the last."""
     encoding = tokenizer.encode(text)
     spans: list[tuple[int, int]] = []
     for id_, (start, end), is_special in zip(

@@ -15,6 +15,7 @@ import pytest
         ("pretrain --steps -5x", "--steps: found '-5x'; allowed is a whole number."),
         ("pretrain --corpus", "--corpus: found no value; allowed is a path."),
         ("glue --model m --data d --out ''", "--out: found an empty name. Is the shell's variable"),
+        ("glue --model m --data d --out=", "--out: found an empty name. Is the shell's variable"),
         ("pretrain --preset tinny", "--preset: found 'tinny'; allowed is tiny, mini, small, med"),
         ("finetune tag --train x --folds 2", "not given: --model PATH (Folder of the"),
         ("plan --hardware H100 H101", "--hardware: found 'H101'; allowed is B200, H200"),

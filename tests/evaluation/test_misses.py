@@ -89,7 +89,8 @@ def test_many_misses_need_little_memory(tmp_path):
     assert len((tmp_path / "a.jsonl").read_bytes().splitlines()) == 5000
 
 
-def test_the_page_shows_what_the_figures_say(evaluate, place):
+def test_the_page_shows_what_the_figures_say(evaluate, place, monkeypatch):
+    monkeypatch.setattr(word_influence, "MOST_ODDS_LEFT", 0.9999)  # the tiny model is unsure
     page = place / "report.html"
     report = evaluate("--page", page)
     text = page.read_text()
@@ -109,10 +110,12 @@ def test_the_page_shows_what_the_figures_say(evaluate, place):
     assert "Can its confidence be believed?" in text
     assert "of its answers are not exactly right" in text
     assert "0 to 32" in text
+    assert re.search(r"<mark class=\"c1\">[^<]+<small>[0-9.]+%</small></mark>", text)
+    assert f"The model in <code>{place / 'classifier'}</code>" in text
 
 
 def test_words_that_decide_are_marked_with_what_is_left(place, monkeypatch):
-    monkeypatch.setattr(word_influence, "LEAST_INFLUENCE", 0.9999)  # the tiny model is unsure
+    monkeypatch.setattr(word_influence, "MOST_ODDS_LEFT", 0.9999)  # the tiny model is unsure
     classifier = load(place / "classifier", device="cpu", precision="fp32")
     example = Example("A gripping story, unbearably told.", "really good")
     (parts,) = word_influence.mark_influential(classifier, [example])
