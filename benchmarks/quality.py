@@ -7,12 +7,12 @@ without pre-training, `--tf-idf` what words alone are worth.
 
     python -m benchmarks.quality plain --text imdb --minutes 3 --work DIR
     python -m benchmarks.quality adamw --text imdb --minutes 3 --work DIR --flags --optimizer adamw
-    python -m benchmarks.quality plain --work DIR --labels 50 100 500
+    python -m benchmarks.quality plain --work DIR --tasks "SST-2 50" "SST-2 100"
     python -m benchmarks.quality --table
     python -m benchmarks.quality --figure docs/worth.svg
 
-`--labels` scores the models of the reviews with other numbers of labels, for the figure of when
-pre-training pays. Nothing is chosen by the development sets of the scores: the best step of a
+`--tasks` adds scores to a run: the figure of when pre-training pays has SST-2 with several
+numbers of labels. Nothing is chosen by the development sets of the scores: the best step of a
 fine-tuning is chosen by rows of the training set that are not trained on. Each seed takes other
 labelled rows. A run adds itself to `benchmarks/results/quality.json`; the table is `quality.md`
 beside it.
@@ -72,10 +72,12 @@ class Task:
     """What is between two examples of a file."""
 
 
-def glue(name: str, metric: str, *flags: str, limit: int | None = None) -> Task:
-    """Build a classification task of GLUE with a heading."""
+def glue(
+    name: str, metric: str, *flags: str, command: str = "classify", limit: int | None = None
+) -> Task:
+    """Build a task of GLUE whose files have a heading."""
     files = (f"glue/{name}/{part}.tsv" for part in ("train", "dev"))
-    return Task("regress" if metric == "spearman" else "classify", *files, metric, limit, flags)
+    return Task(command, *files, metric, limit, flags)
 
 
 def reviews(limit: int) -> Task:
@@ -86,8 +88,8 @@ def reviews(limit: int) -> Task:
 
 POSITIVE_F1 = "F1 of the last class"
 """GLUE's F1 of MRPC."""
-CHOOSING_METRICS = ("accuracy", "matthews_correlation")
-"""Scores that a command also chooses the best step by; the others' commands know one alone."""
+CHOOSING = (("classify", "accuracy"), ("classify", "matthews_correlation"))
+"""Commands and scores by which they also choose the best step."""
 PAIR = ("--text-column", "sentence1", "--pair-column", "sentence2")
 PARAPHRASES = (
     "--text-column", "#1 String", "--pair-column", "#2 String", "--label-column", "Quality"
@@ -105,11 +107,10 @@ TASKS = {
     "MRPC": glue("MRPC", "accuracy", *PARAPHRASES),
     "MRPC, F1": glue("MRPC", POSITIVE_F1, *PARAPHRASES),
     "RTE": glue("RTE", "accuracy", *PAIR),
-    "STS-B": glue("STS-B", "spearman", *PAIR, "--label-column", "score"),
-    "STS-B, vectors": Task(
-        "embed", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "spearman", None,
-        (*PAIR, "--label-column", "score"),
-    ),
+    "STS-B": glue("STS-B", "spearman", *PAIR, "--label-column", "score", command="regress"),
+    "STS-B, vectors": glue("STS-B", "spearman", *PAIR, "--label-column", "score", command="embed"),
+    "MRPC, vectors": glue("MRPC", "accuracy", *PARAPHRASES, command="embed"),
+    "MRPC, vectors, F1": glue("MRPC", "f1", *PARAPHRASES, command="embed"),
     "CoLA": Task(
         "classify", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv", "matthews_correlation", None,
         ("--text-column", "4", "--label-column", "2", "--header", "no"), "",
@@ -135,11 +136,16 @@ TEXTS = {
     "imdb": Text(("imdb/train.csv.xz",), ("SST-2 2000", "SST-2 200")),
     "enwiki": Text(
         ("enwiki/train-00.txt.xz", "enwiki/train-01.txt.xz"),
-        ("SST-2 2000", "CoNLL 1000", "MRPC", "RTE", "STS-B", "STS-B, vectors", "CoLA"),
+        (
+            "SST-2 2000", "CoNLL 1000", "MRPC", "MRPC, vectors", "RTE", "STS-B", "STS-B, vectors",
+            "CoLA",
+        ),
     ),
     "enwiki-all": Text(
         tuple(f"enwiki/train-{part:02}.txt.xz" for part in range(8)),
-        ("RTE", "STS-B", "STS-B, vectors", "CoLA", "MRPC, F1", "SST-2 all"),
+        (
+            "RTE", "STS-B", "STS-B, vectors", "CoLA", "MRPC, F1", "MRPC, vectors, F1", "SST-2 all",
+        ),
     ),
     # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
     # characters and pairs of them are the usual TF-IDF terms.
@@ -164,7 +170,9 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, help="models and corpora go here; a model in it is taken"
     )
-    parser.add_argument("--labels", type=int, nargs="+", choices=LABELS, default=[])
+    parser.add_argument(
+        "--tasks", nargs="+", choices=TASKS, metavar="TASK", help="score these alone"
+    )
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--figure", type=Path)
     parser.add_argument(
@@ -182,7 +190,7 @@ def main() -> None:
     for seed in args.seeds:
         found = one_run(args, seed)
         everything, key = load(TARGET), f"{args.text}/{args.name}/{seed}"
-        known = everything.get(key, {}).get("scores", {}) if args.labels else {}
+        known = everything.get(key, {}).get("scores", {}) if args.tasks else {}
         everything[key] = {**found, "scores": {**known, **found["scores"]}}
         save(everything, TARGET, page)
         print(json.dumps(found, indent=1))
@@ -191,8 +199,8 @@ def main() -> None:
 def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     """Pre-train, or not, and score."""
     text = TEXTS[args.text]
-    if args.labels:
-        text = replace(text, tasks=tuple(f"SST-2 {labels}" for labels in args.labels))
+    if args.tasks:
+        text = replace(text, tasks=args.tasks)
     corpus = corpus_of(args.text, args.data, args.work)
     if args.tf_idf:
         found = {name: tf_idf(TASKS[name], text, seed, args) for name in text.tasks
@@ -206,7 +214,7 @@ def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     for name in text.tasks:
         scores[name] = score(TASKS[name], model, seed, args)
         print(f"{name}: {scores[name]:.1f}", flush=True)
-    if text.is_english and not args.from_scratch and not args.labels:
+    if text.is_english and not args.from_scratch and not args.tasks:
         scores[NO_LABELS] = likeness(model, args)
         pairs = bertsmith("evaluate", model, "--minimal-pairs", args.data / BLIMP, "--limit", 100)
         scores["BLiMP"] = 100 * pairs["mean_over_paradigms"]
@@ -288,7 +296,7 @@ def score(task: Task, model: Path, seed: int, args: argparse.Namespace) -> float
     out = args.work / "finetuned"
     bertsmith("finetune", task.command, "--model", model, "--train", train, "--eval", choose_by,
               *task.flags, "--out", out, "--learning-rate", RATE, "--seed", seed, "--overwrite",
-              *(["--metric", task.metric] if task.metric in CHOOSING_METRICS else []),
+              *(["--metric", task.metric] if (task.command, task.metric) in CHOOSING else []),
               *(["--from-scratch"] if args.from_scratch else []))  # fmt: skip
     scored = bertsmith("evaluate", out, "--data", args.data / task.eval, *task.flags)
     if task.metric == POSITIVE_F1:

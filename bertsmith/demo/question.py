@@ -171,11 +171,6 @@ def remove_names(text: str) -> str:
     return _WORD.sub(_without_name, text)
 
 
-def has_name(text: str) -> bool:
-    """Whether a listed name of a library stands in the text."""
-    return _NAME.search(text) is not None
-
-
 def _without_name(match: re.Match[str]) -> str:
     word = match[0]
     if not _NAME.search(word):

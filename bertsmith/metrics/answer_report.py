@@ -13,7 +13,7 @@ from bertsmith.metrics.answers import (
     Protocol,
     QuestionScores,
 )
-from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.reading import ReadingCounts
 
 CUT: dict[LongTexts, tuple[str, str]] = {
     "window": (
@@ -123,7 +123,7 @@ class AnswerReport:
         return [
             *counted(self.num_windowed, *(f"{passage} {read}" for passage in passages)),
             *counted(self.num_truncated, *CUT[self.long_texts]),
-            *reading_notes(0, 0, self.num_skipped),
+            *ReadingCounts(num_skipped=self.num_skipped).notes(),
             *counted(
                 self.num_missing,
                 "question has no prediction and scores 0",

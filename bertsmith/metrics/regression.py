@@ -4,13 +4,13 @@ The operations and their order are those of `scipy.stats.pearsonr` and `spearman
 with a constant is undefined and counts as 0, the chance level.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.metrics.reading import ReadingCounts, reading_notes
+from bertsmith.metrics.reading import ReadingCounts
 
 Numbers = NDArray[np.float64]
 
@@ -96,17 +96,35 @@ class NumberReport(ReadingCounts):
 
 
 @dataclass(frozen=True)
-class SimilarityReport:
-    """Correlations of the cosines of scored pairs with their scores."""
+class SimilarityReport(ReadingCounts):
+    """Scores of the cosines of scored pairs.
+
+    `accuracy` and `f1` are given where all scores are 0 or 1: a cosine of 0.5 or more is a 1.
+    """
 
     spearman: float
     pearson: float
     num_pairs: int
-    num_truncated: int
-    num_skipped: int
+    accuracy: float | None
+    f1: float | None
+
+    @classmethod
+    def of(cls, scores: Numbers, cosines: Numbers, **counts: int) -> Self:
+        """Compute the scores of cosines; both arrays are `[pairs]`."""
+        true, predicted = scores == 1, cosines >= 0.5
+        is_binary = np.isin(scores, (0, 1)).all()
+        f1 = 2 * (true & predicted).sum() / max((true.sum() + predicted.sum()), 1)
+        return cls(
+            spearman=spearman(scores, cosines),
+            pearson=pearson(scores, cosines),
+            num_pairs=len(scores),
+            accuracy=float(np.mean(true == predicted)) if is_binary else None,
+            f1=float(f1) if is_binary else None,
+            **counts,
+        )
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in super().to_json().items() if value is not None}
 
     def __str__(self) -> str:
         lines = [
@@ -114,6 +132,9 @@ class SimilarityReport:
             "cosines with that of the scores)",
             f"Pearson   {self.pearson:.4f}   (correlation with the scores themselves)",
         ]
-        return "\n".join(
-            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
-        )
+        if self.accuracy is not None:
+            lines += [
+                f"Accuracy  {self.accuracy:.4f}   (a cosine of 0.5 or more counts as 1)",
+                f"F1        {self.f1:.4f}   (of the pairs whose score is 1)",
+            ]
+        return "\n".join([*lines, *self.notes("texts or score")])

@@ -5,13 +5,13 @@ so that memory does not grow with their number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.reading import ReadingCounts
 
 BLOCK_SCORES = 2**24
 """Similarities held at once: 64 MB, or one query's row if there are more documents."""
@@ -21,7 +21,7 @@ Ranks = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class RetrievalReport:
+class RetrievalReport(ReadingCounts):
     """Retrieval metrics, means over the queries, each from 0 to 1.
 
     `recall[k]` is the share of a query's relevant documents among the first k; `mrr` (mean
@@ -32,12 +32,10 @@ class RetrievalReport:
     mrr: float
     num_queries: int
     num_documents: int
-    num_truncated: int = 0
-    num_skipped: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, each score by its name in `--metric`."""
-        values = asdict(self)
+        values = super().to_json()
         recall = {f"recall_at_{rank}": value for rank, value in values.pop("recall").items()}
         return {**recall, **values}
 
@@ -51,9 +49,7 @@ class RetrievalReport:
             f"MRR        {self.mrr:.4f}   (mean of 1 / rank of the first right text, for "
             f"{self.num_queries:,} texts)"
         )
-        return "\n".join(
-            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
-        )
+        return "\n".join([*lines, *self.notes("texts or score")])
 
 
 def retrieval_scores(

@@ -30,7 +30,7 @@ from bertsmith.data.sentence_pairs import (
 )
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.metrics.regression import SimilarityReport, pearson, spearman
+from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import read_folder
@@ -190,13 +190,7 @@ class ScoredAccumulator(PredictionCounts):
 
     def result(self, num_skipped: int = 0) -> SimilarityReport:
         scores, cosines = np.concatenate(self.parts, axis=1)
-        return SimilarityReport(
-            spearman=spearman(scores, cosines),
-            pearson=pearson(scores, cosines),
-            num_pairs=len(scores),
-            num_truncated=self.num_truncated,
-            num_skipped=num_skipped,
-        )
+        return SimilarityReport.of(scores, cosines, **self.counts(num_skipped))
 
 
 def as_cosines(scores: ScoresT, between: ScoreRange) -> ScoresT:
@@ -251,7 +245,7 @@ class RetrievalAccumulator(PredictionCounts):
             [sorted(places) for places in self.relevant],
             RANKS,
         )
-        return replace(scores, num_truncated=self.num_truncated, num_skipped=num_skipped)
+        return replace(scores, **self.counts(num_skipped))
 
     @staticmethod
     def _place(

@@ -17,7 +17,6 @@ from bertsmith.demo.question import (
     TEST_PERCENT,
     QuestionSize,
     ask,
-    has_name,
     is_for_corpus,
     part_of,
     remove_names,
@@ -54,11 +53,8 @@ pieces = st.one_of(names, st.text("aXné漢_9", max_size=4), st.sampled_from(lis
 @given(st.lists(pieces, max_size=12).map("".join))
 def test_no_name_survives(text):
     cleaned = remove_names(text)
-    assert not has_name(cleaned)
     assert not any(name in cleaned.lower() for name in NAMES)
     assert remove_names(cleaned) == cleaned
-    if not has_name(text):
-        assert cleaned == text
 
 
 def test_parts_share_no_module_and_have_about_their_share(documents):

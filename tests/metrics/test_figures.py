@@ -13,7 +13,7 @@ from bertsmith.metrics import retrieval
 from bertsmith.metrics.classification import NUM_BINS, Calibration
 from bertsmith.metrics.differences import Difference, differences, t_quantile, t_share
 from bertsmith.metrics.multi_label import LabelCounts, label_scores
-from bertsmith.metrics.regression import pearson, rmse, spearman
+from bertsmith.metrics.regression import SimilarityReport, pearson, rmse, spearman
 from bertsmith.metrics.retrieval import iter_ranks, retrieval_scores
 
 FIGURES = ("precision", "recall", "f1", "support")
@@ -131,6 +131,18 @@ def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
                 continue
             assert pearson(right, found) == scipy.stats.pearsonr(right, found).statistic
             assert spearman(right, found) == scipy.stats.spearmanr(right, found).statistic
+
+
+@given(COLUMNS)
+def test_pairs_with_a_yes_or_no_are_classified_by_their_cosines(columns):
+    cosines, labels = columns[0] / 10, (columns[1] > 0).astype(float)
+    report, said = SimilarityReport.of(labels, cosines), cosines >= 0.5
+    assert report.accuracy == sklearn.metrics.accuracy_score(labels, said)
+    assert report.f1 == sklearn.metrics.f1_score(labels, said, zero_division=0)
+    assert f"F1        {report.f1:.4f}" in str(report)
+    graded = SimilarityReport.of(labels * 5, cosines)
+    if labels.any():
+        assert graded.accuracy is None and "f1" not in graded.to_json()
 
 
 def test_a_constant_far_from_zero_has_no_correlation():
