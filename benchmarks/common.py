@@ -34,11 +34,11 @@ def bertsmith(*words: object) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def build_corpus(text: Path, vocab_size: int, work: Path) -> Path:
-    """Learn a vocabulary from a text and return the corpus folder of both."""
+def build_corpus(text: Path, vocab_size: int, work: Path, *flags: str) -> Path:
+    """Learn a vocabulary from a text, with `flags`, and return the corpus folder of both."""
     tokenizer, corpus = work / "tokenizer", work / "corpus"
     bertsmith("tokenizer", "train", text, "--vocab-size", vocab_size, "--out", tokenizer,
-              "--overwrite")  # fmt: skip
+              "--overwrite", *flags)  # fmt: skip
     bertsmith("corpus", "build", text, "--tokenizer", tokenizer, "--out", corpus, "--overwrite")
     return corpus
 

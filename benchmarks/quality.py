@@ -130,8 +130,11 @@ class Text:
     analyzer: str = "word"
     is_english: bool = True
     vocab_size: int = 8000
+    kind: str = "wordpiece"
 
 
+CHINESE = ("ChnSentiCorp 2000", "ChnSentiCorp 200")
+LONG_ROWS = ("--max-length", "128", "--batch-size", "32")
 TEXTS = {
     "imdb": Text(("imdb/train.csv.xz",), ("SST-2 2000", "SST-2 200")),
     "enwiki": Text(
@@ -149,8 +152,13 @@ TEXTS = {
     ),
     # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
     # characters and pairs of them are the usual TF-IDF terms.
-    "zhwiki": Text(("zhwiki/train.txt.xz",), ("ChnSentiCorp 2000", "ChnSentiCorp 200"), (
-        "--max-length", "128", "--batch-size", "32"), "char", is_english=False, vocab_size=12_000),
+    "zhwiki": Text(
+        ("zhwiki/train.txt.xz",), CHINESE, LONG_ROWS, "char", is_english=False, vocab_size=12_000
+    ),
+    "zhwiki-bpe": Text(
+        ("zhwiki/train.txt.xz",), CHINESE, (*LONG_ROWS, "--family", "roberta"), "char",
+        is_english=False, vocab_size=24_000, kind="byte-bpe",
+    ),
 }  # fmt: skip
 
 
@@ -228,7 +236,8 @@ def corpus_of(name: str, data: Path, work: Path) -> Path:
         return folder / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
     source = plain_text([data / source for source in TEXTS[name].sources], folder)
-    return build_corpus(source, TEXTS[name].vocab_size, folder)
+    text = TEXTS[name]
+    return build_corpus(source, text.vocab_size, folder, "--kind", text.kind)
 
 
 def plain_text(sources: list[Path], work: Path) -> Path:

@@ -22,8 +22,8 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_860,
-    "code tokens in benchmarks": 27_660,
+    "code tokens": 335_925,
+    "code tokens in benchmarks": 27_720,
     "code tokens in commands": 17_845,
     "code tokens in comparison": 8_550,
     "code tokens in compression": 4_990,
