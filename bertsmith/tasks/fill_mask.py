@@ -25,7 +25,8 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 class Word:
     """A vocabulary entry and its probability.
 
-    `token` is written as in the vocabulary: in BERT's, `##` continues a word.
+    `token` is its text, as transformers' `token_str`: in BERT's vocabulary `##` continues a word,
+    in RoBERTa's a space begins one.
     """
 
     token: str
@@ -132,8 +133,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         values, ids = probabilities.index_fill(1, special, -1.0).topk(
             min(self.top, probabilities.shape[1] - len(special))
         )
-        token = self.tokenizer.id_to_token
         return tuple(
-            tuple(Word(token(i), p) for i, p in zip(row_ids, row, strict=True))
+            tuple(Word(self.tokenizer.decode([i]), p) for i, p in zip(row_ids, row, strict=True))
             for row_ids, row in zip(ids.tolist(), values.tolist(), strict=True)
         )

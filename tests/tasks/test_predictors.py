@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
+import transformers
 from samples import RECORDS
-from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, save_tiny, save_tiny_of, tiny_tokenizer
+from tiny_tokenizers import TINY
 
 import bertsmith
 from bertsmith.commands.predict import typed_examples
@@ -191,13 +193,11 @@ def assert_equal(found, expected):
 
 
 def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path):
-    from transformers import BertForPreTraining
-
     folder = save_tiny(tmp_path, "masked_lm", "next_sentence")
     filler = Predictor.load(folder, FillMask, device="cpu", precision="fp32")
     text = "a [MASK] film and the [MASK] story"
     encoding = tiny_tokenizer().encode(text)
-    theirs = BertForPreTraining.from_pretrained(folder)
+    theirs = transformers.BertForPreTraining.from_pretrained(folder)
     with torch.inference_mode():
         logits = theirs(torch.tensor([encoding.ids])).prediction_logits[0]
     masks = filler.with_options(top=7)(text).masks
@@ -212,6 +212,16 @@ def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path):
         )
     every = filler.with_options(top=1000)(text).masks[0]  # special tokens are never offered
     assert sorted(word.token for word in every) == sorted(tiny_tokenizer().vocab[5:])
+
+
+@pytest.mark.parametrize(("family", "kind"), [("roberta", "byte-bpe"), ("albert", "unigram")])
+def test_masks_are_filled_with_text(tmp_path, family, kind):
+    folder = save_tiny_of(tmp_path, family, tokenizer=TINY[kind]())
+    filler = Predictor.load(folder, FillMask, device="cpu", precision="fp32")
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    expected = (theirs.decode([i]) for i in set(range(len(theirs))) - set(theirs.all_special_ids))
+    (words,) = filler.with_options(top=1000)(f"a {theirs.mask_token} film").masks
+    assert sorted(word.token for word in words) == sorted(expected)
 
 
 def test_masks_that_cannot_be_filled(load):
