@@ -88,8 +88,6 @@ def reviews(limit: int) -> Task:
 
 POSITIVE_F1 = "F1 of the last class"
 """GLUE's F1 of MRPC."""
-CHOOSING = (("classify", "accuracy"), ("classify", "matthews_correlation"))
-"""Commands and scores by which they also choose the best step."""
 PAIR = ("--text-column", "sentence1", "--pair-column", "sentence2")
 PARAPHRASES = (
     "--text-column", "#1 String", "--pair-column", "#2 String", "--label-column", "Quality"
@@ -303,9 +301,10 @@ def score(task: Task, model: Path, seed: int, args: argparse.Namespace) -> float
     """Fine-tune and evaluate; the score times 100."""
     train, choose_by = divided(task, seed, args)
     out = args.work / "finetuned"
+    is_chosen_by = task.command == "classify" and task.metric != POSITIVE_F1
     bertsmith("finetune", task.command, "--model", model, "--train", train, "--eval", choose_by,
               *task.flags, "--out", out, "--learning-rate", RATE, "--seed", seed, "--overwrite",
-              *(["--metric", task.metric] if (task.command, task.metric) in CHOOSING else []),
+              *(["--metric", task.metric] if is_chosen_by else []),
               *(["--from-scratch"] if args.from_scratch else []))  # fmt: skip
     scored = bertsmith("evaluate", out, "--data", args.data / task.eval, *task.flags)
     if task.metric == POSITIVE_F1:

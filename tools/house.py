@@ -22,8 +22,8 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_925,
-    "code tokens in benchmarks": 27_720,
+    "code tokens": 335_920,
+    "code tokens in benchmarks": 27_710,
     "code tokens in commands": 17_845,
     "code tokens in comparison": 8_550,
     "code tokens in compression": 4_990,
@@ -39,7 +39,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pretraining": 25_610,
     "code tokens in root": 3_220,
     "code tokens in system": 9_990,
-    "code tokens in tasks": 35_215,
+    "code tokens in tasks": 35_220,
     "code tokens in tokenization": 26_770,
     "code tokens in tools": 6_450,
     "code tokens in training": 23_315,

@@ -52,7 +52,7 @@ class FilledMasks:
 
     def line(self, example: Example) -> str:
         """Format the likeliest tokens and the text, separated by tabs."""
-        return "\t".join([" ".join(self.answer), *example.one_line()])
+        return "\t".join([" ".join(map(str.strip, self.answer)), *example.one_line()])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The question gives no library away, and no module is in two of its parts."""
 
+import re
 from itertools import product
 
 import pytest
@@ -43,6 +44,8 @@ def documents():
     ]  # fmt: skip
 
 
+SHORT = (rf"(?<![^\W\d_]){name}(?![^\W\d_])" for name in SHORT_NAMES)
+NAME = re.compile("|".join([*NAMES, *SHORT]), re.IGNORECASE)
 names = st.sampled_from([*NAMES, *SHORT_NAMES]).flatmap(
     lambda name: st.sampled_from([name, name.upper(), name.title()])
 )
@@ -53,8 +56,9 @@ pieces = st.one_of(names, st.text("aXné漢_9", max_size=4), st.sampled_from(lis
 @given(st.lists(pieces, max_size=12).map("".join))
 def test_no_name_survives(text):
     cleaned = remove_names(text)
-    assert not any(name in cleaned.lower() for name in NAMES)
-    assert remove_names(cleaned) == cleaned
+    assert not NAME.search(cleaned)
+    if not NAME.search(text):
+        assert cleaned == text
 
 
 def test_parts_share_no_module_and_have_about_their_share(documents):

@@ -15,9 +15,10 @@ from tiny_tokenizers import TINY
 
 import bertsmith
 from bertsmith.commands.predict import typed_examples
+from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.model.int8 import can_quantize
-from bertsmith.tasks.fill_mask import FillMask
+from bertsmith.tasks.fill_mask import FilledMasks, FillMask, Word
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.regression import Regress
@@ -222,6 +223,11 @@ def test_masks_are_filled_with_text(tmp_path, family, kind):
     expected = (theirs.decode([i]) for i in set(range(len(theirs))) - set(theirs.all_special_ids))
     (words,) = filler.with_options(top=1000)(f"a {theirs.mask_token} film").masks
     assert sorted(word.token for word in words) == sorted(expected)
+
+
+def test_filled_masks_are_printed_without_the_spaces_of_their_tokens():
+    filled = FilledMasks(((Word(" good", 0.5),), (Word("s", 0.4),)))
+    assert filled.line(Example("a <mask><mask> film")) == "good s\ta <mask><mask> film"
 
 
 def test_masks_that_cannot_be_filled(load):
