@@ -66,6 +66,7 @@ OURS, COMPILED = "bertsmith", "bertsmith, layers compiled"
 SDPA, GROUPED = "transformers, SDPA", "transformers, SDPA, grouped by length"
 SDPA_COMPILED = "transformers, SDPA, compiled"
 FLASH_COMPILED = "transformers, FlashAttention-2, compiled"
+PEERS = (SDPA, GROUPED, SDPA_COMPILED, FLASH_COMPILED)
 ROOF = "matrix products"
 VERSIONS = ("torch", "triton", "transformers", "flash-attn", "numpy", "bertsmith")
 
@@ -583,13 +584,6 @@ INTRODUCTION = (
     "Real tokens only are counted. A ratio is the median over the rounds, in brackets the least "
     "and the greatest; ours is the faster of our ways."
 )
-GOALS = {
-    SDPA: "2.5× (4×)",
-    GROUPED: "",
-    SDPA_COMPILED: "1.4× (2×), with FA2",
-    FLASH_COMPILED: "1.4× (2×)",
-}
-SHARE_GOALS = {"base": "35 % (45 %)", "large": "42 % (50 %)"}
 
 
 def page(found: Mapping[str, Any]) -> str:
@@ -607,7 +601,7 @@ def page(found: Mapping[str, Any]) -> str:
         *parity_lines(found["parity"]),
         "",
         *table(
-            ("number", "what", "ours", "beside", "figure", "goal"),
+            ("what", "ours", "beside", "figure"),
             [row for contest in found["contests"] for row in ratio_rows(contest)],
         ),
     ]
@@ -633,23 +627,23 @@ def parity_lines(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def ratio_rows(contest: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    """Yield ours beside each peer (R12), and our share of the roof (R13)."""
+    """Yield ours beside each peer, and our share of the roof."""
     title, ours = contest["title"], fastest(contest, [OURS, COMPILED])
     if ours is None:
         return
-    for name, goal in GOALS.items():
+    for name in PEERS:
         if name in contest["contenders"]:
             ratios = compare(contest, {"ours": [ours], "peers": [name]})["ratios"]
             figure = "failed"
             if ratios:
                 figure = f"**{statistics.median(ratios):.2f}×** ({span(ratios, '.2f')})"
-            yield "R12", title, ours, name, figure, goal
+            yield title, ours, name, figure
     if fastest(contest, [ROOF]):
         roof_speed = statistics.median(speeds(contest, ROOF))
         needed = 100 * contest["flops_per_token"]
         shares = [speed * needed / roof_speed for speed in speeds(contest, ours)]
         figure = f"**{statistics.median(shares):.1f} %** ({span(shares, '.2f')})"
-        yield "R13", title, ours, ROOF, figure, SHARE_GOALS.get(title.split(",")[0], "")
+        yield title, ours, ROOF, figure
 
 
 CONTENDER_HEADING = (

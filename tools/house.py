@@ -22,12 +22,12 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_920,
-    "code tokens in benchmarks": 27_710,
+    "code tokens": 335_505,
+    "code tokens in benchmarks": 27_290,
     "code tokens in commands": 17_845,
     "code tokens in comparison": 8_550,
     "code tokens in compression": 4_990,
-    "code tokens in data": 41_940,
+    "code tokens in data": 41_945,
     "code tokens in demo": 8_915,
     "code tokens in estimators": 8_470,
     "code tokens in distillation": 9_190,

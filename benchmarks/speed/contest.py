@@ -45,16 +45,13 @@ class Contender:
 
 @dataclass(frozen=True)
 class Claim:
-    """A ratio to report: the fastest of `ours` over the fastest of `peers`.
+    """A ratio to report: the fastest of `ours` over the fastest of `peers`."""
 
-    `goal` is what the project wants to reach at least, and what it hopes for.
-    """
-
-    number: str
     what: str
     ours: tuple[str, ...]
     peers: tuple[str, ...]
-    goal: tuple[float, float] | None = None
+    is_shown: bool = False
+    """Whether the README has it too."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,6 @@ class Contest:
     steps: int | None = None
     threads: int | None = None
     """Processor threads of each contender, if not as planned."""
-    roof_goal: tuple[float, float] | None = None
-    """The share of the roof to reach, and the one to hope for."""
 
 
 @dataclass
@@ -172,7 +167,6 @@ def run(contest: Contest, plan: Plan) -> dict[str, Any]:
         "threads": threads,
         "load": [load_before, os.getloadavg()[0]],
         "notes": list(contest.notes),
-        "roof_goal": contest.roof_goal,
         "claims": [asdict(claim) for claim in contest.claims],
         "contenders": {name: asdict(result) for name, result in results.items()},
     }

@@ -20,7 +20,9 @@ from benchmarks.speed.contest import Claim, Contender, Contest, call
 from benchmarks.speed.plan import Plan
 from benchmarks.speed.protocol import Gate
 from benchmarks.speed.trainer_peer import (
+    DEFAULT,
     ENDLESS,
+    FULLY_TUNED,
     IGNORE_INDEX,
     LEARNING_RATE,
     TUNINGS,
@@ -42,17 +44,6 @@ START_SECONDS = 6.0
 """What worker processes need to come up, with room to spare; the first one does all until then."""
 DRAWN_STEPS = 64
 """The peer's rows; its loop goes round in them."""
-GOALS = {
-    "tiny": ("R1", (18, 40), (9, 20)),
-    "mini": ("R2", (10, 20), (5, 9)),
-    "small": ("R3", (9, 16), (3.2, 4.5)),
-    "base": ("R4", (8, 14), (2, 2.8)),
-}
-ROOF_GOALS = {"tiny": (0.35, 0.5), "mini": (0.47, 0.6), "base": (0.5, 0.65)}
-FP32_GOALS: dict[str, tuple[float, float]] = {"tiny": (9, 20), "mini": (5, 10), "base": (3.5, 6)}
-
-PROCESSES_GOAL = (1.8, 1.9)
-"""0.90 and 0.95 of what two processes could be."""
 
 SHORT_SHARES = {"full": 0.1, "mixed": 1.0}
 """The share of rows that aim for a random length."""
@@ -83,7 +74,6 @@ def contests(plan: Plan) -> Iterator[Contest]:
                     f"{BATCH_SIZES[preset]} rows of at most {MAX_LENGTH} tokens a step, masked LM "
                     "and next sentence prediction, dropout 0.1, AdamW, clipping."
                 ],
-                roof_goal=ROOF_GOALS.get(preset) if rows == "full" else None,
             )
     if plan.threads > 1:
         for preset in ["tiny"] if plan.is_quick else ["tiny", "mini"]:
@@ -101,7 +91,7 @@ def processes_contest(plan: Plan, preset: str) -> Contest:
             our_contender(plan, name, preset, "full", "auto", threads)
             for name, threads in ((two, 2), (one, 1))
         ],
-        claims=[Claim("R15", what, (two,), (one,), PROCESSES_GOAL)],
+        claims=[Claim(what, (two,), (one,))],
         notes=["One thread each, the same rows in a step; 2× would be ideal."],
     )
 
@@ -129,20 +119,19 @@ def contenders(plan: Plan, preset: str, rows: str) -> Iterator[Contender]:
     for tuning in TUNINGS:
         options = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": rows,
                    "out": str(plan.work / "trainer"), "tuning": tuning}  # fmt: skip
-        yield Contender(f"transformers {tuning}", f"{HERE}:transformers", options)
+        yield Contender(f"transformers, {tuning}", f"{HERE}:transformers", options)
     yield from roof.contenders()
 
 
 def claims(preset: str, rows: str) -> Iterator[Claim]:
     """What is to be said about a size."""
-    number, defaults, tuned = GOALS[preset]
     what = f"pre-training, {preset}, {rows} rows"
-    ours = (OURS, OURS_FP32)
-    for tuning, goal in (("D", defaults), ("T", tuned), ("T+", None)):
-        yield Claim(f"{number} {tuning}", what, ours, (f"transformers {tuning}",), goal)
-    if rows == "full" and preset in FP32_GOALS:
+    for tuning in TUNINGS:
+        is_shown = rows == "full" and tuning == FULLY_TUNED
+        yield Claim(what, (OURS, OURS_FP32), (f"transformers, {tuning}",), is_shown)
+    if rows == "full":
         what = f"pre-training in fp32, {preset}, {rows} rows"
-        yield Claim("R5 D", what, (OURS_FP32,), ("transformers D",), FP32_GOALS[preset])
+        yield Claim(what, (OURS_FP32,), (f"transformers, {DEFAULT}",))
 
 
 def prepare(plan: Plan) -> None:
@@ -250,7 +239,7 @@ def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, t
 
     wanted = job(corpus, preset, rows)
     ours = BertConfig.from_preset(preset, Corpus.open(wanted.corpus).vocab_size)
-    collate = Collator(BATCH_SIZES[preset], MAX_LENGTH if tuning == "D" else None)
+    collate = Collator(BATCH_SIZES[preset], MAX_LENGTH if tuning == DEFAULT else None)
     model = BertForPreTraining(peer_config(ours))
     drawn = drawn_rows(wanted, DRAWN_STEPS)
     train_peer(gate, model, drawn, collate, tuning=tuning, out=out)

@@ -1,8 +1,8 @@
 """transformers' Trainer as a contender: a model and its rows go in, steps come out.
 
-Peer D is the Trainer with its defaults: fp32, rows padded to a fixed length. Peer T is tuned as its
-own documents tell: bf16 autocast, "medium" fp32 products, rows of similar length in one batch,
-padded to the longest of them. Peer T+ also has what bertsmith sets for its own process
+By default it computes in fp32, with rows padded to a fixed length. Tuned as its documents tell, it
+has bf16 autocast, "medium" fp32 products, and rows of similar length in one batch, padded to the
+longest of them. Fully tuned, it also has what bertsmith sets for its own process
 (`process_options.configure_process`), but keeps memory without a limit, as its logits are hundreds
 of megabytes: that makes the Trainer with a tiny model 1.4 to 2 times as fast. Attention is its
 default; the other ways were within 3 % (mini, base, bf16).
@@ -23,7 +23,8 @@ IGNORE_INDEX = -100
 Row = Mapping[str, Any]
 
 
-TUNINGS = ("D", "T", "T+")
+DEFAULT, TUNED, FULLY_TUNED = "by default", "tuned", "fully tuned"
+TUNINGS = (DEFAULT, TUNED, FULLY_TUNED)
 
 M_MMAP_MAX = -4
 """The option of glibc's mallopt that says how many arrays get pages of their own."""
@@ -31,7 +32,7 @@ M_MMAP_MAX = -4
 
 def tune(tuning: str) -> None:
     """Configure the process. Call before importing torch."""
-    if tuning == "T+":
+    if tuning == FULLY_TUNED:
         from bertsmith.system.process_options import configure_process
 
         configure_process()
@@ -71,7 +72,7 @@ def train(
     """Train for ever, meeting the gate at the end of each step."""
     import torch
 
-    tuned = tuning != "D"
+    tuned = tuning != DEFAULT
     torch.set_float32_matmul_precision("medium" if tuned else "highest")
     trainer = build_trainer(
         model,
@@ -85,7 +86,7 @@ def train(
         lr_scheduler_type="constant",
         weight_decay=0.01,
         bf16=tuned,
-        # In order, D gets the very batches that bertsmith gets.
+        # In order, the default gets the very batches that bertsmith gets.
         train_sampling_strategy="group_by_length" if tuned else "sequential",
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())

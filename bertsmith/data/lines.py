@@ -12,6 +12,7 @@ from bertsmith.errors import InputError
 MAX_LINE_BYTES = 1 << 20  # of running text; a longer line is read in parts
 MAX_ROW_BYTES = 1 << 25  # of a format whose rows must be held whole
 
+TO_UTF8 = "Save it as UTF-8 (from GB18030: iconv -f GB18030 -t UTF-8 OLD > NEW)"
 TEXT_STOPS = ("\n", "。", "！", "？", ". ", " ", "，")
 _LINE_STOPS = tuple(stop.encode() for stop in TEXT_STOPS)
 _CUT_WINDOW = 1 << 16
@@ -113,7 +114,7 @@ class Lines:
 
     def _refuse(self, reason: str, offset: int, found: str) -> None:
         after = " after decompression" if self.reading.source.compression else ""
-        self.reject(reason, f"{found} at byte {offset:,}{after}", "Save it as UTF-8")
+        self.reject(reason, f"{found} at byte {offset:,}{after}", TO_UTF8)
 
     def _advance(self, raw: bytes) -> None:
         self._offset += len(raw)

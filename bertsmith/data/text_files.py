@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.lines import MAX_ROW_BYTES, check_is_text
+from bertsmith.data.lines import MAX_ROW_BYTES, TO_UTF8, check_is_text
 from bertsmith.data.sources import compression_of, open_path
 from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar
@@ -127,8 +127,8 @@ def too_long(place: str, what: str) -> InputError:
 
 def _not_utf8(place: str, offset: int, error: UnicodeDecodeError) -> InputError:
     return InputError(
-        f"{place}: byte {offset:,} is 0x{error.object[error.start]:02x}, which is not UTF-8. Save "
-        "the text as UTF-8."
+        f"{place}: byte {offset:,} is 0x{error.object[error.start]:02x}, which is not UTF-8. "
+        f"{TO_UTF8}."
     )
 
 

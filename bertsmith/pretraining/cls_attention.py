@@ -16,7 +16,7 @@ GUESSING = math.log(2)
 LEARNED = 0.95 * GUESSING
 """Loss below which [CLS] has learned something about pairs. With tiny models of some minutes, at
 0.68 and 0.69 a reset gained 1 to 4 points on SST-2; at 0.52 it gained 0 to 2, but RTE lost 2.
-Nothing was measured in between (`benchmarks/results/own-texts-imdb.md`)."""
+Nothing was measured in between (`benchmarks/results/cls-attention.md`)."""
 
 
 def reason_to_reset(run: Mapping[str, Any]) -> str:

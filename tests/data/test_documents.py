@@ -121,7 +121,10 @@ TWICE = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "te
 BAD = {
     "empty.txt": (b"", "the file is empty"),
     "nul.txt": (b"a\n" * 9000 + b"\0", ":9001: a NUL byte at byte 18,000"),
-    "latin.txt": (b"good\ncaf\xe9 noir\n", ":2: invalid UTF-8 (0xe9) at byte 8."),
+    "latin.txt": (
+        b"good\ncaf\xe9 noir\n",
+        ":2: invalid UTF-8 (0xe9) at byte 8. Save it as UTF-8 (",
+    ),
     "utf16.txt": ("text".encode("utf-16"), "UTF-16"),
     "gzip.txt": (gzip.compress(b"text"), "gzip"),
     **dict.fromkeys(("bad.txt.gz", "bad.txt.xz", "bad.txt.zst"), (b"not compressed", "damaged")),
