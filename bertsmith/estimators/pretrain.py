@@ -31,8 +31,6 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.vocabulary.train import TokenizerSettings, write_tokenizer
 
 Place = str | os.PathLike[str]
-VOCAB_SIZE = 8_000
-"""Tokens of a vocabulary for some tens of megabytes of text."""
 CORPUS_OPTIONS = [field.name for field in dataclasses.fields(CorpusSettings)]
 PARTS = ("model", "pretraining", "training", "optim")
 """The tables of a recipe; their keys are arguments."""
@@ -70,14 +68,14 @@ def pretrain(
     recipe: Place = "quarter-hour",
     corpus: Place | None = None,
     tokenizer: Place | None = None,
-    vocab_size: int = VOCAB_SIZE,
+    vocab_size: int = TokenizerSettings.vocab_size,
     show_progress: bool = True,
     callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Pretrained:
     """Learn a vocabulary from texts, build a corpus, and pre-train a BERT on it.
 
-    >>> model = pretrain("reviews.txt", minutes=15)  # doctest: +SKIP
+    >>> model = pretrain("reviews.txt", minutes=15, vocab_size=8000)  # doctest: +SKIP
     >>> model  # doctest: +SKIP
     <Pretrained 'runs/reviews-bert': 5,064 steps in 15.0 minutes, eval loss of masked LM 3.629>
 
