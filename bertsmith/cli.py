@@ -41,8 +41,8 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "tokenizer train": Command("Text", "learn a vocabulary of word pieces from your texts"),
-    "tokenizer extend": Command("Text", "add the pieces of your own texts to a model's vocabulary"),
+    "tokenizer train": Command("Text", "learn a vocabulary of subword tokens from your texts"),
+    "tokenizer extend": Command("Text", "add the tokens of your own texts to a model's vocabulary"),
     "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
     "corpus inspect": Command("Text", "show what a corpus holds"),
     "pretrain": Command(

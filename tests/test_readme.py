@@ -166,7 +166,7 @@ SIZES = (8000, 12_000)
 
 
 class Languages(ast.NodeTransformer):
-    """Blanks what differs between languages in a program: its strings, and the vocabulary's size."""
+    """Blanks what differs between languages in a program: its strings and vocabulary sizes."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         return ast.Constant("") if isinstance(node.value, str) or node.value in SIZES else node

@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 335_500,
+    "code tokens": 335_501,
     "code tokens in benchmarks": 27_290,
     "code tokens in commands": 17_845,
     "code tokens in comparison": 8_550,

@@ -51,8 +51,9 @@ def table(path: Path) -> str:
         "|---|---|---|---|",
         *(line for contest in run["contests"].values() for line in rows(contest)),
         "",
-        f"Medians of interleaved turns, {run['date']}, {run['machine']}. Fully tuned: with",
-        f"bertsmith's process settings too. Other ratios, memory and parity: [results]({link}).",
+        f"Medians of rounds in which all take turns, {run['date']}, {run['machine']}.",
+        "Fully tuned: as transformers' documents advise, with bertsmith's settings for threads and",
+        f"memory as well. Other ratios, memory and parity: [results]({link}).",
     ]
     return "\n".join(lines)
 

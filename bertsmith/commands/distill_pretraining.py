@@ -20,15 +20,11 @@ from bertsmith.training.settings import TrainingSettings
 
 DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: DistilBERT's recipe.
 
-The student begins as every second layer of the teacher. It learns to guess hidden words, to find
-each word as likely as the teacher does, and to make the teacher's vectors. No labels are needed.
-The teacher is asked at each step, as other words are hidden each time; of batches that come again
-(--duplicates, or a second student) it can be asked once (--cache). The result is a Hugging Face
-folder, ready for `bertsmith fill` and `bertsmith finetune`; at the end teacher and student are set
-side by side.
-
-A recipe (a .toml file or a name such as distill/pretraining, first) sets any of the options below;
-options on the line replace it."""
+The student starts as every second layer of the teacher. It learns to predict masked tokens, to give
+the teacher's probabilities for them, and to match its last hidden states. No labels are needed. The
+teacher computes at each step; with --cache, batches that are repeated (--duplicates, or a second
+student) are read from disk. The result is a Hugging Face folder for `bertsmith fill` and
+`bertsmith finetune`; at the end the command compares teacher and student."""
 
 
 @dataclass(frozen=True)

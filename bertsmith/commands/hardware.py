@@ -26,8 +26,8 @@ class Settings:
 
     Nearly all of BERT's time goes into matrix products. The figures are measured once and
     remembered; a run then uses the fastest way that keeps the promised accuracy. They are measured
-    again after a month, where other programs kept the computer busy, and where a product turns out
-    1.5 times as fast or as slow when a run begins.
+    again after a month, if other programs kept the computer busy, or if a short trial at the start
+    of a run is off by a factor of 1.5.
     """
 
     json: bool = False

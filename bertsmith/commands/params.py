@@ -115,7 +115,7 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     lines = [
         f"{config['num_hidden_layers']} layers, {config['hidden_size']:,} wide, "
         f"{config['num_attention_heads']} heads, {config['intermediate_size']:,} inside the "
-        f"feed-forward, {config['vocab_size']:,} word pieces, "
+        f"feed-forward, {config['vocab_size']:,} tokens, "
         f"{config['max_position_embeddings']:,} positions",
         "",
         *(f"{name:<{wide}}  {layer:>10}  {count:>12}" for name, layer, count in rows),

@@ -111,11 +111,11 @@ def _overview(facts: dict[str, Any], found: Estimate) -> list[str]:
     config, step, run = found.model.config, facts["step"], facts["run"]
     lines = [
         f"model   {_model_name(found)}: {config.num_hidden_layers} layers, "
-        f"{config.hidden_size} wide, {facts['vocab_size']:,} word pieces; "
+        f"{config.hidden_size} wide, {facts['vocab_size']:,} tokens; "
         f"{facts['parameters']:,} parameters, "
         f"{facts['encoder_parameters']:,} of them in the encoder",
         f"step    {step['rows']:,} rows, {step['tokens']:,.0f} real tokens, "
-        f"{step['predicted']:,.0f} words to predict",
+        f"{step['predicted']:,.0f} tokens to predict",
     ]
     if facts["chosen"]:
         lines.insert(0, f"chosen  {facts['chosen']}")

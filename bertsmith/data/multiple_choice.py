@@ -52,8 +52,8 @@ class ChoiceColumns:
     """Prompt column: its name, or its number counted from 1. Default: the first of the usual names
     (prompt, sent1, context, premise, question, ...)."""
     start_column: str | None = None
-    """Column with the words that every choice begins with; none: there are no such words. Default:
-    sent2 of SWAG, or a question where the prompt is another text, which it is about."""
+    """Column with the words that every choice begins with, or `none`. Default: sent2 (SWAG), or the
+    column question if the prompt is another one, such as a passage."""
     choice_columns: str | None = None
     """Choice columns: names or numbers with commas, or a range of numbers such as 3-6; in a jsonl
     file also one key that holds a list. Default: the usual names (choices, ending0 to ending3,

@@ -82,7 +82,7 @@ class AnswerSettings(WindowSettings):
     question a line; also as .gz, .xz or .zst."""
     eval: Path = NOT_GIVEN
     """Questions with their answers to score by. They are never trained on, and should not be among
-    --train. Required, unless --folds is given."""
+    --train."""
     metric: Metric = "f1"
     """Score by which the best weights are chosen: f1, the overlap of words with the right answer,
     or exact_match, the share of answers that are right word for word."""

@@ -85,7 +85,7 @@ class FinetuneSettings(Compute):
     """Attention of [CLS] in the last layer at the start, for heads that read [CLS]. `keep`: as
     pre-trained. `reset`: uniform over all tokens, by setting the layer's queries to zero. `auto`:
     reset if `bertsmith pretrain` trained the model from random weights and it learned next to
-    nothing about pairs of segments, as in a run of minutes or with --pairs none."""
+    nothing about pairs of segments, as in a run of minutes, or had --pairs none or contrastive."""
     from_scratch: Advanced[bool] = False
     """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0

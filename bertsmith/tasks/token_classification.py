@@ -101,8 +101,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
 Takes a pre-trained model and two files of labelled words: one to learn from, one to score by. They
 are CoNLL columns (a word a line, its label in the last column, an empty line after each sentence),
-CoNLL-U or jsonl. Labels may follow any scheme (IOB1, IOB2, BIOES, BMES, or plain); it is found by
-looking. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
+CoNLL-U or jsonl. Labels may follow any scheme (IOB1, IOB2, BIOES, BMES, BILOU or plain), which is
+found by looking. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and
 transformers open."""
     settings = TagSettings
     columns = TagColumns
