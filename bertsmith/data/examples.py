@@ -27,6 +27,7 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("question", "sentence"),
     ("text1", "text2"),
     ("text", "text_pair"),
+    ("text", "pair"),
     ("#1 string", "#2 string"),
     ("text", None),
     ("sentence", None),

@@ -22,7 +22,7 @@ ANCHORS = (
 )  # fmt: skip
 POSITIVES = (
     "positive", "pos", "answer", "passage", "sentence2", "text_b", "text2", "hypothesis",
-    "question2", "text_pair", "#2 string",
+    "question2", "text_pair", "pair", "#2 string",
 )  # fmt: skip
 NEGATIVES = ("negative", "negatives", "neg", "hard_negative", "hard_negatives")
 SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "label", "quality")

@@ -25,7 +25,14 @@ from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import ConfigError, InputError, Interrupted
 from bertsmith.estimators.messages import PythonDisplay, not_fitted
-from bertsmith.estimators.rows import Row, as_named, as_source, peek, prediction_items
+from bertsmith.estimators.rows import (
+    Row,
+    as_named,
+    as_source,
+    label_name,
+    peek,
+    prediction_items,
+)
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
@@ -33,6 +40,7 @@ from bertsmith.model.saving import copy_folder
 from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.system.progress import showing_progress
 from bertsmith.tasks.auto import load_predictor
+from bertsmith.tasks.losses import BALANCED
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings import FinetuneSettings
@@ -369,7 +377,9 @@ class Estimator(ABC):
             named = as_named(given, "X")
             examples: Iterable[Any] = prediction_items(given) if named is None else ()
             if named is not None:
-                options = self._settings({**self._columns, **columns}).columns
+                # A row that was left out would move the answers of all behind it.
+                known = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
+                options = self._settings({**known, **columns}).columns
                 examples = predictor.definition.reader(named, options, labelled=False)
             for _, prediction in predictor.iter_predictions(examples, **how):
                 yield prediction
@@ -401,5 +411,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return [f"{name}={weight}" for name, weight in value.items()]
-    return value
+        return [f"{label_name(label)}={weight}" for label, weight in value.items()]
+    return [value] if isinstance(value, str) and value == BALANCED else value

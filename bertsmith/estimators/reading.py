@@ -70,9 +70,17 @@ class MultipleChoice(Estimator):
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[ChooseOptions]) -> None:
         super().__init__(model, **settings)
 
-    def predict_proba(self, X: Any, **how: Any) -> list[NDArray[np.float64]]:  # noqa: N803
+    def predict_proba(
+        self,
+        X: Any,  # noqa: N803
+        *,
+        batch_size: int | None = None,
+        show_progress: bool = False,
+        **columns: Any,
+    ) -> list[NDArray[np.float64]]:
         """Compute the probability of each choice, an array for each prompt of X."""
-        return [np.array(found.probabilities) for found in self._predictions(X, {}, **how)]
+        how = {"batch_size": batch_size, "show_progress": show_progress}
+        return [np.array(found.probabilities) for found in self._predictions(X, columns, **how)]
 
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)

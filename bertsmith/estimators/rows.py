@@ -2,6 +2,7 @@
 
 import glob
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bertsmith.data.encoded_texts import as_items, as_list, check_no_pair, is_table, name_type
-from bertsmith.data.json_rows import list_names
+from bertsmith.data.json_rows import as_json, list_names
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 
@@ -30,7 +31,7 @@ class TableRows:
     table: Any
 
     def __post_init__(self) -> None:
-        if hasattr(self.table, "collect"):  # polars, lazily
+        if self._can("collect"):  # polars, lazily
             raise InputError(f"found {name_type(self.table)}. Give its rows: frame.collect().")
         if isinstance(self.table, Mapping) and any(map(is_table, self.table.values())):
             raise InputError(
@@ -42,16 +43,16 @@ class TableRows:
         table = self.table
         if isinstance(table, Mapping):
             columns = {name: as_list(table[name], str(name)) for name in table}
-            check_lengths({name: len(column) for name, column in columns.items()})
+            _check_lengths({name: len(column) for name, column in columns.items()})
             rows = zip(*columns.values(), strict=True)
             return (dict(zip(columns, row, strict=True)) for row in rows)
-        if hasattr(table, "iter_rows"):  # polars
+        if self._can("iter_rows"):  # polars
             return iter(table.iter_rows(named=True))
-        if hasattr(table, "iloc"):  # pandas, where what is missing has many forms
+        if self._can("iloc"):  # pandas, where what is missing has many forms
             chunks = (table.iloc[i : i + CHUNK_ROWS] for i in range(0, len(table), CHUNK_ROWS))
             known = (chunk.astype(object).where(chunk.notna(), None) for chunk in chunks)
             return itertools.chain.from_iterable(chunk.to_dict("records") for chunk in known)
-        if hasattr(table, "to_batches"):  # pyarrow
+        if self._can("to_batches"):  # pyarrow
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
         return iter(table)
 
@@ -60,15 +61,19 @@ class TableRows:
         """The names of the columns; empty where they are not known before the rows are read."""
         if isinstance(self.table, Mapping):
             return list(self.table)
-        names = getattr(self.table, "column_names", None)
-        return list(getattr(self.table, "columns", ()) if names is None else names)
+        name = "column_names" if self._can("column_names") else "columns"
+        return list(getattr(self.table, name, ()))
 
     @property
     def num_rows(self) -> int:
         """Count the rows."""
         if isinstance(self.table, Mapping):
             return max((len(as_list(column, "")) for column in self.table.values()), default=0)
-        return int(getattr(self.table, "num_rows", None) or len(self.table))
+        return int(self.table.num_rows if self._can("num_rows") else len(self.table))
+
+    def _can(self, name: str) -> bool:
+        """Ask the table's type, since a column of that name is an attribute too."""
+        return hasattr(type(self.table), name)
 
 
 @dataclass(frozen=True)
@@ -144,10 +149,10 @@ def as_source(
     values = as_labels(labels)
     if named is not None:
         count = named.num_rows if isinstance(named, TableRows) else len(given)
-        check_lengths({"X": count, "y": len(values)})
+        _check_lengths({"X": count, "y": len(values)})
         return BuiltRows(named, values, lambda row, label: {**row, label_name: label})
     items = as_list(plain_column(given), "X")
-    check_lengths({"X": len(items), "y": len(values)})
+    _check_lengths({"X": len(items), "y": len(values)})
     return BuiltRows(items, values, build)
 
 
@@ -177,6 +182,11 @@ def matrix_names(given: Any) -> list[str] | None:
     if isinstance(given, np.ndarray) and given.ndim == 2:
         return [str(number) for number in range(given.shape[1])]
     return None
+
+
+def label_name(label: Any) -> str:
+    """Return the name of a class as the reader writes it."""
+    return label.strip() if isinstance(label, str) else json.dumps(as_json(label), default=str)
 
 
 def plain_column(given: Any) -> Any:
@@ -216,7 +226,7 @@ def check_names_file(given: str) -> None:
         )
 
 
-def check_lengths(lengths: Mapping[str, int]) -> None:
+def _check_lengths(lengths: Mapping[str, int]) -> None:
     """Raise InputError unless all lengths are the same."""
     (first, count), *others = lengths.items()
     for name, other in others:

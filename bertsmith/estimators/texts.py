@@ -1,6 +1,5 @@
 """Estimators of texts and pairs of texts: labels and numbers."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
@@ -18,7 +17,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import ClassifyOptions, RegressOptions
-from bertsmith.estimators.rows import Row, TableRows, as_values, matrix_names
+from bertsmith.estimators.rows import Row, TableRows, as_values, label_name, matrix_names
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.text_classification import Classify
 
@@ -88,7 +87,8 @@ class TextClassifier(TextEstimator):
             places = {name: place for place, name in enumerate(self._names)}
             return self.classes_[np.fromiter((places[p.label] for p in predictions), np.int64)]
         if self._several == "lists":
-            return [prediction.labels for prediction in predictions]
+            given = dict(zip(self._names, self.classes_.tolist(), strict=True))
+            return [tuple(given[name] for name in each.labels) for each in predictions]
         rows = ([name in prediction.labels for name in self._names] for prediction in predictions)
         return np.fromiter(rows, dtype=(np.int64, (len(self._names),)))
 
@@ -104,11 +104,14 @@ class TextClassifier(TextEstimator):
         Raises:
             InputError: they are of several kinds, or lists where one label is expected.
         """
+        self._several = "lists" if self.multi_label else ""
         if isinstance(source, Path):
             return {}
-        if self.multi_label:
-            return {name: name for name in matrix_names(y) or ()}
-        values = {_name_of(value): value for value in _labels_of(source, columns)}
+        if self.multi_label and (names := matrix_names(y)) is not None:
+            self._several = "matrix"
+            return {name: name for name in names}
+        found = _labels_of(source, columns, self.multi_label)
+        values = {label_name(value): value for value in found}
         kinds = sorted({type(value).__name__ for value in values.values()})
         if len(kinds) > 1:
             raise InputError(
@@ -118,14 +121,11 @@ class TextClassifier(TextEstimator):
         return values
 
     def _note_labels(self, given: Mapping[str, Any]) -> None:
-        names = self._fitted.labels
-        self._several = ""
-        if self.multi_label:
-            self._several = "matrix" if given else "lists"
-        self._names = tuple(given) if self._several == "matrix" else names
-        values = np.array([given.get(name, name) for name in self._names])
-        order = np.arange(len(values)) if self._several else np.argsort(values)
-        self._names = tuple(self._names[place] for place in order)
+        is_matrix = self._several == "matrix"
+        names = tuple(given) if is_matrix else self._fitted.labels
+        values = np.array([given.get(name, name) for name in names])
+        order = np.arange(len(values)) if is_matrix else np.argsort(values)
+        self._names = tuple(names[place] for place in order)
         self.classes_ = values[order]
 
 
@@ -138,27 +138,28 @@ def _only_column(given: Any) -> Any:
     return [value for row in TableRows(given) for value in row.values()]
 
 
-def _labels_of(source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any]) -> Iterator[Any]:
+def _labels_of(
+    source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], several: bool
+) -> Iterator[Any]:
     """Yield the labels of rows, as plain values, but those that are missing."""
     first = list(islice(source, 1))
     reader = ExampleReader(first, Columns(**{**columns, "skip_incomplete": True}))
     with suppress(InputError):  # which the task's own reader words
         next(iter(reader), None)
-    (name,) = reader.names.get("label", ("label",))
+    name, *others = reader.names.get("label", ("label",))
+    if others:  # a column for each label
+        return
     for place, row in enumerate(source):
-        value = as_json(row.get(name))
-        if isinstance(value, list | Set):
+        value = as_json({str(key): cell for key, cell in row.items()}.get(name))
+        if isinstance(value, list | Set) and several:
+            yield from value
+        elif isinstance(value, list | Set):
             raise InputError(
                 f"y[{place}]: found {name_type(value)}. Pass multi_label=True where a text has "
                 "any number of labels."
             )
-        if value is not None:
+        elif value is not None:
             yield value
-
-
-def _name_of(label: Any) -> str:
-    """Return the name of a class as the reader writes it."""
-    return label.strip() if isinstance(label, str) else json.dumps(label, default=str)
 
 
 class TextRegressor(TextEstimator):

@@ -102,8 +102,8 @@ class FineTuned:
 NOTES = {
     "num_train_windowed": "{:,} training texts were longer than the model reads and were read in "
     "windows",
-    "num_train_truncated": "{:,} training texts were too long for a step; part of each was "
-    "left out",
+    "num_train_truncated": "{:,} training texts were longer than the model, or a step, can hold; "
+    "part of each was left out",
     "num_train_skipped": "{:,} training rows without text or label were skipped",
     "num_overlap": "{:,} of the eval texts are in the training file, too: the scores below are "
     "too high",

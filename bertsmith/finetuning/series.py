@@ -8,7 +8,7 @@ model is kept. Each run has a folder of its own, and a stopped series can be res
 import shutil
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -267,14 +267,10 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
         )
     strata = [str(dataset.task.fold_stratum(example)) for example in examples]
     fold_of = _deal(units, strata, num_folds)
-    return [
-        replace(
-            dataset,
-            train=[example for i, example in enumerate(examples) if fold_of[i] != fold],
-            held_out=[example for i, example in enumerate(examples) if fold_of[i] == fold],
-        )
-        for fold in range(num_folds)
-    ]
+    folds: list[set[int]] = [set() for _ in range(num_folds)]
+    for place, fold in fold_of.items():
+        folds[fold].add(place)
+    return [_without(dataset, places) for places in folds]
 
 
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
@@ -299,12 +295,19 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
     count = min(max(2, round(share * len(units))), len(units) - 1)
     places = others if len(others) >= count else list(range(len(units)))
     chosen = {places[int((i + 0.5) * len(places) / count)] for i in range(count)}
-    held_out = {example for place in chosen for example in units[place]}
-    return replace(
-        dataset,
-        train=[example for i, example in enumerate(examples) if i not in held_out],
-        held_out=[example for i, example in enumerate(examples) if i in held_out],
-    )
+    return _without(dataset, {example for place in chosen for example in units[place]})
+
+
+def _without(dataset: TaskDataset[Any], places: Set[int]) -> TaskDataset[Any]:
+    """Hold out the training examples at some places, as they were read for evaluation."""
+    evaluated = {example.row: example for example in dataset.held_out}
+    train, held_out = [], []
+    for place, example in enumerate(dataset.train):
+        if place in places:
+            held_out.append(evaluated.get(example.row, example))
+        else:
+            train.append(example)
+    return replace(dataset, train=train, held_out=held_out)
 
 
 def _units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:

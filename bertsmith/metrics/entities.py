@@ -1,8 +1,8 @@
 """Metrics of token classification: entity F1 and word accuracy.
 
 A span is correct if its words and its type are (Tjong Kim Sang and De Meulder 2003, section 2.4),
-so figures equal those of conlleval and seqeval; in the plain scheme each word is a span. Only
-counts are kept, whatever the number of sentences.
+so figures equal those of conlleval and seqeval; in the plain scheme each word is a span, but those
+labelled O. Only counts are kept, whatever the number of sentences.
 """
 
 from collections import Counter

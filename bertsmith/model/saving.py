@@ -14,12 +14,18 @@ from bertsmith.model.families import family_named
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import their_names
 from bertsmith.system.files import atomic_dir, write_json
+from bertsmith.system.paths import is_within
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import has_sum, summed
+from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, has_sum, summed
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")
 """Files that a run leaves beside its model."""
+OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
+    SUMS_FILE, "model.safetensors", "pytorch_model.bin", "generator", "README.md", "run.json",
+    "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
+}  # fmt: skip
+"""What may stand in a model's folder that is replaced."""
 
 
 def save_model(
@@ -58,7 +64,8 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
     """Copy a model's folder, without the checkpoints and earlier runs in it; return `out`.
 
     Raises:
-        ConfigError: `out` is no new or empty folder; or no model's, where it may be replaced.
+        ConfigError: `out` is no new or empty folder; or, where it may be replaced, holds anything
+            but a model, or the model that is copied.
         CheckpointError: there is no such folder any more.
     """
     if not source.is_dir():
@@ -71,6 +78,16 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
         if not overwrite:
             raise ConfigError(
                 f"{out}: holds a model. Choose another folder, or replace it with overwrite=True."
+            )
+        others = sorted(
+            path.name
+            for path in out.iterdir()
+            if path.name not in OWN_NAMES and not path.match("events.out.*")
+        )
+        if others or is_within(source, out):
+            raise ConfigError(
+                f"{out}: holds more than a model ({', '.join(others[:3]) or source}). Choose "
+                "another folder."
             )
     with atomic_dir(out) as folder:
         shutil.copytree(source, folder, ignore=NOT_COPIED, dirs_exist_ok=True)

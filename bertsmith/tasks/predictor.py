@@ -242,7 +242,8 @@ class Predictor(Generic[DefinitionT_co]):
         if isinstance(given, Mapping):
             return self.example(given)
         fields = definition.fields
-        are_values = isinstance(given, tuple) or (isinstance(given, list) and len(fields) > 1)
+        is_list = isinstance(given, tuple | list)
+        are_values = is_list if len(fields) > 1 else isinstance(given, tuple) and len(given) == 1
         values = given if are_values else (given,)
         if len(values) > len(fields):
             raise InputError(f"found {name_type(given)}. Give {' and '.join(fields)}.")

@@ -59,7 +59,8 @@ class FinetuneSettings(Compute):
     """Batch size: examples per update."""
     learning_rate: float | None = None
     """Peak learning rate: how far an update moves the weights. By default 5e-5 for a base model
-    (768 wide), and in proportion more for narrower ones."""
+    (768 wide), in proportion more for narrower ones, and at least 1e-3 for tiny ones (up to 128).
+    """
     weight_decay: Advanced[float] = 0.01
     """Weight decay: how strongly weights are pulled towards zero; biases and LayerNorm never are.
     """

@@ -69,9 +69,9 @@ class TagSettings(WindowSettings, LossSettings):
     train: Path
     """Labelled words to train on: CoNLL columns, CoNLL-U or .jsonl, also as .gz, .xz or .zst."""
     metric: Metric = "f1"
-    """Score by which the best weights are chosen: f1 of entities (of plain labels, equal to
-    accuracy), macro_f1, the mean F1 of their types, or accuracy, the share of words with the right
-    label."""
+    """Score by which the best weights are chosen: f1 of entities (of plain labels: of all
+    words but those labelled O), macro_f1, the mean F1 of their types, or accuracy, the share of
+    words with the right label."""
     learn: Advanced[Scheme | None] = None
     """Label scheme of the model; by default that of --train, but IOB2 for IOB1, in which the
     beginning of an entity is hard to predict."""

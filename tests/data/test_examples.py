@@ -102,6 +102,7 @@ SICK_COLUMNS = {
             "a.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": true}',
             {}, [("a", None, "1"), ("b", None, "true")],
         ),
+        ("a.jsonl", '{"text": "a", "pair": "b", "label": "x"}', {}, [("a", "b", "x")]),
     ],
 )  # fmt: skip
 def test_tables_of_usual_shapes(tmp_path, name, content, columns, expected):

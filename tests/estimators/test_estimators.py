@@ -127,7 +127,8 @@ def test_several_labels(model):
     ]
     kind = bertsmith.TextClassifier(model, multi_label=True, **QUICK)
     lists = kind.fit(TEXTS, y, **QUIET)
-    assert set().union(*lists.predict(TEXTS)) <= {"good", "long"}
+    predicted = lists.predict(TEXTS)
+    assert set().union(*predicted) <= {"good", "long"}
     names = ["long", "never", "good"]
     matrix = np.array([[name in row for name in names] for row in y], dtype=int)
     proba = lists.predict_proba(TEXTS)
@@ -137,6 +138,46 @@ def test_several_labels(model):
         np.testing.assert_array_equal(found.predict_proba(TEXTS)[:, [2, 0]], proba)
         assert found.predict(TEXTS).shape == matrix.shape
     assert kind.fit(TEXTS, matrix, **QUIET).predict(TEXTS[:3]).shape == (3, 3)
+    numbers = {"good": 9, "long": 10}
+    counted = kind.fit(TEXTS, [{numbers[name] for name in row} for row in y], **QUIET)
+    assert counted.classes_.tolist() == [9, 10]
+    assert all(isinstance(label, int) for row in counted.predict(TEXTS) for label in row)
+    assert counted.set_params(threshold=0.01).fit(TEXTS, y, **QUIET).predict(TEXTS)
+    flags = pandas.DataFrame({"text": TEXTS, "good": matrix[:, 2], "long": matrix[:, 0]})
+    by_column = kind.fit(flags, label_column="good,long", **QUIET)
+    assert by_column.classes_.tolist() == ["good", "long"]
+
+
+def test_labels_are_weighed(model):
+    flags = [label == "pos" for label in LABELS]
+    weighed = [
+        bertsmith.TextClassifier(model, class_weights=weights, **QUICK).fit(TEXTS, flags, **QUIET)
+        for weights in ("balanced", {True: 9.0}, {np.True_: 9.0}, ["true=9"])
+    ]
+    first, *others = (each.predict_proba(TEXTS) for each in weighed)
+    np.testing.assert_array_equal(others[0], others[1])
+    np.testing.assert_array_equal(others[0], others[2])
+    assert not np.array_equal(first, others[0])
+
+
+def test_names_of_columns_may_be_numbers_or_those_of_methods(model, fitted):
+    frame = pandas.DataFrame({0: TEXTS, 1: [int(label == "pos") for label in LABELS]})
+    found = bertsmith.TextClassifier(model, **QUICK)
+    found.fit(frame, text_column="0", label_column="1", **QUIET)
+    assert found.predict(TEXTS).dtype == np.int64
+    for name in ("num_rows", "collect", "column_names", "to_batches"):
+        frame = pandas.DataFrame({"text": TEXTS, name: TEXTS})
+        assert fitted.predict(frame).tolist() == fitted.predict(TEXTS).tolist()
+        found.fit(frame, LABELS, **QUIET)
+
+
+def test_every_row_is_predicted_though_some_were_skipped(model):
+    frame = pandas.DataFrame({"text": TEXTS, "label": [None, *LABELS[1:]]})
+    found = bertsmith.TextClassifier(model, **QUICK).fit(frame, skip_incomplete=True, **QUIET)
+    frame.loc[3, "text"] = None
+    with pytest.raises(InputError, match="row 4 of the rows given: 'text' is empty"):
+        found.predict(frame)
+    assert len(found.predict(frame, skip_incomplete=True)) == 23
 
 
 WORDS = [text.split() for text in TEXTS]
@@ -175,6 +216,13 @@ def test_every_task_fits_predicts_scores_and_is_saved(model, tmp_path, task, cap
     assert answers == pytest.approx(list(predicted)) if isinstance(answers[0], float) else [
         list(a) if isinstance(a, tuple) else a for a in answers] == list(predicted)  # fmt: skip
     assert twin.save(tmp_path / "twin").is_dir()
+    if task == "TokenClassifier":
+        assert found.predict([tuple(words) for words in X]) == predicted
+    if task == "MultipleChoice":
+        frame = pandas.DataFrame({"z": [one[0] for one in X], "choices": [one[1] for one in X]})
+        np.testing.assert_array_equal(
+            found.predict_proba(frame, text_column="z"), found.predict_proba(X)
+        )
 
 
 def test_vectors_of_the_sentence_encoder(model):

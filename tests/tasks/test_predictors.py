@@ -71,7 +71,7 @@ def test_what_is_no_record_or_text_is_refused(load, head):
         (pyarrow.table({"text": ["a good film"]}), r"only the names of columns.*such as list\("),
         (None, r"found NoneType\. Give a list"),
         ({"a film"}, "found set, which has no order"),
-        ([(*values, "more", "and more")], "found tuple of"),
+        ([(*values, "more", 7)], "found tuple of|word 2: found int 7"),
     ):
         with pytest.raises(InputError, match=message):
             predictor(given)
@@ -136,6 +136,12 @@ def test_predictors_are_saved_moved_and_shown(load, tmp_path, head, capsys, monk
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ConfigError, match="no model"):
         predictor.save(tmp_path, overwrite=True)
+    predictor.save(folder, overwrite=True)
+    (folder / ".git").mkdir()
+    predictor.save(folder / "runs" / "inner")
+    for given, found in ((predictor, ".git, runs"), (bertsmith.load(folder / "runs/inner"), "git")):
+        with pytest.raises(ConfigError, match=rf"holds more than a model \(.*{found}"):
+            given.save(folder, overwrite=True)
     others = {"classify": "multi_label", "multi_label": "classify"}
     with pytest.raises(CheckpointError, match=r"task is|no .* head|problem_type"):
         bertsmith.load(folder, task=others.get(head, "classify"))
