@@ -85,7 +85,7 @@ def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int
     """Return the histograms of a split by title, with the scale of the bars of each."""
     counts = {"sentence": split.sentence_lengths, "document": split.document_lengths}
     return {
-        f"Tokens in a {name}": (Scale(0, max(1, *lengths)), histogram(lengths))
+        f"Tokens in a {name}": (Scale(0, max((1, *lengths))), histogram(lengths))
         for name, lengths in counts.items()
     }
 

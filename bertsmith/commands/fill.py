@@ -41,6 +41,8 @@ def main(args: Sequence[str], prog: str) -> None:
     tell(filler.loaded.precision_note)
     text = as_characters(settings.text)
     prediction = filler.with_options(top=settings.top)(text)
+    if prediction.is_truncated:
+        tell("The text is longer than the model reads; its end had no part.")
     if settings.json:
         print(json.dumps({"text": text, **prediction.to_json()}, ensure_ascii=False))
         return

@@ -130,8 +130,7 @@ def main(args: Sequence[str], prog: str) -> None:
     if has_details() and not settings.is_series and request.student is None:
         tell(result.load_report)
     print_report(result, request.json)
-    if not request.json:
-        data = settings.train if settings.folds else settings.eval
-        words = [shell_path(settings.out), "--data", shell_path(data)]
+    if not request.json and not settings.folds:  # which have learned from the whole file
+        words = [shell_path(settings.out), "--data", shell_path(settings.eval)]
         words += map(shlex.quote, typed_flags(settings.columns))
         print(f"next      bertsmith evaluate {' '.join(words)}")

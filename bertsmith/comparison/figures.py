@@ -41,7 +41,7 @@ class Figure:
     @property
     def is_loss(self) -> bool:
         """Whether lower is better; other metrics are shares: higher is better."""
-        return self.name.endswith(LOSS)
+        return self.name in COMMON and self.name.endswith(LOSS)
 
     def found(self, recipe: str) -> list[float]:
         """List a recipe's values without missing ones."""

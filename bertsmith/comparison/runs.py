@@ -8,7 +8,6 @@ recorded with its error; the others go on, and the next call tries it again.
 """
 
 import contextlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -165,7 +164,7 @@ def _pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunR
         work.tell(f"{name}: pre-training")
         noted = _measured(work, job, folder)
         folder.write_run({**folder.read_run(), NOTED: noted})
-        shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
+        folder.remove_checkpoints()
         work.tell(f"{name}: {_format_figures(noted['figures'])}")
     result.figures.update(noted["figures"])
     result.cost.update(noted["cost"])

@@ -35,7 +35,7 @@ from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.system.bounds import check_all_largest, check_largest
 from bertsmith.system.compute import Compute
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.run_config import flatten, same_fields
 
@@ -280,6 +280,8 @@ def _task_of(
     # `auto` might treat recipes, or seeds, differently.
     values = {"cls_attention": "keep", **values, "model": "", "out": "", **settings.given_compute}
     asked = from_mapping(task.settings, values, place)
+    if asked.eval == NOT_GIVEN:
+        raise ConfigError(f"{place}: 'eval' is missing. Name the file to score by.")
     return ComparedTask(name, task, asked)
 
 

@@ -24,6 +24,7 @@ from bertsmith.evaluation.side_by_side import (
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
+from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir, write_json
@@ -31,7 +32,7 @@ from bertsmith.system.paths import is_within
 from bertsmith.system.sums import summed
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.model_card import CARD_FILE, is_own_card, write_card
+from bertsmith.training.model_card import write_card
 from bertsmith.training.run_folder import MODEL_FILES
 
 RECORD_FILE = "compression.json"

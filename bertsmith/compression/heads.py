@@ -123,8 +123,8 @@ class HeadSettings:
 
 def _num_of_share(share: float, num_heads: int, num_layers: int) -> int:
     """Convert a share of all heads to a number of heads."""
-    found, most = round(share * num_heads), num_heads - num_layers
-    if not 0 < share < 1 or not 1 <= found <= most:
+    found, most = round(share * num_heads) if 0 < share < 1 else 0, num_heads - num_layers
+    if not 1 <= found <= most:
         raise ConfigError(
             f"--prune-heads: found {share}, which is {found} of {num_heads} heads; allowed are 1 "
             f"to {most} of them, so that each layer keeps one."

@@ -266,7 +266,7 @@ def _accepted(text: str, report: SourceReport) -> Iterator[str]:
         return
     for earlier_parts, part in enumerate(_cut_long(text)):
         report.documents += 1
-        report.cut.update(["long_documents"] if earlier_parts else [])
+        report.cut.update(["long_documents"] if earlier_parts == 1 else [])
         yield part
 
 
@@ -289,13 +289,13 @@ def _cut_long(text: str) -> Iterator[str]:
 def _iter_txt(lines: Lines) -> Iterator[str]:
     cut = lines.reading.report.cut
     document: list[str] = []
-    size = 0
+    size, is_cut = 0, False
     for line in lines.in_parts():
         blank = not line.strip(_ASCII_SPACE)
         if document and (blank or size + len(line) > MAX_DOCUMENT_CHARS):
-            cut.update([] if blank else ["long_documents"])
+            cut.update([] if blank or is_cut else ["long_documents"])
             yield "\n".join(document)
-            document, size = [], 0
+            document, size, is_cut = [], 0, not blank
         if not blank:
             document.append(line.rstrip("\r\n"))
             size += len(line) + 1

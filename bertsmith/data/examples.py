@@ -40,6 +40,7 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("question", "passage"),
     ("question", None),
 )
+USUAL_NAMES = {name for pair in TEXT_COLUMNS for name in pair if name}
 LABEL_COLUMNS = (
     "label",
     "labels",
@@ -168,8 +169,18 @@ class ExampleReader(RecordReader[Example]):
                 "taken for the names of the columns. If it is that, pass --header yes; if it is a "
                 "row like others, --header no --text-column N."
             )
+        if not self.labelled and row == 1 and text.lower() in USUAL_NAMES:
+            self._refuse_header(text)
         label = self._label(row, record["label"]) if self.labelled else None
         return Example(text, pair, label, row)
+
+    def _refuse_header(self, text: str) -> None:
+        """Refuse a name of a column that is taken for a text, as all columns read are numbered."""
+        if self.is_table and self.columns.header == "auto" and not self.has_header:
+            raise InputError(
+                f"{self.row_place(1)}: the text of this first row, '{text}', is a usual name of a "
+                "column. If the row names the columns, pass --header yes; if not, --header no."
+            )
 
     def _label(self, row: int, found: tuple[str, ...]) -> str:
         """Join the labels of a row's columns."""

@@ -53,8 +53,14 @@ class Lines:
 
     def _check_start(self) -> None:
         """Refuse what is no text by its first bytes, and skip a byte order mark."""
-        head = self._stream.peek()[:_HEAD_BYTES]
+        start = self._stream.peek()
+        head = start[:_HEAD_BYTES]
         check_is_text(str(self.reading.source.path), head)
+        if b"\r" in start.rstrip(b"\r") and b"\n" not in start:
+            raise InputError(
+                f"{self.reading.source.path}:1: lines end in a carriage return (CR) alone. Convert "
+                "them (tr '\\r' '\\n' < OLD > NEW)."
+            )
         if head.startswith(_UTF8_BOM):
             self._advance(self._stream.read(len(_UTF8_BOM)))
 

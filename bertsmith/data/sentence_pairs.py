@@ -118,7 +118,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
     def _score(self, row: int, record: Record) -> float:
         text = record["score"][0]
         try:
-            score = float(text)
+            score = math.nan if "_" in text else float(text)  # 1_0 is a number to Python only
         except ValueError:
             score = math.nan
         if not math.isfinite(score):

@@ -7,6 +7,7 @@ the arguments never changes what is built from them. Compression is undone while
 import glob
 import gzip
 import io
+import itertools
 import lzma
 import os
 import zlib
@@ -85,6 +86,8 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
 
 
 def _expand(name: str) -> tuple[list[Source], int]:
+    if not name:
+        raise InputError("found an empty name of a file. Is the shell's variable set?")
     path = Path(name)
     if path.is_dir():
         files = list(_walk(path))
@@ -95,7 +98,8 @@ def _expand(name: str) -> tuple[list[Source], int]:
         return [source], 0
     elif glob.has_magic(name):
         matches = [Path(match) for match in glob.glob(name, recursive=True)]  # noqa: PTH207
-        files = [match for match in matches if match.is_file()]
+        found = (_walk(match) if match.is_dir() else [match] for match in sorted(matches))
+        files = list(dict.fromkeys(itertools.chain.from_iterable(found)))
     else:
         raise InputError(f"{path}: no such file or folder. Check the spelling.")
     texts = [file for file in files if not _is_vocabulary(file)]
@@ -109,8 +113,11 @@ def _walk(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise read_error(InputError, error.filename, error) from error
 
-    for parent, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    seen = {os.path.realpath(folder)}  # a link may lead back
+    for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        places = {name: os.path.realpath(Path(parent, name)) for name in sorted(folders)}
+        folders[:] = [n for n in places if not n.startswith(".") and places[n] not in seen]
+        seen.update(places[name] for name in folders)
         yield from (Path(parent, name) for name in files if not name.startswith("."))
 
 

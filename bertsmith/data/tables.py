@@ -5,7 +5,7 @@ published data sets that come in this form.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -126,10 +126,25 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def read_rows(
     path: Path, kind: FoundFormat, *, keep_blank: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a csv or tsv file; blank ones, without cells, only if `keep_blank`."""
+    """Yield the rows of a csv or tsv file; blank ones, without cells, only if `keep_blank`.
+
+    In a file of one column a blank row is an empty cell, but at the end.
+    """
     if kind == "csv":
         rows = read_csv(path)
     else:
         lines = read_txt(path, keep_empty_end=True)
         rows = ((row, line.split("\t") if line else []) for row, line in lines)
-    return ((row, cells) for row, cells in rows if cells or keep_blank)
+    return iter(rows) if keep_blank else _without_blank(rows)
+
+
+def _without_blank(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    width, blank = 0, list[int]()
+    for row, cells in rows:
+        width = width or len(cells)
+        if cells:
+            yield from ((empty, [""]) for empty in blank)
+            blank = []
+            yield row, cells
+        elif width == 1:
+            blank.append(row)

@@ -87,6 +87,9 @@ def fresh_folder(out: Path) -> Iterator[None]:
         shutil.rmtree(out)
         _restore(out, previous)
         raise
+    for path in previous.glob("*"):
+        if not (out / path.name).exists():  # not of a demo, but put there by somebody
+            path.rename(out / path.name)
     shutil.rmtree(previous, ignore_errors=True)
 
 

@@ -113,6 +113,10 @@ class DemoSettings:
     """Only try whether everything works: little text and a few steps, no useful model."""
 
     def __post_init__(self) -> None:
+        if self.out.name in ("", ".."):
+            raise ConfigError(f"--out: found '{self.out}'; allowed is a folder of its own.")
+        if self.quick and self.minutes is not None:
+            raise ConfigError("--quick and --minutes exclude each other. Give one of them.")
         if self.minutes is not None and not 0 < self.minutes < 1e6:
             raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")
 
@@ -311,7 +315,7 @@ def learn_vocabulary(places: Places, scale: DemoScale) -> tuple[Tokenizer, Token
 
 def pretrain_job(settings: DemoSettings, scale: DemoScale, places: Places) -> PretrainJob:
     """Build the job that serves a few minutes on two cores best."""
-    minutes = None if settings.quick else settings.minutes
+    minutes = settings.minutes
     pretraining = PRETRAINING
     if scale.pretrain_seconds is not None:
         minutes = scale.pretrain_seconds / 60

@@ -146,6 +146,12 @@ def distill_pretraining(
         model, made_of = _load_student(student, teacher, tokenizer)
         corpus = Corpus.open(job.corpus)
         check_vocabularies(student.teacher, tokenizer, corpus.directory, corpus.tokenizer())
+        if job.pretraining.max_length > teacher.config.max_length:
+            raise ConfigError(
+                f"pretraining.max_length: found {job.pretraining.max_length}; the teacher "
+                f"{student.teacher} reads {teacher.config.max_length} tokens. Pass --max-length "
+                f"{teacher.config.max_length} or less."
+            )
         # Micro-batches are sized for the teacher, so that its cached vectors serve any student.
         config = resolve_pretraining(
             job.said,

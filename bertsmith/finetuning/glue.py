@@ -42,6 +42,7 @@ from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
 from bertsmith.training.recorder import Callback
 
+EPOCHS = 3.0
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 """Metrics by which weights are chosen, where it is not the accuracy."""
 
@@ -68,8 +69,8 @@ class GlueSettings(Compute):
     (STS-B is sorted by kind of text, so its first rows are not representative.)"""
     max_length: int | None = None
     """Maximum sequence length in tokens. By default the model's maximum."""
-    epochs: float | None = 3.0
-    """Number of passes over the examples."""
+    epochs: float | None = None
+    """Number of passes over the examples. By default 3."""
     steps: int | None = None
     """Number of updates of the weights, instead of --epochs."""
     batch_size: int = 16
@@ -252,7 +253,7 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
         metric=METRICS.get(task.name, "accuracy"),
         sample=settings.sample,
         max_length=settings.max_length,
-        epochs=None if settings.steps else settings.epochs,
+        epochs=EPOCHS if settings.epochs is settings.steps is None else settings.epochs,
         steps=settings.steps,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,

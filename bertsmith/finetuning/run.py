@@ -4,7 +4,6 @@ All input is checked before training begins and before an earlier output is touc
 the best evaluation are kept.
 """
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -203,7 +202,7 @@ def finetune(
                 callbacks=callbacks,
                 resume_command=resume_command,
             )
-            shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
+            folder.remove_checkpoints()
             draw_curves(read_journal(folder.journal_path), folder.curves_path)
             if trained.is_stop_requested:
                 raise Interrupted(

@@ -22,13 +22,14 @@ from bertsmith.finetuning.resolve import count_parts
 from bertsmith.finetuning.run import NOTES, START_NOTE, check_run_out, finetune, notes_on
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.attention_paths import attention_paths
+from bertsmith.model.hub import CARD_FILE
 from bertsmith.system.files import sha256_file, write_json
 from bertsmith.system.hardware import compute_choices
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.training.machine import Machine, computing_on
-from bertsmith.training.model_card import CARD_FILE, write_card
+from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, same_fields
 from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, run_names

@@ -57,18 +57,20 @@ def retrieval_scores(
     documents: Vectors,
     relevant: Sequence[Sequence[int]],
     ks: Sequence[int] = (1, 5, 10),
+    own: Sequence[int] = (),
 ) -> RetrievalReport:
     """Rank all documents by cosine and compute recall and MRR.
 
     Shapes: `queries` [queries, hidden], `documents` [documents, hidden]; `relevant[q]` holds the
-    indices of the documents that are relevant to query q, at least one.
+    indices of the documents that are relevant to query q, at least one. `own[q]` is the document
+    that is query q itself, or -1: it is no wrong hit.
 
     >>> vectors = np.eye(3, dtype=np.float32)
     >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))
     >>> scores.recall[1], scores.mrr
     (0.6666666666666666, 0.8333333333333334)
     """
-    ranks = list(iter_ranks(queries, documents, relevant))
+    ranks = list(iter_ranks(queries, documents, relevant, own))
     return RetrievalReport(
         recall={k: float(np.mean([(row <= k).mean() for row in ranks])) for k in ks},
         mrr=float(np.mean([1 / row.min() for row in ranks])),
@@ -78,7 +80,10 @@ def retrieval_scores(
 
 
 def iter_ranks(
-    queries: Vectors, documents: Vectors, relevant: Sequence[Sequence[int]]
+    queries: Vectors,
+    documents: Vectors,
+    relevant: Sequence[Sequence[int]],
+    own: Sequence[int] = (),
 ) -> Iterator[Ranks]:
     """Yield the ranks, from 1, of each query's relevant documents.
 
@@ -88,7 +93,10 @@ def iter_ranks(
     size = max(1, BLOCK_SCORES // len(documents))
     for first in range(0, len(queries), size):
         block = unit_length(queries[first : first + size]) @ documents.T
-        for scores, places in zip(block, relevant[first : first + size], strict=True):
+        for query, scores in enumerate(block, start=first):
+            places = relevant[query]
+            if own and own[query] not in (-1, *places):
+                scores[own[query]] = -np.inf
             yield ranks_of(scores, np.asarray(places, dtype=np.int64))
 
 

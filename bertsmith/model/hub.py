@@ -16,11 +16,22 @@ CHECKPOINT_FILES = (
 )  # fmt: skip
 
 WEIGHTS = "model.safetensors"
-SENT_FILES = (WEIGHTS, *sorted(SUMMED_FILES), SUMS_FILE, "README.md")
+CARD_FILE = "README.md"
+MARK = "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
+SENT_FILES = (WEIGHTS, *sorted(SUMMED_FILES), SUMS_FILE, CARD_FILE)
 """Files of a model that go to the hub; run.json stays, since it holds paths of this computer."""
 COMPANION = "generator"
 """Folder of the model that an ELECTRA was trained with."""
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def is_own_card(directory: Path) -> bool:
+    """Return whether bertsmith wrote the card of a folder, so that it may replace it."""
+    try:
+        with (directory / CARD_FILE).open(encoding="utf-8", errors="replace") as file:
+            return MARK in (line.rstrip("\n") for line in file)
+    except OSError:
+        return False
 
 
 def find_checkpoint(path: str | Path) -> Path:

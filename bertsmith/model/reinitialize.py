@@ -6,6 +6,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
@@ -154,11 +155,12 @@ def start_masked_lm_head(head: MaskedLMHead, counts: Tensor) -> None:
     rows; with the bias alone it is 5.20.
 
     Args:
-        counts: occurrences of each token, `[vocabulary]`; one is added to each.
+        counts: occurrences of each token, `[tokens]`, which may be fewer than the embeddings; one
+            is added to each.
     """
     is_square = head.dense.weight.shape[0] == head.dense.weight.shape[1]
     if is_square and head.dense.bias is not None:  # without a shift, GELU is no identity
         nn.init.eye_(head.dense.weight)
         nn.init.constant_(head.dense.bias, START_SHIFT)
-    seen = counts.to(head.bias) + 1
+    seen = F.pad(counts.to(head.bias), (0, len(head.bias) - len(counts))) + 1
     head.bias.copy_((seen / seen.sum()).log())

@@ -11,6 +11,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
 from bertsmith.model.families import family_named
+from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import their_names
 from bertsmith.system.files import atomic_dir, write_json
@@ -22,7 +23,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")
 """Files that a run leaves beside its model."""
 OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
-    SUMS_FILE, "model.safetensors", "pytorch_model.bin", "generator", "README.md", "run.json",
+    SUMS_FILE, "model.safetensors", "pytorch_model.bin", "generator", "run.json",
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
 }  # fmt: skip
 """What may stand in a model's folder that is replaced."""
@@ -79,11 +80,9 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
             raise ConfigError(
                 f"{out}: holds a model. Choose another folder, or replace it with overwrite=True."
             )
-        others = sorted(
-            path.name
-            for path in out.iterdir()
-            if path.name not in OWN_NAMES and not path.match("events.out.*")
-        )
+        known = OWN_NAMES | ({CARD_FILE} if is_own_card(out) else set())
+        names = {path.name for path in out.iterdir() if not path.match("events.out.*")}
+        others = sorted(names - known)
         if others or is_within(source, out):
             raise ConfigError(
                 f"{out}: holds more than a model ({', '.join(others[:3]) or source}). Choose "

@@ -34,6 +34,8 @@ from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
 
+MIN_COMPARED = 4
+"""Rows of a micro-batch that are compared: with two, the partner is the only choice."""
 LEARNING_RATES = {
     "tiny": 3e-3,
     "mini": 1.5e-3,
@@ -142,6 +144,11 @@ def resolve_pretraining(
         keep=training.keep,
         notes=tuple(notes),
     )
+    if pretraining.pair_task == "contrastive" and config.micro_batch_size < MIN_COMPARED:
+        raise ConfigError(
+            f"training.micro_batch_size: found {config.micro_batch_size} with pairs 'contrastive', "
+            f"where a row is compared with others. Pass --micro-batch-size {MIN_COMPARED} or more."
+        )
     if machine is None or training.eval_rows is not None:
         return config
     return _plan_evaluations(
@@ -201,6 +208,8 @@ def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfi
     length = values.pop("max_position_embeddings")
     values |= config.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     shape = config.from_preset(preset, corpus.vocab_size, **values)
+    if shape.type_vocab_size == 1:  # RoBERTa, whose own tokenizer has one type for both texts
+        shape = replace(shape, type_vocab_size=1 + tokenizer.pair_type_id)
     return replace(shape, max_position_embeddings=length + shape.first_position)
 
 

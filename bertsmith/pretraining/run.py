@@ -161,6 +161,7 @@ def _begin(
     corpus = objective.train.corpus
     tokenizer, longest = corpus.tokenizer(), config.model.max_length
     if folder is None or not config.source:
+        tokenizer.model_max_length = longest
         model = build_model(config, objective) if folder is None else build_trained(folder)
         return _Start(model, partial(save_model, model, tokenizer=tokenizer))
     if adapted is not None:
@@ -173,9 +174,10 @@ def _begin(
         report = source.fit(tokenizer, config.corpus, counts, longest)
         model, pooler = source.trained, source.pooler
         is_resized = report.num_positions[0] != longest
-        shape = config.model
-        model.set_dropout(shape.hidden_dropout_prob, shape.attention_probs_dropout_prob)
-    if is_resized:
+    # Heads have a dropout of their own, which a checkpoint's config.json does not hold.
+    shape = config.model
+    model.set_dropout(shape.hidden_dropout_prob, shape.attention_probs_dropout_prob)
+    if is_resized or tokenizer.model_max_length > longest:
         tokenizer.model_max_length = longest
     return _Start(model, partial(save_with_pooler, model, pooler, tokenizer), report)
 

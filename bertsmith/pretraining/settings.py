@@ -22,6 +22,8 @@ Shares = tuple[float, float, float]
 MIN_LENGTH = 8
 """Least number of tokens in a row, special ones included."""
 SHORT_SEQ_PROB = 0.1
+WHOLE_ROWS = ("none", "contrastive")
+"""Tasks on pairs whose rows are never shortened."""
 DISCRIMINATOR_WEIGHT = 50.0
 HELD_OUT_MASKING: dict[str, Any] = {
     "masking": "piece",
@@ -123,10 +125,10 @@ class PretrainingSettings:
         self._check_pairs()
 
     def _check_pairs(self) -> None:
-        if self.pairs == "none" and self.short_seq_prob != SHORT_SEQ_PROB:
+        if self.pairs in WHOLE_ROWS and self.short_seq_prob != SHORT_SEQ_PROB:
             raise ConfigError(
-                f"pretraining.short_seq_prob: found {self.short_seq_prob} with pairs 'none', whose "
-                "rows are full wherever the text goes on. Leave it out."
+                f"pretraining.short_seq_prob: found {self.short_seq_prob} with pairs "
+                f"{self.pairs!r}, whose rows are full wherever the text goes on. Leave it out."
             )
         if self.rows == "across" and self.pair_task != "none":
             raise ConfigError(
@@ -275,7 +277,10 @@ class PretrainingSettings:
 
     def of_held_out(self, pairs: PairTask) -> "PretrainingSettings":
         """Return the settings of eval rows, whose masking is equal in all runs."""
-        return replace(self.at_end(), **HELD_OUT_MASKING, duplicates=0, pairs=pairs)
+        usual: dict[str, Any] = {**HELD_OUT_MASKING, "duplicates": 0, "pairs": pairs}
+        if pairs in WHOLE_ROWS:
+            usual["short_seq_prob"] = SHORT_SEQ_PROB
+        return replace(self.at_end(), **usual)
 
     def load_segmenter(self) -> Segmenter | None:
         """Load the Chinese word list or segmenter, if one is named.

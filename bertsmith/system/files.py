@@ -228,6 +228,8 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with _open(temporary, mode) as file:
+            if path.exists():
+                shutil.copymode(path, temporary)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -282,6 +284,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
         yield temporary
         replaced = temporary.with_suffix(".old")
         if place.exists():
+            shutil.copymode(place, temporary)
             place.rename(replaced)
         try:
             temporary.rename(place)

@@ -48,7 +48,8 @@ class FilledMasks:
         return tuple(words[0].token for words in self.masks)
 
     def to_json(self) -> dict[str, Any]:
-        return {"masks": [[asdict(word) for word in words] for words in self.masks]}
+        masks = [[asdict(word) for word in words] for words in self.masks]
+        return {"masks": masks, "is_truncated": self.is_truncated}
 
     def line(self, example: Example) -> str:
         """Format the likeliest tokens and the text, separated by tabs."""

@@ -60,8 +60,8 @@ class LabelsPrediction:
 
     def line(self, example: Example) -> str:
         """Format labels with their probabilities, and the text, separated by tabs."""
-        found = [f"{name} {self.probabilities[name]:.4f}" for name in self.labels]
-        return "\t".join([", ".join(found) or "–", *example.one_line()])
+        found = ", ".join(f"{name} {self.probabilities[name]:.4f}" for name in self.labels)
+        return "\t".join([" ".join(found.split()) or "–", *example.one_line()])
 
 
 class MultiLabelAccumulator(PredictionCounts):

@@ -347,7 +347,7 @@ class Predictor(Generic[DefinitionT_co]):
         return self
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the model's folder to `out`, with the settings that this predictor has.
+        """Write the model's folder to `out`, with the settings of its task, such as `threshold`.
 
         Raises:
             ConfigError: something stands there.

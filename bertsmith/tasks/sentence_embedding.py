@@ -244,6 +244,7 @@ class RetrievalAccumulator(PredictionCounts):
             np.stack(self.document_vectors),
             [sorted(places) for places in self.relevant],
             RANKS,
+            [self.documents.get(text, -1) for text in self.queries],
         )
         return replace(scores, **self.counts(num_skipped))
 

@@ -10,7 +10,7 @@ from bertsmith.data.label_schemes import OUTSIDE, Scheme, find_spans
 from bertsmith.data.tagged import TaggedSentence
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
-LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+LINE_BREAKING = re.compile("[\0\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
 def marked_text(

@@ -106,7 +106,8 @@ class ClassPrediction:
 
     def line(self, example: Example) -> str:
         """Format label, probability and text, separated by tabs."""
-        return "\t".join([self.label, f"{self.probability:.4f}", *example.one_line()])
+        label = " ".join(self.label.split())
+        return "\t".join([label, f"{self.probability:.4f}", *example.one_line()])
 
 
 class ClassAccumulator(PredictionCounts):

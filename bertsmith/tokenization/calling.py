@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.system.bounds import check_choice
+from bertsmith.system.bounds import LARGEST, check_choice
 
 Padding = bool | Literal["longest", "max_length", "do_not_pad"]
 Truncation = bool | Literal["longest_first", "do_not_truncate"] | None
@@ -199,6 +199,10 @@ class CallableTokenizer(ABC):
         width = max(lengths, default=0)
         if choice == "max_length":
             width = max_length or self.model_max_length
+            if width > LARGEST["max_length"]:
+                raise ConfigError(
+                    "padding: found 'max_length', but this tokenizer has no limit. Pass max_length."
+                )
         return width if multiple is None else -(-width // multiple) * multiple
 
     def __len__(self) -> int:

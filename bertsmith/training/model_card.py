@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith._version import __version__
-from bertsmith.model.hub import HUB_NAME
+from bertsmith.model.hub import CARD_FILE, HUB_NAME, MARK, is_own_card
 from bertsmith.system.files import atomic_write
-
-CARD_FILE = "README.md"
-MARK = "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
 
 PIPELINES = {
     "ForMaskedLM": "fill-mask",
@@ -42,15 +39,6 @@ SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "
 LICENSE = """\
 bertsmith does not know the license. Before you publish the model, name one in the first lines of
 this file; the texts that it learned from, and the model that it began with, may limit it."""
-
-
-def is_own_card(directory: Path) -> bool:
-    """Return whether bertsmith wrote the card of a folder, so that it may replace it."""
-    try:
-        with (directory / CARD_FILE).open(encoding="utf-8", errors="replace") as file:
-            return MARK in (line.rstrip("\n") for line in file)
-    except OSError:
-        return False
 
 
 def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:

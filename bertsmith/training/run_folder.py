@@ -31,10 +31,10 @@ import torch
 
 from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import hold_folder, locked, write_error, write_json
 from bertsmith.system.hardware import ComputeChoices
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
-from bertsmith.training.model_card import CARD_FILE, is_own_card
 
 MODEL_FILES = tuple(
     f"{place}{name}"
@@ -47,6 +47,8 @@ CONFIG = "config"
 CHOICES = "compute_choices"
 """What `run.json` calls how a run computes on a CPU."""
 
+OF_MODELS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
+"""Folders within a model's."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.tmp")
 """What a run that was killed leaves besides its own files, and the next one clears away."""
 
@@ -278,7 +280,7 @@ class RunFolder:
             place = self._aside_dir / path.relative_to(self.path)
             place.parent.mkdir(exist_ok=True)
             path.replace(place)
-        for directory in (self.checkpoints_dir, self.runs_dir):
+        for directory in (self.checkpoints_dir, self.runs_dir, *map(self.path.joinpath, OF_MODELS)):
             with contextlib.suppress(OSError):  # not there, or it holds something else
                 directory.rmdir()
         if self.earlier_dir.exists() and not _is_complete(self._aside_dir):
@@ -289,6 +291,14 @@ class RunFolder:
         else:
             shutil.rmtree(self.earlier_dir, ignore_errors=True)
             self._aside_dir.rename(self.earlier_dir)
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints, and what a killed run left of one, but nothing else there."""
+        for pattern in ("step-*", ".step-*"):
+            for path in self.checkpoints_dir.glob(pattern):
+                shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.checkpoints_dir.rmdir()
 
     def _files(self) -> list[Path]:
         """All that a run writes into its folder; `run.json`, without which there is none, first."""

@@ -122,6 +122,7 @@ EXAMPLES = "--examples data.csv"
         ("classifier --prune-heads 0.3", "Give --examples FILE"),
         (f"classifier {EXAMPLES} --prune-heads 0.3 --num-heads 3", "exactly one"),
         (f"classifier {EXAMPLES} --prune-heads 1", "--prune-heads: found 1.0"),
+        (f"classifier {EXAMPLES} --prune-heads nan", "--prune-heads: found nan"),
         (f"classifier {EXAMPLES} --num-heads 0", "--num-heads: found 0; allowed is 3 (one in "),
         (f"classifier {EXAMPLES} --prune-heads 0.8", "is 7 of 9 heads; allowed are 1 to 6"),
         (f"classifier {EXAMPLES} --prune-heads 0.01", "is 0 of 9 heads"),

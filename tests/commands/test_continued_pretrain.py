@@ -54,6 +54,7 @@ def test_goes_on_from_the_folder(bertsmith, general, corpus_dir, tmp_path):
     config = load_model(out).config
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.0, 0.0)
     assert (config.pooling, config.max_position_embeddings) == ("mean", 23)
+    assert load_tokenizer(out).model_max_length == 23
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["from"] == run["source"]["folder"] == str(general)
     assert len(run["source"]["weights"]["model.safetensors"]) == 64

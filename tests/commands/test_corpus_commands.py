@@ -90,6 +90,9 @@ def test_inspect(run, fails, tmp_path):
     for part in ("train: 1 documents", "held_out: 1 documents", "tokens in a sentence", "█",
                  "skipped: 1 control only documents", "the cat sat."):  # fmt: skip
         assert part in shown
+    run("build texts --held-out 0 --overwrite")
+    assert run("inspect out --page page.html")
+    assert (tmp_path / "page.html").exists()
 
 
 def test_inspect_refuses(run, fails, tmp_path):

@@ -175,6 +175,7 @@ def test_refusals(refused, corpus_dir, reader, place, tmp_path):
         (other, (), "its vocabulary is not that of the teacher"),
         (reader, ("--num-layers", 5), "Give 1 to 4"),
         (reader, ("--pairs", "next_sentence"), "a student learns hidden words alone"),
+        (reader, ("--max-length", 999), "reads"),
         (reader, ("--objective", "replaced_token"), "found 'replaced_token'; a student"),
     ):
         assert told in refused(*of_corpus(corpus_dir, teacher, out, "--steps", 2, *more))

@@ -98,6 +98,7 @@ def characters(text):
         ("--steps 0", "training.steps: found 0"),
         ("--steps 2 --max-length 40", "pretraining.max_length: found 40"),
         ("--steps 2 --resume", "no run to resume"),
+        ("--steps 2 --pairs contrastive --micro-batch-size 2", "found 2 with pairs 'contrastive'"),
         (f"--steps 2 --masking word --segmenter {__name__}:characters", "no piece that is"),
         ("--steps 2 --masking word --segmenter os:system", "os is a module of Python itself"),
     ],

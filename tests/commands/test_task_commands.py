@@ -60,6 +60,8 @@ def test_a_precision_that_gains_nothing_is_told(typed, place, tmp_path, remember
         assert note.startswith(f"{precision}: ")
         assert note.endswith("--precision fp32 is as fast here, and more exact.")
     assert typed("predict", model, "good", *FP32).err == ""
+    long = typed("fill", place / "pretrained", "a [MASK]" + " good" * 99, *FP32)
+    assert "longer than the model reads" in long.err
 
 
 def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):

@@ -11,28 +11,28 @@ from bertsmith.comparison.runs import Moment, own_figures
 def test_losses_are_as_they_are_and_shares_times_100():
     loss = Figure("one_segment_loss", "loss", {"a": [3.0, 3.2], "b": [2.0, None], "c": [None] * 2})
     assert [loss.cell(name) for name in "abc"] == ["3.100 ± 0.141", "2.000", "–"]
-    share = Figure("SST-2", "accuracy", {"a": [0.75, 0.77], "b": [0.5, 0.5]})
+    share = Figure("SST-2 gloss", "accuracy", {"a": [0.75, 0.77], "b": [0.5, 0.5]})
     assert share.cell("a") == "76.0 ± 1.4"
 
 
 def test_differences_are_over_seeds_that_all_have():
     values = {"a": [1.0, 1.1, 1.2], "b": [2.0, 2.1, None], "c": [1.0, 1.11, 9.0]}
-    found = Figure("x_loss", "x", values).differences()
+    found = Figure("one_segment_loss", "x", values).differences()
     assert found["b"].mean == pytest.approx(1.0)
     assert found["c"].mean == pytest.approx(0.005)  # the third seed is no seed of b
-    never = Figure("x_loss", "x", {"a": [1.0, None], "b": [None, 1.1]})
+    never = Figure("one_segment_loss", "x", {"a": [1.0, None], "b": [None, 1.1]})
     for values, recipes in (
         ({"a": [1.0, 1.1], "b": [None, None], "c": [2.0, 2.2]}, ["c"]),
         ({"a": [None, None], "b": [1.0, 1.1], "c": [2.0, 2.2]}, []),
         (never.values, []),
     ):
-        assert list(Figure("x_loss", "x", values).differences()) == recipes
+        assert list(Figure("one_segment_loss", "x", values).differences()) == recipes
     assert to_json(never)["recipes"]["b"] == {"mean": 1.1, "sd": None, "values": [None, 1.1]}
 
 
 def test_a_verdict_knows_what_is_better():
     values = {"a": [1.0, 1.01, 1.0], "b": [2.0, 2.01, 2.01], "c": [1.0, 1.01, 1.01]}
-    loss, share = Figure("x_loss", "x", values), Figure("x", "x", values)
+    loss, share = Figure("one_segment_loss", "x", values), Figure("x", "x", values)
     assert [classify_difference(loss, name) for name in "bc"] == ["worse", WITHIN]
     assert [classify_difference(share, name) for name in "bc"] == ["better", WITHIN]
     words = loss.in_words(loss.differences()["b"])

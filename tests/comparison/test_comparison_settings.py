@@ -104,6 +104,7 @@ def change(lab, before, after):
         ('[recipes."100/0/0"]', '[recipes."next-sentence"]', "share the folder 'next-sentence'"),
         ('task = "classify"', 'task = "clasify"', "tasks.words: task: found 'clasify'; allowed"),
         ('train = "train.csv"', "", "tasks.words: 'train' is missing"),
+        ('eval = "eval.csv"', "", "tasks.words: 'eval' is missing"),
         ('train = "train.csv"', 'train = "trein.csv"', r"no file .*trein\.csv.*--data"),
         ("batch_size = 5", "seed = 5", "tasks.words: 'seed' is the same for all"),
         ("batch_size = 5", "batch_syze = 5", "unknown key 'batch_syze'. Did you mean 'batch_size'"),

@@ -173,6 +173,24 @@ def test_incomplete_rows_are_skipped_on_request_and_counted(tmp_path):
         assert message in refusal(path, skip_incomplete=True)
 
 
+def test_rows_of_one_column_stay_in_their_places(tmp_path):
+    for name in ("a.tsv", "a.csv"):
+        path = write(tmp_path, name, "text\na\n\nb\n\n\n")
+        with pytest.raises(InputError, match=":3: 'text' is empty"):
+            list(ExampleReader(path, labelled=False))
+        reader = ExampleReader(path, Columns(skip_incomplete=True), labelled=False)
+        assert ([example.row for example in reader], reader.num_skipped) == ([2, 4], 1)
+
+
+def test_a_header_is_no_text_where_columns_are_numbered(tmp_path):
+    path = write(tmp_path, "a.csv", "id,Text,label\n1,hello,a\n2,world,b\n")
+    with pytest.raises(InputError, match=":1: the text of this first row, 'Text', is a usual name"):
+        list(ExampleReader(path, Columns(text_column="2"), labelled=False))
+    for header, found in (("yes", ["hello", "world"]), ("no", ["Text", "hello", "world"])):
+        reader = ExampleReader(path, Columns(text_column="2", header=header), labelled=False)
+        assert [example.text for example in reader] == found
+
+
 def test_keys_that_the_first_rows_lack(tmp_path):
     path = write_lines(tmp_path, {"text": "a", "rating": 5}, {"text": "b", "label": 1, "rating": 4})
     found = refusal(path)

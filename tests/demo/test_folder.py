@@ -18,8 +18,10 @@ def test_new_demo_replaces_an_empty_folder_and_an_old_demo(tmp_path):
     out.mkdir(parents=True)
     for word in ("one", "two"):
         make_demo(out, word)
+        (out / word).mkdir()  # of the user's own
         assert is_demo(out) and (out / "report.html").read_text(encoding="utf-8") == word
     assert [path.name for path in out.parent.iterdir()] == ["demo"]
+    assert (out / "one").is_dir()
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

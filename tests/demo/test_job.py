@@ -134,6 +134,10 @@ def test_a_demo_that_cannot_be(tmp_path, refused):
     for minutes in (0, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="--minutes"):
             DemoSettings(minutes=minutes)
+    with pytest.raises(ConfigError, match="--quick and --minutes"):
+        DemoSettings(minutes=2, quick=True)
+    with pytest.raises(ConfigError, match=r"--out: found '\.'"):
+        DemoSettings(out=Path())
 
 
 def test_pretraining_follows_the_recipe_and_takes_minutes_where_asked_for():
@@ -146,7 +150,7 @@ def test_pretraining_follows_the_recipe_and_takes_minutes_where_asked_for():
     for settings, scale, expected in (
         (DemoSettings(), FULL, (FULL.pretrain_steps, None)),
         (DemoSettings(minutes=2), FULL, (None, 2)),
-        (DemoSettings(minutes=2, quick=True), QUICK, (QUICK.pretrain_steps, None)),
+        (DemoSettings(quick=True), QUICK, (QUICK.pretrain_steps, None)),
     ):
         training = pretrain_job(settings, scale, places).training
         assert (training.steps, training.minutes) == expected

@@ -68,6 +68,11 @@ def test_folds_are_scored_on_what_they_hold_out(settings, bertsmith):
     assert [row["num_train"] for row in result["results"]] == [30] * 4
     assert result["names"] == ["fold-1", "fold-2", "fold-3", "fold-4"]
     assert load_model(settings.out).id2label == {0: "neg", 1: "pos"}
+    printed = bertsmith(
+        "finetune", "classify", "--model", settings.model, "--train", settings.train, "--out",
+        settings.out, "--folds", 2, "--steps", 1, "--threads", 1, "--overwrite",
+    )  # fmt: skip
+    assert "bertsmith evaluate" not in printed  # by what it has learned from
 
 
 def test_seeds_are_so_many_runs_and_the_best_is_kept(whole, tmp_path):

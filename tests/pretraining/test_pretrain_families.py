@@ -55,6 +55,9 @@ def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_pat
     with torch.no_grad():
         found, expected = load_model(guesser)(ids).logits, theirs(ids).logits
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    theirs = transformers.AutoTokenizer.from_pretrained(out)
+    assert theirs.model_max_length == 32
+    assert load_model(out)(**theirs("baba ceba " * 40, truncation=True, return_tensors="pt"))
     assert f"{mask} 1:" in bertsmith("fill", guesser, f"baba {mask} ceba")
     train, held_out = (write_reviews(tmp_path / name, 20) for name in ("train.csv", "eval.csv"))
     bertsmith("finetune", "classify", "--model", out, "--train", train, "--eval", held_out,
@@ -85,6 +88,8 @@ def test_sizes_are_those_of_the_papers(corpus_dir):
         ("albert", "tiny"): 64, ("albert", "mini"): 128, ("albert", "base"): 128,
         ("electra", "tiny"): 128, ("electra", "mini"): 128, ("electra", "base"): 768,
     }  # fmt: skip
+    # Of word pieces, the second text of a pair has a type of its own.
+    assert roberta.type_vocab_size == 2
     shared = config(corpus_dir, family="albert", preset="mini", shared="attention")
     assert shared.num_hidden_groups == 4
 

@@ -119,6 +119,7 @@ def test_one_document_cannot_give_random_sentences(tmp_path, corpus_dir):
     assert task.held_out.corpus.num_documents == 1
     figures = task.evaluate(model_of())
     assert "held_out_mlm_loss" in figures and "held_out_nsp_loss" not in figures
+    assert objective(tmp_path / "two" / "built", replace(SHORT, short_seq_prob=0.0)).held_out
 
 
 def test_unigram_entropy_is_that_of_the_counts(corpus_dir):
@@ -149,6 +150,7 @@ ELECTRA = {"objective": "replaced_token", "generator_size": 0.5}
         ({"segmenter": "a:b", "word_list": Path("w"), "masking": "word"},
          r"segmenter: found together with word_list"),
         ({"pairs": "none", "short_seq_prob": 0.9}, r"short_seq_prob: found 0\.9"),
+        ({"pairs": "contrastive", "short_seq_prob": 0.9}, r"0\.9 with pairs 'contrastive'"),
         ({"objective": "masked_lm", "generator_size": 0.5}, r"generator_size: found 0\.5 with the"),
         ({"objective": "masked_lm", "discriminator_weight": 3.0}, r"discriminator_weight: found 3"),
         (ELECTRA | {"pairs": "next_sentence"}, r"pairs: found 'next_sentence' with the objective"),

@@ -36,11 +36,14 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
         raise RuntimeError
     assert path.read_text() == "old"
     assert [file.name for file in out.iterdir()] == ["kept"]
+    path.chmod(0o600)
+    out.chmod(0o2770)
     with atomic_write(path) as file:
         file.write(b"new")
     with atomic_dir(out) as folder:
         (folder / "whole").write_text("new")
     assert path.read_text() == "new"
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (path, out)] == [0o600, 0o2770]
     assert sha256_file(path).startswith("11507a0e2f5e69d5")
     assert [file.name for file in out.iterdir()] == ["whole"]
     assert sorted(tmp_path.iterdir()) == [path, out]

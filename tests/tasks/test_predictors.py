@@ -22,7 +22,7 @@ from bertsmith.tasks.fill_mask import FilledMasks, FillMask, Word
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.regression import Regress
-from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.text_classification import Classify, ClassPrediction
 from bertsmith.tasks.token_classification import Tag
 
 
@@ -137,6 +137,10 @@ def test_predictors_are_saved_moved_and_shown(load, tmp_path, head, capsys, monk
     with pytest.raises(ConfigError, match="no model"):
         predictor.save(tmp_path, overwrite=True)
     predictor.save(folder, overwrite=True)
+    (folder / "README.md").write_text("mine")
+    with pytest.raises(ConfigError, match=r"more than a model \(README"):
+        predictor.save(folder, overwrite=True)
+    (folder / "README.md").unlink()
     (folder / ".git").mkdir()
     predictor.save(folder / "runs" / "inner")
     for given, found in ((predictor, ".git, runs"), (bertsmith.load(folder / "runs/inner"), "git")):
@@ -234,6 +238,8 @@ def test_masks_are_filled_with_text(tmp_path, family, kind):
 def test_filled_masks_are_printed_without_the_spaces_of_their_tokens():
     filled = FilledMasks(((Word(" good", 0.5),), (Word("s", 0.4),)))
     assert filled.line(Example("a <mask><mask> film")) == "good s\ta <mask><mask> film"
+    label = ClassPrediction("a\tb", {"a\tb": 0.5})
+    assert label.line(Example("a film")) == "a b\t0.5000\ta film"
 
 
 def test_masks_that_cannot_be_filled(load):

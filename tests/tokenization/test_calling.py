@@ -94,6 +94,11 @@ def test_tensors_and_arrays_are_padded_and_decoded(both):
     assert isinstance(found["input_ids"], torch.Tensor)
 
 
+def endless(tokenizer):
+    tokenizer.model_max_length = 10**30
+    return tokenizer
+
+
 @pytest.mark.parametrize(
     ("call", "error", "named"),
     [
@@ -106,6 +111,7 @@ def test_tensors_and_arrays_are_padded_and_decoded(both):
         (lambda t: t("a", return_tensors="tf"), ConfigError, "return_tensors is 'tf'"),
         (lambda t: t("a", padding="most"), ConfigError, "padding is 'most'"),
         (lambda t: t("a", truncation="only_first"), ConfigError, "truncation is 'only_first'"),
+        (lambda t: endless(t)("a", padding="max_length"), ConfigError, "no limit. Pass max_length"),
         (lambda t: t("a", max_length=1), ConfigError, "max_length is 1"),
         (lambda t: t.pad([{"labels": 1}]), InputError, "input_ids"),
     ],

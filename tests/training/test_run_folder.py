@@ -99,9 +99,13 @@ def test_beginning_takes_the_run_and_nothing_else(tmp_path):
     folder.finish()
     found = [path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*")]
     assert sorted(found) == ["checkpoints", "checkpoints/mine", "notes.txt"]
+    (folder.checkpoints_dir / "step-00000001").mkdir()
+    folder.remove_checkpoints()
+    assert [path.name for path in folder.checkpoints_dir.iterdir()] == ["mine"]
 
 
 def test_what_is_overwritten_without_a_model_is_put_aside_too(tmp_path):
+    (tmp_path / "generator").mkdir()
     names = {"config.json", "spiece.model", "special_tokens_map.json", "modules.json"}
     for name in names:
         (tmp_path / name).write_text(name)
