@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import locked, write_error, write_json
@@ -73,24 +74,24 @@ def fresh_folder(out: Path) -> Iterator[None]:
         pass
     _restore(out, previous)  # left by a demo that was killed
     check_out(out)
+    is_new = not out.exists()
     try:
-        if out.exists():
-            out.rename(previous)
-        out.mkdir(parents=True)
-        write_json(out / RESULT_NAME, {"command": COMMAND, "is_complete": False})
-    except OSError as error:
-        raise write_error(out, error) from error
-    try:
+        try:
+            _remove(previous)
+            if not is_new:
+                out.rename(previous)
+            out.mkdir(parents=True)
+            write_json(out / RESULT_NAME, {"command": COMMAND, "is_complete": False})
+        except OSError as error:
+            raise write_error(out, error) from error
         with locked(out):
             yield
     except BaseException:
-        shutil.rmtree(out)
+        if is_new or previous.exists():
+            _remove(out)
         _restore(out, previous)
         raise
-    for path in previous.glob("*"):
-        if not (out / path.name).exists():  # not of a demo, but put there by somebody
-            path.rename(out / path.name)
-    shutil.rmtree(previous, ignore_errors=True)
+    _finish(out, previous)
 
 
 def check_out(out: Path) -> None:
@@ -107,18 +108,44 @@ def check_out(out: Path) -> None:
 
 def is_demo(out: Path) -> bool:
     """Whether a demo wrote this folder, complete or not."""
+    return _facts(out).get("command") == COMMAND
+
+
+def _facts(out: Path) -> dict[str, Any]:
     try:
         facts = json.loads((out / RESULT_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(facts, dict) and facts.get("command") == COMMAND
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _restore(out: Path, previous: Path) -> None:
-    """Put the earlier demo back in its place, if it waits beside it."""
+    """Put the earlier demo back in its place, if it waits beside an unfinished one."""
     if not is_demo(previous):
         return
+    if _facts(out).get("is_complete"):
+        _finish(out, previous)
+        return
     if is_demo(out):
-        shutil.rmtree(out)
+        _remove(out)
+    with contextlib.suppress(OSError):  # an empty folder, which a full disk left
+        out.rmdir()
     if not out.exists():
         previous.rename(out)
+
+
+def _finish(out: Path, previous: Path) -> None:
+    """Remove the earlier demo, but keep what somebody has put there."""
+    for path in previous.glob("*"):
+        if not (out / path.name).exists():
+            path.rename(out / path.name)
+    _remove(previous)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, under another name, so that nobody finds half of it."""
+    doomed = folder.with_name(f".{folder.name.strip('.')}.removed")
+    shutil.rmtree(doomed, ignore_errors=True)
+    if folder.exists():
+        folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)

@@ -242,7 +242,10 @@ def _run(
         clock.ends_at = clock.total + seconds + ENDING * vocabulary_seconds
     job = pretrain_job(settings, scale, places)
     with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
-        pretraining = run_pretraining(job, places.pretrained, callbacks=callbacks)
+        # With `measure`, a wish to stop in the last step ends the demo.
+        pretraining = run_pretraining(
+            job, places.pretrained, callbacks=callbacks, measure=lambda model: {}
+        )
     if pace is not None:  # planned anew, since another speed may have shown in the meantime
         left = TOTAL_SECONDS - SPARE_SECONDS - clock.total - ENDING * clock.seconds["vocabulary"]
         speed = pretraining["tokens_per_second"]

@@ -22,10 +22,13 @@ from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
+from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
+from bertsmith.model.weights import weight_files
+from bertsmith.system.files import sha256_file
 from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
 from bertsmith.tasks.example_objective import (
@@ -37,7 +40,7 @@ from bertsmith.tasks.example_objective import (
 from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
@@ -120,6 +123,16 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
     return [*start, *notes, *of_examples, CHOSEN]
 
 
+def file_sums(settings: FinetuneSettings) -> dict[str, str]:
+    """Compute the SHA-256 of the files of examples, and of the weights of the model."""
+    files = [path for path in (settings.train, settings.eval) if path.is_file()]
+    sums = {str(file): sha256_file(file) for file in files}
+    if settings.model != NOT_GIVEN:  # as a student has it
+        weights = weight_files(find_checkpoint(settings.model))
+        sums["the model"] = " ".join(map(sha256_file, weights))
+    return sums
+
+
 @dataclass(frozen=True)
 class PreparedRun:
     """A checked run, of which nothing is written yet."""
@@ -192,6 +205,7 @@ def finetune(
                     facts={
                         "settings": to_jsonable(settings),
                         START_NOTE: note,
+                        "files": file_sums(settings),
                         **prepared.facts,
                     },
                     report_to=settings.report_to,

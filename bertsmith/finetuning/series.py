@@ -19,11 +19,18 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.resolve import count_parts
-from bertsmith.finetuning.run import NOTES, START_NOTE, check_run_out, finetune, notes_on
+from bertsmith.finetuning.run import (
+    NOTES,
+    START_NOTE,
+    check_run_out,
+    file_sums,
+    finetune,
+    notes_on,
+)
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.hub import CARD_FILE
-from bertsmith.system.files import sha256_file, write_json
+from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_choices
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.tasks.settings import FinetuneSettings
@@ -341,12 +348,8 @@ def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> 
 def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
     """Build a series' entry in `run.json`: settings and hashes of its files."""
     parts = {"num_parts": count_parts(settings.batch_size, machine)}
-    files = [path for path in (settings.train, settings.eval) if path.is_file()]
-    return {
-        "series": {**same_fields(settings), **parts},
-        "kind": kind,
-        "files": {str(file): sha256_file(file) for file in files},
-    }
+    series = {**same_fields(settings), **parts}
+    return {"series": series, "kind": kind, "files": file_sums(settings)}
 
 
 def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
@@ -368,11 +371,16 @@ def _check_series_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
     """Refuse to resume a series with other settings or examples."""
     run = folder.read_run()
     check_same(folder.path, run["series"], series["series"])
-    for file, digest in series["files"].items():
+    _check_files(folder.path, run, series["files"])
+
+
+def _check_files(out: Path, run: Mapping[str, Any], sums: Mapping[str, str]) -> None:
+    """Refuse examples and a model that are not those of the run."""
+    for file, digest in sums.items():
         if run.get("files", {}).get(file, digest) != digest:
             raise ConfigError(
-                f"{folder.path}: cannot be resumed, as {file} holds something else than when the "
-                "series began. Restore it, or begin a new series in another --out."
+                f"{out}: cannot be resumed, as {file} holds something else than when it began. "
+                "Restore it, or begin anew in another --out."
             )
 
 
@@ -382,11 +390,13 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     if not folder.run_path.exists():
         return
     run, wanted = folder.read_run(), same_fields(settings)
+    del wanted["model"]  # whose weights are compared, so that it may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
     choices = folder.read_choices()
     with computing_on(settings, choices) as machine:
         parts = count_parts(settings.batch_size, machine)
     check_same(folder.path, {"num_parts": run[CONFIG]["num_parts"]}, {"num_parts": parts})
+    _check_files(folder.path, run, file_sums(settings))
 
 
 def _conclude(

@@ -283,13 +283,13 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         replaced = temporary.with_suffix(".old")
-        if place.exists():
-            shutil.copymode(place, temporary)
-            place.rename(replaced)
         try:
+            if place.exists():
+                shutil.copymode(place, temporary)
+                place.rename(replaced)
             temporary.rename(place)
-        except OSError:
-            if replaced.exists():
+        except BaseException:  # Ctrl-C, too
+            if replaced.exists() and not place.exists():
                 replaced.rename(place)
             raise
         shutil.rmtree(replaced, ignore_errors=True)
@@ -334,7 +334,7 @@ def _remove_leftovers(path: Path) -> None:
     """Remove what killed processes left of folders for `path`; one in use is locked and stays."""
     name = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
     for leftover in [found for found in path.parent.iterdir() if name.fullmatch(found.name)]:
-        if leftover.suffix == ".old" and not path.exists():
+        if leftover.suffix == ".old" and not (path.exists() and any(path.iterdir())):
             continue  # killed between two renames: this is all there is
         with contextlib.suppress(OSError):  # another process may be faster
             if (lock := try_lock(leftover)) is not None:

@@ -23,6 +23,7 @@ from typing import Any
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_largest
 from bertsmith.system.executor import Item, Result
+from bertsmith.system.stop_signal import signals_held_back
 
 # One process writes for all; it cannot keep more than this many busy, and each takes memory.
 MAX_PROCESSES = 16
@@ -135,7 +136,7 @@ class _Worker:
         self._pipe, theirs = spawn.Pipe()
         self._process = spawn.Process(target=_serve, args=(work, theirs), daemon=True)
         try:
-            with without_script():
+            with signals_held_back(), without_script():
                 self._process.start()
         except BrokenPipeError as error:
             raise self._died() from error

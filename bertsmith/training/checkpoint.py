@@ -123,10 +123,15 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove the unfinished folders of killed processes; one still written to is locked."""
+    """Remove the unfinished folders of killed processes; one still written to is locked.
+
+    One that was to be replaced by the same step, and was not, is given its name again.
+    """
     for path in directory.glob(".step-*"):
         with contextlib.suppress(OSError):  # another process may be faster
-            if (lock := try_lock(path)) is not None:
+            if path.match(".step-*.*.old") and not (step := directory / path.stem[1:-9]).exists():
+                path.rename(step)
+            elif (lock := try_lock(path)) is not None:
                 try:
                     _remove([path])
                 finally:

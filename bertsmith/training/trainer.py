@@ -28,6 +28,7 @@ from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_choices, describe_computing
 from bertsmith.system.matrix_products import DTYPES
+from bertsmith.system.stop_signal import StopSignal
 from bertsmith.training.best_weights import PREFIX as BEST_PREFIX
 from bertsmith.training.best_weights import BestWeights
 from bertsmith.training.budget import EVALUATION_LIMIT, is_due
@@ -43,7 +44,6 @@ from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_config import RunConfig, check_same
 from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, machine_facts
-from bertsmith.training.stop_signal import StopSignal
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts

@@ -1,9 +1,11 @@
 """A demo takes the place of a demo, of nothing else, and only when it succeeds."""
 
+import shutil
+
 import pytest
 
 from bertsmith.demo.folder import COMMAND, RESULT_NAME, fresh_folder, is_demo
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import write_json
 
 
@@ -36,6 +38,31 @@ def test_failure_leaves_what_was_there(tmp_path, error):
         raise error
     assert (out / "report.html").read_text(encoding="utf-8") == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
+
+
+def test_a_demo_gets_out_of_any_state_that_another_left(tmp_path, monkeypatch):
+    out, previous = tmp_path / "demo", tmp_path / ".demo.previous"
+    make_demo(out, "one")
+    with monkeypatch.context() as patch, pytest.raises(InputError):
+        patch.setattr("bertsmith.demo.folder.write_json", full)
+        make_demo(out, "two")
+    assert (out / "report.html").read_text(encoding="utf-8") == "one"
+    # Stopped while it removed the earlier demo, of which demo.json was gone already.
+    previous.mkdir()
+    (previous / "corpus").mkdir()
+    make_demo(out, "three")
+    # Killed when it was complete, before it removed the earlier one.
+    shutil.copytree(out, previous)
+    (previous / "mine").mkdir()
+    with pytest.raises(RuntimeError), fresh_folder(out):
+        raise RuntimeError
+    assert (out / "report.html").read_text(encoding="utf-8") == "three"
+    assert (out / "mine").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["demo"]
+
+
+def full(*_):
+    raise InputError("the disk is full")
 
 
 def test_old_demo_survives_a_killed_one(tmp_path):

@@ -93,6 +93,12 @@ def test_every_task_with_its_own_scores_and_no_run_twice(settings):
     figures = np.mean([[run.figure for run in runs] for runs in report.runs.values()], axis=0)
     assert saved["average"]["values"] == pytest.approx(figures)
     assert saved["average"]["sd"] == pytest.approx(np.std(figures, ddof=1))
+    weights = settings.model / "model.safetensors"
+    original = weights.read_bytes()
+    weights.write_bytes(original[:-1] + b"\x3f")
+    with pytest.raises(ConfigError, match="the model holds something else"):
+        run_glue(settings)
+    weights.write_bytes(original)
     stopped = list(report.runs)[1]
     alone = run_glue(replace(settings, tasks=(stopped,), out=settings.out.with_name("alone")))
     assert [run.scores for run in report.runs[stopped]] == [

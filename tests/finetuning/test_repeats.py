@@ -150,6 +150,12 @@ def test_a_stopped_series_repeats_nothing(settings, whole):
     with pytest.raises(ConfigError, match=r"train/a\.csv holds something else"):
         finetune_repeatedly(Classify, resumed)
     settings.train.write_bytes(train)
+    weights = settings.model / "model.safetensors"
+    original = weights.read_bytes()
+    weights.write_bytes(original[:-1] + b"\x3f")
+    with pytest.raises(ConfigError, match="the model holds something else"):
+        finetune_repeatedly(Classify, resumed)
+    weights.write_bytes(original)
     journal = settings.out / "runs" / "seed-0" / "journal.jsonl"
     before, said, watch = journal.stat().st_mtime_ns, [], Watch(stops=False)
     continued = finetune_repeatedly(Classify, resumed, [watch], say=said.append)

@@ -184,12 +184,34 @@ def test_a_process_that_still_builds_is_left_alone(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_a_stop_between_two_renames_loses_neither_folder(tmp_path, monkeypatch):
+    out, rename = tmp_path / "out", Path.rename
+    out.mkdir()
+    (out / "whole").write_text("old")
+
+    def stopped(path, target):
+        renamed = rename(path, target)
+        if path == out:
+            raise KeyboardInterrupt
+        return renamed
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "rename", stopped)
+        with atomic_dir(out) as folder:
+            (folder / "whole").write_text("new")
+    assert (out / "whole").read_text() == "old"
+    out.rename(tmp_path / ".out.abcdefgh.old")  # as kill -9 leaves it
+    out.mkdir()
+    with pytest.raises(RuntimeError), atomic_dir(out):
+        raise RuntimeError
+    assert (tmp_path / ".out.abcdefgh.old" / "whole").read_text() == "old"
+
+
 def test_an_earlier_folder_is_removed_only_beside_its_successor(tmp_path):
     out, earlier = tmp_path / "out", tmp_path / ".out.abcdefgh.old"
     earlier.mkdir()
-    with atomic_dir(out):
-        pass
-    assert earlier.exists()
-    with atomic_dir(out):
-        pass
+    for _ in range(2):
+        assert earlier.exists()
+        with atomic_dir(out) as folder:
+            (folder / "whole").touch()
     assert list(tmp_path.iterdir()) == [out]

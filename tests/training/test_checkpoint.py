@@ -87,3 +87,6 @@ def test_leftovers_of_a_killed_process_go(tmp_path):
         clear_leftovers(tmp_path)
         assert (folder / "model.safetensors").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [kept.name, "step-00000010"]
+    kept.rename(tmp_path / f".{kept.name}.abcdefgh.old")  # killed while the step was saved again
+    clear_leftovers(tmp_path)
+    assert kept.is_dir()

@@ -19,7 +19,6 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Self, TypeVar
 
@@ -34,8 +33,8 @@ from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_computing_as
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import without_script
+from bertsmith.system.stop_signal import SIGNALS, signals_held_back
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
-from bertsmith.training.stop_signal import HANG_UP, STOP_SIGNALS
 from bertsmith.training.update_rules.rule import rule_for
 from bertsmith.training.workers.member import Member, Plan, to_figures
 from bertsmith.training.workers.protocol import BatchSize, Figures
@@ -238,7 +237,7 @@ class _Worker:
         self.process = spawn.Process(
             target=_work, args=(index, theirs), name=f"bertsmith-{index}", daemon=True
         )
-        with _signals_held_back(), without_script():
+        with signals_held_back(), without_script():
             self.process.start()
         theirs.close()
         # A pipe takes little before its reader, which first loads torch, is there.
@@ -299,22 +298,7 @@ class _Worker:
             self.process.join()
 
 
-SIGNALS = tuple(filter(None, (*STOP_SIGNALS, HANG_UP)))
 """They are for the main process to answer, also where the whole group gets them."""
-
-
-@contextlib.contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """A process that is started in the block does not even see them while it begins."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # as it begins it would let the signals through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(index: int, connection: Connection) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.training.stop_signal import StopSignal
+from bertsmith.system.stop_signal import StopSignal
 
 
 @pytest.fixture
@@ -37,9 +37,13 @@ def test_the_first_worker_does_not_see_ctrl_c_while_it_begins():
     assert int(run.stdout, 16) >> (signal.SIGINT - 1) & 1
 
 
-def test_an_ignored_hang_up_stays_ignored(hang_up):
-    signal.signal(hang_up, signal.SIG_IGN)  # as nohup does
-    with StopSignal() as stop:
-        os.kill(os.getpid(), hang_up)
-        assert not stop.requested
-    assert signal.getsignal(hang_up) == signal.SIG_IGN
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_an_ignored_signal_stays_ignored(hang_up, number):
+    before = signal.signal(number, signal.SIG_IGN)  # as nohup does, or & in a script
+    try:
+        with StopSignal() as stop:
+            os.kill(os.getpid(), number)
+            assert not stop.requested
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
