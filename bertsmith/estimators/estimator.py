@@ -36,7 +36,6 @@ from bertsmith.estimators.rows import (
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
-from bertsmith.model.saving import copy_folder
 from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.system.progress import showing_progress
 from bertsmith.tasks.auto import load_predictor
@@ -280,7 +279,7 @@ class Estimator(ABC):
         state = {name: value for name, value in vars(self).items() if name != "_folder"}
         if (predictor := state.pop("predictor_", None)) is not None:
             with tempfile.TemporaryDirectory() as place:
-                folder = copy_folder(predictor.loaded.folder.path, Path(place) / "model")
+                folder = predictor.save(Path(place) / "model")
                 files = [path for path in folder.rglob("*") if path.is_file()]
                 state["_files"] = {str(p.relative_to(folder)): p.read_bytes() for p in files}
         return state
@@ -403,7 +402,12 @@ class TemporaryFolder:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="bertsmith-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(path: Path, process: int) -> None:
+    if os.getpid() == process:  # a forked one does not own it
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _plain(value: Any) -> Any:

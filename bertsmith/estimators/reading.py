@@ -1,6 +1,7 @@
 """Estimators of passages and prompts: answers to questions, and multiple choice."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Unpack
 
@@ -43,7 +44,7 @@ class QuestionAnswerer(Estimator):
         answers = [
             one
             if isinstance(one, Mapping)
-            else {"text": one, "answer_start": max(0, str(passage).find(str(one)))}
+            else {"text": one, "answer_start": _place(str(passage), str(one))}
             for one in given
         ]
         row = {"question": question, "context": passage, "answers": answers}
@@ -51,6 +52,12 @@ class QuestionAnswerer(Estimator):
 
     def _answers(self, predictions: Iterator[Any]) -> list[str]:
         return [prediction.answer for prediction in predictions]
+
+
+def _place(passage: str, answer: str) -> int:
+    """Find an answer: first as whole words, else within them; 0 where it is not."""
+    whole = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", passage)
+    return whole.start() if whole else max(0, passage.find(answer))
 
 
 class MultipleChoice(Estimator):

@@ -54,6 +54,8 @@ class TableRows:
             return itertools.chain.from_iterable(chunk.to_dict("records") for chunk in known)
         if self._can("to_batches"):  # pyarrow
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
+        if self._can("to_pylist"):  # a batch of pyarrow
+            return iter(table.to_pylist())
         return iter(table)
 
     @property

@@ -7,7 +7,7 @@ nothing is ever computed for padding; padded tensors exist only in `BertModel.fo
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import torch
@@ -49,8 +49,8 @@ LABELS_OF = {
 """Messages for labels that a head does not take."""
 
 
-@dataclass(frozen=True)
-class ModelOutput:
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelOutput(dict[str, Any]):
     """What `BertModel.forward` gives, padded as its input was; None where absent.
 
     Shapes: `last_hidden_state` and each of `hidden_states` (embeddings first, then every
@@ -62,11 +62,11 @@ class ModelOutput:
     [batch, 2]; `start_logits` and `end_logits` [batch, length], which are those of "answer" again;
     `loss` a scalar.
 
-    Numbers and slices index it as transformers' outputs: what there is, of a model with heads
-    `loss`, its logits, `hidden_states` and `attentions`.
+    As a dict, and indexed by numbers and slices, it holds what transformers' outputs do: what there
+    is, of a model with heads `loss`, its logits, `hidden_states` and `attentions`.
     """
 
-    last_hidden_state: Tensor
+    last_hidden_state: Tensor = None  # type: ignore[assignment]
     pooler_output: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
@@ -77,16 +77,22 @@ class ModelOutput:
     end_logits: Tensor | None = None
     loss: Tensor | None = None
 
+    def __post_init__(self) -> None:
+        given: Any = self.last_hidden_state
+        if isinstance(given, dict):  # accelerate rebuilds it from its items
+            for field in fields(self):
+                object.__setattr__(self, field.name, given.get(field.name))
+        logits = ("logits",) if self.start_logits is None else ("start_logits", "end_logits")
+        found = (*logits, "next_sentence_logits", "sentence_order_logits")
+        if all(getattr(self, name) is None for name in found):
+            found = ("last_hidden_state", "pooler_output")
+        for name in ("loss", *found, "hidden_states", "attentions"):
+            if (value := getattr(self, name)) is not None:
+                self[name] = value
+
     def to_tuple(self) -> tuple[Any, ...]:
         """Return what there is, in the order of transformers' outputs."""
-        logits = (
-            (self.logits,) if self.start_logits is None else (self.start_logits, self.end_logits)
-        )
-        found = (*logits, self.next_sentence_logits, self.sentence_order_logits)
-        if all(each is None for each in found):
-            found = (self.last_hidden_state, self.pooler_output)
-        every = (self.loss, *found, self.hidden_states, self.attentions)
-        return tuple(each for each in every if each is not None)
+        return tuple(self.values())
 
     def __getitem__(self, place: int | slice | str) -> Any:
         return getattr(self, place) if isinstance(place, str) else self.to_tuple()[place]
@@ -181,6 +187,18 @@ class BertModel(TrainableModel):
     def initialize(self, module: nn.Module) -> None:
         """Initialize a module's parameters as the family does."""
         family_named(self.config.model_type).initialize(module, self.config)
+
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """Return the weights by our names; those that layers share are copies but in the first.
+
+        safetensors writes no tensors that share memory.
+        """
+        found = super().state_dict(*args, **options)
+        if not options.get("keep_vars"):
+            own = dict(self.named_parameters(), **dict(self.named_buffers()))
+            for name in found.keys() - own.keys():
+                found[name] = found[name].clone()
+        return found
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
         """Use another dropout probability, for attention weights too unless they have their own."""

@@ -51,7 +51,8 @@ def save_model(
             f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
             f"{model.config.vocab_size:,}. Save the tokenizer that the model was trained with."
         )
-    settings = their_config(model, id2label or model.id2label)
+    names = {int(number): name for number, name in (id2label or model.id2label).items()}
+    settings = their_config(model, names)
     write_safetensors(directory / "model.safetensors", their_tensors(model))
     with summed(directory, CONFIG_FILE):
         write_json(directory / CONFIG_FILE, settings)
@@ -96,15 +97,12 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
 def their_tensors(model: BertModel) -> dict[str, Tensor]:
     """The weights in fp32 by Hugging Face's names; a bare encoder's have no "bert." prefix."""
     tensors: dict[str, Tensor] = {}
-    own = dict(model.named_parameters())
     others = tuple(f"{name}." for name in model.companions)
     for name, value in model.state_dict().items():
         if name.startswith(others):
             continue
         theirs = their_names(name, model.config)
-        # What layers share is stored for each of them where transformers cannot share it.
-        stored = value.float() if name in own else value.float().clone()
-        tensors.update(zip(theirs, stored.chunk(len(theirs)), strict=True))
+        tensors.update(zip(theirs, value.float().chunk(len(theirs)), strict=True))
     if not model.heads:
         prefix = family_named(model.config.model_type).prefix
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}

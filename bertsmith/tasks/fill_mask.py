@@ -73,8 +73,8 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     fields = ("text",)
 
     def __post_init__(self) -> None:
-        if self.top < 1:
-            raise ConfigError(f"top: found {self.top}; at least 1 word is needed.")
+        if not isinstance(self.top, int) or self.top < 1:
+            raise ConfigError(f"top: found {self.top}; allowed are whole numbers above 0.")
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

@@ -20,7 +20,7 @@ from bertsmith.data.examples import (
     are_pairs,
 )
 from bertsmith.data.labels import label_flags, label_names
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.logits import sigmoid
@@ -104,6 +104,10 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     probabilities = staticmethod(sigmoid)
     stored = ("pairs", "label_separator", "threshold")
     settings = FinetuneSettings
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):
+            raise ConfigError(f"threshold: found {self.threshold!r}; allowed is between 0 and 1.")
 
     @classmethod
     def of_examples(cls, train: list[Example], settings: Any) -> Self:

@@ -271,7 +271,7 @@ class Predictor(Generic[DefinitionT_co]):
         def vectors() -> Iterator[Vectors]:
             pairs = iter_pairs(texts)
             while chunk := list(islice(pairs, size)):
-                rows = encode_texts(loaded.tokenizer, chunk, own.max_length)
+                rows = encode_texts(loaded.tokenizer, chunk, min(own.max_length, loaded.max_length))
                 yield from own.vectors(loaded.model, rows)
                 advance(len(chunk))
 

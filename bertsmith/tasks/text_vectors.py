@@ -20,6 +20,7 @@ from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
+from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import InferenceTask, text_example
@@ -30,6 +31,7 @@ from bertsmith.tasks.sentence_folder import (
     find_length_file,
 )
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,13 @@ class TextVectors(InferenceTask[Example, TextVector]):
     heads = ()
     example_type = Example
     fields = ("text", "pair")
+
+    def __post_init__(self) -> None:
+        check_choice("pooling", self.pooling, get_args(Pooling))
+        if self.max_length < FEWEST_TOKENS:
+            raise ConfigError(
+                f"max_length: found {self.max_length}; allowed is {FEWEST_TOKENS} or more."
+            )
 
     @classmethod
     def restore(

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from bertsmith.training.journal import Journal, is_held_out
 from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import CONFIG, RunFolder
@@ -74,7 +76,7 @@ class Recorder:
         for tracker in self._trackers:
             tracker.write(entry)
         answers = [callback.write(entry, status) for callback in self._callbacks]
-        return any(answer is True for answer in answers)
+        return any(isinstance(answer, bool | np.bool_) and answer for answer in answers)
 
     def sync(self) -> None:
         self._journal.sync()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import multiprocessing
 import os
 import pickle
 import shutil
@@ -73,6 +74,7 @@ def as_tables(texts, labels):
         "pandas": pandas.DataFrame(columns, index=range(5, 5 + len(texts))),
         "polars": polars.DataFrame(columns),
         "pyarrow": pyarrow.table({name: list(column) for name, column in columns.items()}),
+        "batch": pyarrow.record_batch({name: list(column) for name, column in columns.items()}),
         "columns": columns,
         "rows": rows,
     }
@@ -82,7 +84,8 @@ NAMED = {"text_column": "review", "label_column": "stars"}
 
 
 @pytest.mark.parametrize("kind", ["list", "array", "series", "frame and y", "pandas", "polars",
-                                  "pyarrow", "columns", "rows", "generator", "file"])  # fmt: skip
+                                  "pyarrow", "batch", "columns", "rows", "generator",
+                                  "file"])  # fmt: skip
 def test_any_form_of_the_data_gives_the_same_model(model, fitted, tmp_path, kind):
     tables = as_tables(TEXTS, LABELS)
     X, y, named = {
@@ -169,6 +172,25 @@ def test_names_of_columns_may_be_numbers_or_those_of_methods(model, fitted):
         frame = pandas.DataFrame({"text": TEXTS, name: TEXTS})
         assert fitted.predict(frame).tolist() == fitted.predict(TEXTS).tolist()
         found.fit(frame, LABELS, **QUIET)
+
+
+def test_a_fitted_model_outlives_forks_and_keeps_its_options(model, tmp_path):
+    y = [[label] for label in LABELS]
+    found = bertsmith.TextClassifier(model, multi_label=True, **QUICK).fit(TEXTS, y, **QUIET)
+    found.predictor_ = found.predictor_.with_options(threshold=0.01)
+    twin = pickle.loads(pickle.dumps(found))
+    assert twin.predict(TEXTS) == found.predict(TEXTS) == [("neg", "pos")] * 24
+    child = multiprocessing.get_context("fork").Process(target=sys.exit)
+    child.start()
+    child.join()
+    assert found.save(tmp_path / "saved").is_dir()
+
+
+def test_an_answer_is_found_as_whole_words():
+    answerer = bertsmith.QuestionAnswerer("m")
+    for passage, answer, place in (("The man said he left.", "he", 13), ("1910s", "1910", 0)):
+        (found,) = answerer._row(("who?", passage), answer)["answers"]
+        assert found == {"text": answer, "answer_start": place}
 
 
 def test_every_row_is_predicted_though_some_were_skipped(model):

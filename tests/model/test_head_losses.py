@@ -3,6 +3,7 @@
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from tiny_models import save_tiny_of
 
 from bertsmith.errors import ConfigError, InputError
@@ -143,9 +144,25 @@ def test_three_steps_in_the_trainer_of_transformers(small_model, tmp_path):
     assert trainer.train().global_step == 3
     with pytest.raises(AttributeError, match="hidden_size: a config is fixed"):
         model.config.hidden_size = 66
+    unlabelled = transformers.Trainer(
+        model, arguments, data_collator=lambda batch: {**collate(batch), "labels": None}
+    )
+    arguments.label_smoothing_factor = 0.1
+    smoothed = transformers.Trainer(model, arguments, data_collator=collate)
+    for other in (unlabelled, smoothed):
+        assert other.predict(rows).predictions.shape == (24, 5)
     figures = trainer.evaluate()
     assert figures["eval_loss"] > 0 and 0 <= figures["eval_accuracy"] <= 1
     assert all(not torch.equal(before[name], value) for name, value in model.state_dict().items())
     save_model(model, tmp_path / "saved")
     again, batch = load_model(tmp_path / "saved"), collate(rows)
     torch.testing.assert_close(again(**batch).loss.item(), figures["eval_loss"], rtol=0, atol=1e-4)
+
+
+def test_weights_that_layers_share_are_written_by_safetensors(tmp_path):
+    model = load_model(save_tiny_of(tmp_path / "m", "albert", ["classify"], num_labels=2))
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    other = load_model(tmp_path / "m")
+    torch.nn.init.zeros_(other.embeddings.word.weight)
+    other.load_state_dict(load_file(tmp_path / "weights.safetensors"))
+    assert all(value.equal(other.state_dict()[name]) for name, value in model.state_dict().items())

@@ -73,7 +73,11 @@ def test_bf16_models_are_saved_in_fp32(small_model, tmp_path):
 
 def test_labels_travel_with_the_model(small_model, tmp_path):
     names = {0: "négatif", 1: "positif", 2: "ni l'un ni l'autre"}
-    save_model(small_model("classify", num_labels=3), tmp_path / "a", id2label=names)
+    save_model(
+        small_model("classify", num_labels=3),
+        tmp_path / "a",
+        id2label={str(k): v for k, v in names.items()},
+    )
     model = load_model(tmp_path / "a")
     assert model.id2label == names
     save_model(model, tmp_path / "b")

@@ -250,8 +250,17 @@ def test_masks_that_cannot_be_filled(load):
                           (long, r"only 1 of the 2 \[MASK\].*37 tokens")):  # fmt: skip
         with pytest.raises(InputError, match=message):
             filler(text)
-    with pytest.raises(ConfigError, match="top: found 0"):
-        filler.with_options(top=0)
+    for top in (0, 2.5, "5"):
+        with pytest.raises(ConfigError, match=f"top: found {top}"):
+            filler.with_options(top=top)
+    for threshold in (70, "0.5", 1.0):
+        with pytest.raises(ConfigError, match="threshold: found"):
+            load("multi_label").with_options(threshold=threshold)
+    vectors = load("")
+    for options in ({"pooling": "max"}, {"max_length": 1}):
+        with pytest.raises(ConfigError, match=f"^{next(iter(options))}"):
+            vectors.with_options(**options)
+    assert len(vectors.with_options(max_length=1000).encode(["a " * 200])) == 1
     with pytest.raises(ConfigError, match="found tops; allowed are "):
         filler.with_options(tops=3)
 
