@@ -26,6 +26,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +130,17 @@ class Text:
     is_english: bool = True
     vocab_size: int = 8000
     kind: str = "wordpiece"
+    limit: int | None = None
+    """Number of reviews; all where None."""
 
 
+REVIEWS, FEW_LABELS = ("imdb/train.csv.xz",), ("SST-2 2000", "SST-2 200")
 CHINESE = ("ChnSentiCorp 2000", "ChnSentiCorp 200")
 LONG_ROWS = ("--max-length", "128", "--batch-size", "32")
 TEXTS = {
-    "imdb": Text(("imdb/train.csv.xz",), ("SST-2 2000", "SST-2 200")),
+    "imdb": Text(REVIEWS, FEW_LABELS),
+    "imdb-1000": Text(REVIEWS, FEW_LABELS, limit=1000),
+    "imdb-5000": Text(REVIEWS, FEW_LABELS, limit=5000),
     "enwiki": Text(
         ("enwiki/train-00.txt.xz", "enwiki/train-01.txt.xz"),
         (
@@ -233,18 +239,18 @@ def corpus_of(name: str, data: Path, work: Path) -> Path:
     if (folder / "corpus").exists():
         return folder / "corpus"
     folder.mkdir(parents=True, exist_ok=True)
-    source = plain_text([data / source for source in TEXTS[name].sources], folder)
     text = TEXTS[name]
+    source = plain_text([data / source for source in text.sources], folder, text.limit)
     return build_corpus(source, text.vocab_size, folder, "--kind", text.kind)
 
 
-def plain_text(sources: list[Path], work: Path) -> Path:
+def plain_text(sources: list[Path], work: Path, limit: int | None) -> Path:
     """Write the texts of all sources to one file of plain text."""
     target = work / "texts.txt"
     with target.open("w", encoding="utf-8") as file:
         for source in sources:
             if ".csv" in source.suffixes:
-                file.writelines(review_texts(source))
+                file.writelines(islice(review_texts(source), limit))
             else:
                 file.write(lzma.decompress(source.read_bytes()).decode("utf-8").strip() + "\n\n")
     return target

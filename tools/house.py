@@ -22,8 +22,8 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 337_376,
-    "code tokens in benchmarks": 27_290,
+    "code tokens": 337_433,
+    "code tokens in benchmarks": 27_346,
     "code tokens in commands": 17_847,
     "code tokens in comparison": 8_560,
     "code tokens in compression": 4_990,
