@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 337_433,
+    "code tokens": 337_452,
     "code tokens in benchmarks": 27_346,
     "code tokens in commands": 17_847,
     "code tokens in comparison": 8_560,
@@ -38,7 +38,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pages": 1_920,
     "code tokens in pretraining": 25_694,
     "code tokens in root": 3_220,
-    "code tokens in system": 10_335,
+    "code tokens in system": 10_356,
     "code tokens in tasks": 35_380,
     "code tokens in tokenization": 26_778,
     "code tokens in tools": 6_450,

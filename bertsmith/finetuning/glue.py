@@ -243,6 +243,7 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
     """Build the fine-tuning settings of one run."""
     task = found.task
     # Both kinds of task can draw a sample, which not every task can.
+    is_said = settings.epochs is not None or settings.steps is not None
     settings_of: Any = task_named(task.kind).settings
     return settings_of(
         model=settings.model,
@@ -253,7 +254,7 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
         metric=METRICS.get(task.name, "accuracy"),
         sample=settings.sample,
         max_length=settings.max_length,
-        epochs=EPOCHS if settings.epochs is settings.steps is None else settings.epochs,
+        epochs=settings.epochs if is_said else EPOCHS,
         steps=settings.steps,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,

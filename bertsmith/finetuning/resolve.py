@@ -31,8 +31,8 @@ BASE_LEARNING_RATE = 5e-5
 tolerate more."""
 BASE_HIDDEN_SIZE = 768
 TINY_LEARNING_RATE = 1e-3
-"""With 3e-4, which a width of 128 has in proportion, every task measured came out lower: SST-2 by 4
-points, names by 5 and 8, STS-B by 1 and 2 (`benchmarks/results/quality-screening.md`)."""
+"""The least rate for tiny models. With 3e-4, in proportion to their width, scores were lower: SST-2
+by 4 points, names by 5 and 8, STS-B by 1 and 2 (`benchmarks/results/quality-screening.md`)."""
 TINY_HIDDEN_SIZE = 128
 
 MIN_EXAMPLES = 4

@@ -40,7 +40,7 @@ from bertsmith.tasks.example_objective import (
 from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation
-from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
@@ -127,10 +127,8 @@ def file_sums(settings: FinetuneSettings) -> dict[str, str]:
     """Compute the SHA-256 of the files of examples, and of the weights of the model."""
     files = [path for path in (settings.train, settings.eval) if path.is_file()]
     sums = {str(file): sha256_file(file) for file in files}
-    if settings.model != NOT_GIVEN:  # as a student has it
-        weights = weight_files(find_checkpoint(settings.model))
-        sums["the model"] = " ".join(map(sha256_file, weights))
-    return sums
+    weights = weight_files(find_checkpoint(settings.model))
+    return {**sums, "the model": " ".join(map(sha256_file, weights))}
 
 
 @dataclass(frozen=True)

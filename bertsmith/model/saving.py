@@ -26,7 +26,7 @@ OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
     SUMS_FILE, "model.safetensors", "pytorch_model.bin", "generator", "run.json",
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
 }  # fmt: skip
-"""What may stand in a model's folder that is replaced."""
+"""Names that may stand in a model's folder that is replaced."""
 
 
 def save_model(

@@ -23,7 +23,7 @@ from typing import Any
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_largest
 from bertsmith.system.executor import Item, Result
-from bertsmith.system.stop_signal import signals_held_back
+from bertsmith.system.stop_signal import SIGNALS, signals_held_back
 
 # One process writes for all; it cannot keep more than this many busy, and each takes memory.
 MAX_PROCESSES = 16
@@ -176,6 +176,8 @@ class _Worker:
 def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
     """Process items until the main process needs no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
+    if hasattr(signal, "pthread_sigmask"):  # they were held back while this process began
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         item = pipe.recv()

@@ -12,6 +12,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 HANG_UP = getattr(signal, "SIGHUP", None)
 """Sent when the terminal is gone; Windows has none."""
 SIGNALS = tuple(filter(None, (*STOP_SIGNALS, HANG_UP)))
+"""Signals that the main process answers, also where its whole group gets them."""
 
 
 class StopSignal:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith.system.processes import _Worker
 from bertsmith.system.stop_signal import StopSignal
 
 
@@ -35,6 +36,14 @@ def test_the_first_worker_does_not_see_ctrl_c_while_it_begins():
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert int(run.stdout, 16) >> (signal.SIGINT - 1) & 1
+
+
+def test_a_worker_of_the_executor_can_still_be_ended():
+    worker = _Worker(len)
+    assert worker.do("abc") == 3
+    worker._process.terminate()  # as multiprocessing does when the main process exits
+    worker._process.join(60)
+    assert worker._process.exitcode == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])

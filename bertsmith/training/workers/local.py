@@ -298,9 +298,6 @@ class _Worker:
             self.process.join()
 
 
-"""They are for the main process to answer, also where the whole group gets them."""
-
-
 def _work(index: int, connection: Connection) -> None:
     """A worker's life: do as told until the pipe is closed, by the main process or by its end."""
     for number in SIGNALS:
