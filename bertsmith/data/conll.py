@@ -21,6 +21,8 @@ Row = tuple[int, str]
 """A line's number in its file, and the line without its end."""
 
 DOCUMENT_START = "-DOCSTART-"
+WORD_NAMES = ("word", "words", "token", "tokens", "form")
+LABEL_NAMES = ("label", "labels", "tag", "tags", "pos", "upos", "ner", "ner_tags")
 LOOKED_AT = 200
 """Rows that are read to find the number of columns."""
 MAX_ROWS = 1_000_000
@@ -191,6 +193,15 @@ class ColumnParser:
                     "tabs or spaces; choose them with --word-column and --label-column."
                 )
             labels = [self._label(row, found[label_place]) for row, found in cells]
+            if (
+                self._is_first
+                and words[0].lower() in WORD_NAMES
+                and labels[0].lower() in LABEL_NAMES
+            ):
+                raise InputError(
+                    f"{self.place}:{rows[0][0]}: '{words[0]}' and '{labels[0]}' of the first row "
+                    "seem to name the columns. Remove this row."
+                )
         remarks: list[Remark] = ["comments"] * self._num_comments
         if block.before and block.before[-1]:
             remarks.append("joined_documents")

@@ -7,7 +7,6 @@ word. Nothing is left out without being counted.
 
 import csv
 import io
-import json
 import re
 import tempfile
 import unicodedata
@@ -20,7 +19,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from bertsmith.data.encoded_texts import name_type
-from bertsmith.data.json_rows import HALF_CHARACTER, as_json, json_type, unique_keys
+from bertsmith.data.json_rows import (
+    HALF_CHARACTER,
+    JSON,
+    as_json,
+    json_fault,
+    json_type,
+    without_half_characters,
+)
 from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
@@ -201,7 +207,7 @@ class TextsInMemory:
             InputError: one is no text; names its place.
         """
         for place, given in enumerate(self.iter_texts()):
-            text = "" if as_json(given) is None else given
+            text = as_json("" if given is None else given) or ""
             if not isinstance(text, str):
                 raise InputError(f"texts[{place}]: found {name_type(given)}. Give a string.")
             if not text.isascii() and HALF_CHARACTER.search(text):
@@ -315,11 +321,9 @@ def _json_text(lines: Lines, line: str) -> str | None:
     column = lines.reading.text_column
     advice = 'Each line is to be one object such as {"text": "..."}; mend it'
     try:
-        row = json.loads(line, object_pairs_hook=unique_keys)
-    except json.JSONDecodeError as error:
-        lines.reject("bad_json", f"not JSON ({error.msg}, column {error.colno})", advice)
+        row = without_half_characters(JSON.decode(line), line)
     except (ValueError, RecursionError) as error:
-        lines.reject("bad_json", f"not JSON that can be read ({error})", advice)
+        lines.reject("bad_json", f"not JSON ({json_fault(error)})", advice)
     else:
         if not isinstance(row, dict):
             lines.reject("bad_json", f"found {json_type(row)}, not an object", advice)
@@ -331,9 +335,6 @@ def _json_text(lines: Lines, line: str) -> str | None:
         elif not isinstance(text, str):
             found = f"column {column!r} holds {json_type(text)}, not a string"
             lines.reject("not_a_string", found, "Mend the row, choose another --text-column")
-        elif not text.isascii() and HALF_CHARACTER.search(text):
-            found = f"column {column!r} holds half of a surrogate pair, which is no character"
-            lines.reject("invalid_utf8", found, "Mend the row")
         else:
             return text
     return None
@@ -376,6 +377,8 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             advice = 'Close each quote, and double those inside a field (""); mend the row'
+            if not quoted:
+                advice = "Mend the row"
             lines.reading.reject("bad_rows", f":{row_lines.first}", _csv_problem(error), advice)
             row_lines.give_back_all_but_first()
         else:
@@ -423,6 +426,8 @@ def _csv_problem(error: csv.Error) -> str:
         return (
             f"the row has more than {MAX_ROW_BYTES:,} characters; perhaps a quote is never closed"
         )
+    if "new-line character" in str(error):
+        return "a carriage return (CR) within the row, outside of quotes"
     if "unexpected end of data" in str(error):
         return "a quote that opens in this row is never closed"
     return f"the row cannot be read ({error})"

@@ -4,6 +4,7 @@ What is sent is a partition of a file, or documents of files that only one proce
 come back. How the text is divided for that changes nothing of the result.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -234,19 +235,12 @@ def iter_parts(
     sources: Iterable[Source], reader: DocumentReader, report: SourceReport
 ) -> Iterator[Partition | TextBatch]:
     """Yield what to encode, in order: partitions, and texts that have to be read here."""
-    here: list[Partition] = []
-
-    def read() -> Iterator[TextBatch]:
-        yield from iter_batches(document for part in here for document in reader.read(part, report))
-        here.clear()
-
-    for partition in plan_partitions(sources, PARTITION_BYTES):
-        if partition.end is None:
-            here.append(partition)
+    planned = plan_partitions(sources, PARTITION_BYTES)
+    for is_partition, parts in itertools.groupby(planned, lambda part: part.end is not None):
+        if is_partition:
+            yield from parts
         else:
-            yield from read()
-            yield partition
-    yield from read()
+            yield from iter_batches(text for part in parts for text in reader.read(part, report))
 
 
 def iter_batches(documents: Iterable[Document]) -> Iterator[TextBatch]:

@@ -169,7 +169,8 @@ class ExampleReader(RecordReader[Example]):
                 "taken for the names of the columns. If it is that, pass --header yes; if it is a "
                 "row like others, --header no --text-column N."
             )
-        if not self.labelled and row == 1 and text.lower() in USUAL_NAMES:
+        # Otherwise the label tells, in `read`.
+        if row == 1 and text.lower() in USUAL_NAMES and (self.empty_labels or not self.labelled):
             self._refuse_header(text)
         label = self._label(row, record["label"]) if self.labelled else None
         return Example(text, pair, label, row)
@@ -187,8 +188,10 @@ class ExampleReader(RecordReader[Example]):
         names = self.names["label"]
         if len(names) == 1:
             label = "".join(found)
-            # `strip` would remove the last LIST_SEPARATOR too.
-            return label if label.endswith(LIST_SEPARATOR) else label.strip()
+            if not label.endswith(LIST_SEPARATOR):  # which `strip` would remove
+                label = label.strip()
+            self._check_label_set(row, label)
+            return label
         header = ", or pass --header yes if it names the columns" if not self.has_header else ""
         advice = (
             "; allowed are 1 and 0, or true and false. Fix the row, or choose other columns with "
@@ -201,6 +204,17 @@ class ExampleReader(RecordReader[Example]):
             if text not in FLAGS:
                 raise InputError(f"{self.row_place(row)}: '{name}' is '{text}'{advice}")
         return as_label_set(name.strip() for name, text in cells.items() if FLAGS[text])[0]
+
+    def _check_label_set(self, row: int, label: str) -> None:
+        """Refuse several labels that are written in another way."""
+        parts = label.split(LIST_SEPARATOR)[:-1]
+        found = ""
+        if len(set(parts)) < len(parts) and FLAGS.keys() >= set(parts):
+            found = "1 and 0 for each label; give the names of those that hold"
+        elif self.empty_labels and label.startswith(("['", '["')):
+            found = "a list written as text; give the labels as in sport,news, or a .jsonl file"
+        if found:
+            raise InputError(f"{self.row_place(row)}: the label is {found}.")
 
     def _specs(self, found: Sequence[str]) -> list[ColumnSpec]:
         """Build the specs; the usual names of texts depend on the columns found."""

@@ -118,30 +118,26 @@ def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> Wi
     positions = np.full((len(encoded.alignment), 2), NO_ANSWER, dtype=np.int64)
     num_cut = num_unreachable = 0
     for question, (first, stop) in zip(questions, pairwise(encoded.starts.tolist()), strict=True):
-        if not is_answerable(question):
+        if not question.answers:
             continue
         windows: Sequence[ContextWindow] = encoded.alignment[first:stop]
         span = answer_span(question, windows[0].context_offsets)
-        whole = [] if span is None else [i for i, one in enumerate(windows) if one.holds(span)]
+        if span is None:
+            num_unreachable += 1
+            continue
+        whole = [i for i, window in enumerate(windows) if window.holds(span)]
         for i in whole:
-            assert span is not None
             positions[first + i] = np.array(span) - windows[i].begin + windows[i].first
-        if span is not None:
-            num_cut += sum(window.touches(span) for window in windows) - len(whole)
+        num_cut += sum(window.touches(span) for window in windows) - len(whole)
         num_unreachable += not whole
     return WindowLabels(positions[:, 0], positions[:, 1], num_cut, num_unreachable)
-
-
-def is_answerable(question: Question) -> bool:
-    """Return whether a question has an answer, in its context or not."""
-    return any(answer.text.strip() for answer in question.answers)
 
 
 def answer_span(question: Question, offsets: NDArray[np.int32]) -> Span | None:
     """Find the first and last token of the answer; None outside the context."""
     for answer in question.answers:
         start, stop = answer.start, answer.stop
-        if start is not None and stop is not None and answer.text.strip():
+        if start is not None and stop is not None:
             tokens = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < stop))
             if len(tokens):
                 return int(tokens[0]), int(tokens[-1])

@@ -457,10 +457,8 @@ def is_numbers(asked: str) -> bool:
     return bool(RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
 
 
-def find_column(name: str | None, found: Sequence[str], width: int) -> int | None:
+def find_column(name: str, found: Sequence[str], width: int) -> int | None:
     """Find the column with this name, else with this number (from 1)."""
-    if name is None:
-        return None
     for spelling in (str, str.strip, lambda value: value.strip().lower()):
         matches = [i for i, column in enumerate(found) if spelling(column) == spelling(name)]
         if len(matches) == 1:

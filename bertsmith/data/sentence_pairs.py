@@ -5,11 +5,11 @@ beside them that should not; a scored pair says how alike its two texts are. The
 of them a file holds.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bertsmith.data.labels import number
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
@@ -116,18 +116,12 @@ class RelatedReader(RecordReader[RelatedTexts]):
         )
 
     def _score(self, row: int, record: Record) -> float:
-        text = record["score"][0]
-        try:
-            score = math.nan if "_" in text else float(text)  # 1_0 is a number to Python only
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise InputError(
-                f"{self.row_place(row)}: the score is '{text}'; a number is expected. Fix the row, "
-                "or choose the column with --label-column. If the pairs have no scores, leave the "
-                "column out with --loss contrastive."
-            )
-        return score
+        return number(
+            record["score"][0],
+            f"{self.row_place(row)}: the score",
+            "Fix the row, or choose the column with --label-column. If the pairs have no scores, "
+            "leave the column out with --loss contrastive.",
+        )
 
     def _specs(self) -> list[ColumnSpec]:
         given = self.columns

@@ -95,8 +95,8 @@ class TagColumns:
     """Word column: its number counted from 1, in conllu also its name, in jsonl the key. Default:
     the first column; form in conllu."""
     label_column: str | None = None
-    """Label column: its number, name or key, as for the word. Default: the last column; upos in
-    conllu."""
+    """Label column: its number, name or key, as for the word; of texts without words, the key of
+    their entities. Default: the last column; upos in conllu; entities."""
     split: Advanced[WordRule | None] = None
     """Word splitting of running text: words (punctuation and Chinese characters alone), spaces (it
     is cut already, at white space), characters. Default: as in training; words there."""
@@ -110,4 +110,4 @@ class TagColumns:
     """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
     does. Default: whatever does not continue an entity begins one, as in conlleval."""
     skip_incomplete: Advanced[bool] = False
-    """Skip sentences with a row that cannot be read and count them, instead of stopping."""
+    """Skip sentences with a row that does not fit and count them, instead of stopping."""

@@ -58,7 +58,7 @@ class ObjectParser:
             given = locate_given(text, words)
             remarks: tuple[Remark, ...] = () if given else ("unlocated_texts",)
             return TaggedSentence(words, labels, row, given, remarks=remarks)
-        if text_key is None or not isinstance(value[text_key], str):
+        if self.columns.word_column or not text_key or not isinstance(value[text_key], str):
             wanted = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
                 row,
@@ -66,13 +66,11 @@ class ObjectParser:
                 'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
-        return self._from_text(row, value[text_key], value.get("entities"))
-
-    def _from_text(self, row: int, text: str, entities: Any) -> TaggedSentence:
+        text = value[text_key]
         places = find_words(text, self.columns.split or "words")
         words = tuple(text[start:end] for start, end in places)
         sentence = TaggedSentence(words, (), row, (text, tuple(places)))
-        return self._with_entities(sentence, entities) if self.labelled else sentence
+        return self._with_entities(sentence, value) if self.labelled else sentence
 
     def _labels(self, row: int, value: Mapping[str, Any], num_words: int) -> tuple[str, ...]:
         key = _first_key(value, self.columns.label_column, LABEL_KEYS)
@@ -104,13 +102,15 @@ class ObjectParser:
                 )
         return tuple(map(str, value))
 
-    def _with_entities(self, sentence: TaggedSentence, entities: Any) -> TaggedSentence:
+    def _with_entities(self, sentence: TaggedSentence, value: Mapping[str, Any]) -> TaggedSentence:
         row, text, places = sentence.row, sentence.text, sentence.places
+        key = self.columns.label_column or "entities"
+        entities = value.get(key)
         if not isinstance(entities, list):
             found = "missing" if entities is None else json_type(entities)
             raise self._refusal(
                 row,
-                f"'entities' is {found}",
+                f"'{key}' is {found}",
                 'A list of {"start": 0, "end": 4, "label": "..."} is expected',
             )
         spans: list[Span] = []

@@ -56,7 +56,14 @@ class TableRows:
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
         if self._can("to_pylist"):  # a batch of pyarrow
             return iter(table.to_pylist())
-        return iter(table)
+        classes = _classes_of_words(table)
+        return (
+            {
+                **row,
+                **{key: [names[number] for number in row[key]] for key, names in classes.items()},
+            }
+            for row in table
+        )
 
     @property
     def names(self) -> list[Any]:
@@ -226,6 +233,15 @@ def check_names_file(given: str) -> None:
             f"{given[:80]}: no such file or folder. Check the spelling; texts are given as a list, "
             "[text, ...]."
         )
+
+
+def _classes_of_words(table: Any) -> dict[str, list[str]]:
+    """Return the names of the classes in columns of `datasets` that number one for each word."""
+    features = getattr(table, "features", None) or {}
+    classes: dict[str, Any] = {
+        key: getattr(kind, "feature", None) for key, kind in features.items()
+    }
+    return {key: kind.names for key, kind in classes.items() if hasattr(kind, "names")}
 
 
 def _check_lengths(lengths: Mapping[str, int]) -> None:

@@ -141,13 +141,13 @@ BAD = {
     "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON"),
     "list.jsonl": (b"[1]\n", ":1: found a list, not an object"),
     "number.jsonl": (b'{"text": 3}\n', ":1: column 'text' holds a number"),
-    "half.jsonl": (b'{"text": "\\ud83d"}\n', ":1: column 'text' holds half of a surrogate pair"),
     "other.jsonl": (b'{"body": "a"}\n', ":1: no column 'text', found: 'body'"),
     "twice.csv": (b"text,id,text\na,1,b\n", ":1: several columns are called 'text'"),
     "key.jsonl": (b'{"text": "a", "text": "b"}\n', "the key 'text' stands twice"),
     "other.csv": (b"a,b\n1,2\n", ":1: no column 'text', found: 'a', 'b'"),
     "fields.csv": (b"text,n\na,1\nb\n", ":3: found 1 fields, the header names 2"),
     "open.csv": (b'text\na\n"b\nc\n', ":3: a quote that opens in this row is never closed"),
+    "return.tsv": (b"id\ttext\n1\ta\rb\n", ":2: a carriage return (CR) within the row"),
     "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
     "long.jsonl": (b'{"text": "' + b"b" * 2**25, ":1: the line is longer than 33,554,432 bytes"),
     "bytes.parquet": (table_bytes(pyarrow.table({"text": NOT_UTF8})), "row 2: invalid UTF-8"),
@@ -184,15 +184,16 @@ def test_skipping_counts_and_goes_on(tmp_path):
     text = b"good\nb\xffd\nfine\n\nn\0l\n\nlast"
     (tmp_path / "a.txt").write_bytes(b"x\n" * 5000 + b"\n" + text)
     rows = b'{"text": "a"}\n{\n{"text": 1}\n{"text": "a", "text": "b"}\n{}\n[]\n{"text": "b"}\n'
+    rows += b'{"text": NaN}\n{"text": "cut \\ud83d"}\n'
     (tmp_path / "b.jsonl").write_bytes(rows)
     (tmp_path / "c.csv").write_bytes(b'text,n\nc,1\n"x" y,1\nz\nd,2\n')
     (tmp_path / "d.txt").write_bytes(b"")
     report = SourceReport()
     found = read(tmp_path, errors="skip", report=report)
-    assert found[1:] == ["good\nfine", "last", "a", "b", "c", "d"]
+    assert found[1:] == ["good\nfine", "last", "a", "b", "cut \ufffd", "c", "d"]
     assert report.skipped == {
         "invalid_utf8": 1, "nul_bytes": 1, "bad_json": 3, "not_a_string": 1, "missing_column": 1,
-        "bad_rows": 2, "empty_files": 1,
+        "bad_rows": 2, "empty_files": 1, "empty_documents": 1,
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 from collections import Counter
 
 import pytest
@@ -189,6 +190,23 @@ def test_a_header_is_no_text_where_columns_are_numbered(tmp_path):
     for header, found in (("yes", ["hello", "world"]), ("no", ["Text", "hello", "world"])):
         reader = ExampleReader(path, Columns(text_column="2", header=header), labelled=False)
         assert [example.text for example in reader] == found
+    with pytest.raises(InputError, match=":1: the text of this first row, 'Text', is a usual name"):
+        ExampleReader(path, Columns("2", label_column="3"), empty_labels=True).read()
+
+
+@pytest.mark.parametrize("name, content, message", [
+    ("a.jsonl", '{"text": "a", "labels": [1, 0, 1]}\n', ":1: the label is 1 and 0 for each"),
+    ("a.csv", "text,labels\na,\"['x', 'y']\"\n", ":2: the label is a list written as text"),
+])  # fmt: skip
+def test_several_labels_in_other_forms_are_refused(tmp_path, name, content, message):
+    reader = ExampleReader(write(tmp_path, name, content), empty_labels=True)
+    with pytest.raises(InputError, match=message):
+        list(reader)
+
+
+def test_a_pipe_is_told_from_a_missing_file(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    assert refusal(tmp_path / "a.csv").startswith(": a pipe, which can be read once only")
 
 
 def test_keys_that_the_first_rows_lack(tmp_path):

@@ -63,7 +63,8 @@ def test_sts_b(data_dir):
 
 @pytest.mark.parametrize("rows, kind, message", [
     *(([SCORED | {"score": score}], None, rf"^row 1 .* '{score}'.*--loss contrastive")
-      for score in ("high", "nan", "inf", "1,5")),
+      for score in ("high", "nan", "1,5")),
+    ([SCORED | {"score": "inf"}], None, "^row 1 .* 'inf' is too large"),
     ([SCORED | {"score": ""}], None, "row 1 of the rows given: 'score' is empty"),
     ([PAIR], "scored", r"no column looks like the score.*--label-column"),
     ([PAIR, {**PAIR, "score": 0.5}], None, r"row 2 .* has a score \('score'\).*lack"),

@@ -192,6 +192,8 @@ def test_objects_of_texts_with_entities():
     assert sentences[0].labels == ("O", "B-ORG", "O", "B-LOC", "I-LOC", "O", "O")
     assert [s.labels for s in sentences[1:]] == [("O", "O"), ("B-ORG",)]
     assert remarks(sentences) == {"misaligned_entities": 2}
+    doccano = [{"text": row["text"], "label": row["entities"]} for row in rows]
+    assert [s.labels for s in read(doccano, label_column="label")] == [s.labels for s in sentences]
     sentences = read(rows, split="characters")
     assert sentences[0].words[2:6] == ("E", "U", "-", "R")
     assert remarks(sentences) == {}
@@ -336,6 +338,9 @@ COLUMNS = [
     *((("a.conll", content), {}, message) for content, message in BROKEN),
     *((("a.conllu", tree(row)), {}, message) for row, message in TREES),
     *((("a.conll", NEWS), columns, message) for columns, message in COLUMNS),
+    ([{"toks": ["a"], "text": "a"}], {"word_column": "tok"}, ': no key "tok" with a sentence'),
+    ([{"text": "a b", "x": 1}], {"label_column": "x"}, ": 'x' is a number"),
+    (("a.tsv", "Word\tpos\na\tO\n"), {}, ":1: 'Word' and 'pos' of the first row seem to name"),
     (("a.csv", "a,O\n"), {}, ": "), (("none", None), {}, ": no such file"),
 ])  # fmt: skip
 def test_what_is_refused_with_its_place(tmp_path, monkeypatch, source, columns, message):
