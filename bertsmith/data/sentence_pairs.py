@@ -120,7 +120,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
             record["score"][0],
             f"{self.row_place(row)}: the score",
             "Fix the row, or choose the column with --label-column. If the pairs have no scores, "
-            "leave the column out with --loss contrastive.",
+            "pass --loss contrastive --metric mrr.",
         )
 
     def _specs(self) -> list[ColumnSpec]:

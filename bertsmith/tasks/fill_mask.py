@@ -5,19 +5,21 @@ This is the task of masked-LM pre-training (paper, section 3.1); there is no fin
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
+from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.data.examples import Example
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
-from bertsmith.tasks.prediction import InferenceTask, text_example
+from bertsmith.model.masked_lm_loss import MAX_LOGITS
+from bertsmith.tasks.inference import LoadedModel, compute_groups, pack_texts
+from bertsmith.tasks.prediction import InferenceTask, text_field
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -86,11 +88,10 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         Raises:
             InputError: there is no mask in it.
         """
-        example = text_example({"text": record.get("text")})
-        mask = self.tokenizer.mask_token
-        if mask not in example.text:
+        text, mask = text_field(record, "text"), self.tokenizer.mask_token
+        if mask not in text:
             raise InputError(f"there is no {mask} in the text. Write {mask} in place of a word.")
-        return example
+        return Example(text, row=record.get("row", 0))
 
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
@@ -114,27 +115,32 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[FilledMasks]:
-        hidden = compute_tokens_in_order(model, encoded.rows, BertModel.encode)
-        return [
-            FilledMasks(self._fill(model, vectors[ids == self.tokenizer.mask_id]), num_cut > 0)
-            for vectors, ids, num_cut in zip(hidden, encoded.rows.ids, encoded.num_cut, strict=True)
-        ]
+        rows, decode = encoded.rows, self.tokenizer.decode
+        fill = partial(self._fill, model.embeddings.word.weight.detach().float())
+        masks: dict[int, tuple[tuple[Word, ...], ...]] = {}
+        for group, best in compute_groups(model, rows.lengths, partial(pack_texts, rows), fill):
+            counts = [int((rows.ids[place] == self.tokenizer.mask_id).sum()) for place in group]
+            for place, found in zip(group, torch.split(best, counts), strict=True):
+                masks[place] = tuple(
+                    tuple(Word(decode([int(id_)]), probability) for id_, probability in words)
+                    for words in found.tolist()
+                )
+        return [FilledMasks(masks[i], num_cut > 0) for i, num_cut in enumerate(encoded.num_cut)]
 
-    def _fill(self, model: BertModel, vectors: NDArray[np.float32]) -> tuple[tuple[Word, ...], ...]:
-        """Return the likeliest tokens for masks with these vectors, `[masks, hidden]`."""
-        embedding = model.embeddings.word.weight
-        with torch.inference_mode():
-            logits = model.heads["masked_lm"](
-                torch.from_numpy(vectors).to(embedding.device), embedding.float()
+    def _fill(self, word_embedding: Tensor, model: BertModel, batch: Batch) -> Tensor:
+        """Return ids and probabilities of each mask's likeliest tokens, fp32 `[masks, top, 2]`."""
+        masks = batch.input_ids == self.tokenizer.mask_id
+        special = torch.tensor(sorted(self.tokenizer.special_ids), device=masks.device)
+        best = []
+        for hidden in torch.split(
+            model.encode(batch)[masks].float(), MAX_LOGITS // len(word_embedding)
+        ):
+            logits = model.heads["masked_lm"](hidden, word_embedding)
+            # An embedding may have spare rows beyond the vocabulary; they name nothing.
+            probabilities = logits[:, : self.tokenizer.vocab_size].softmax(-1)
+            # Below any probability, so that a special token never is among the best.
+            values, ids = probabilities.index_fill_(1, special, -1.0).topk(
+                min(self.top, probabilities.shape[1] - len(special))
             )
-        # An embedding may have spare rows beyond the vocabulary; they name nothing.
-        probabilities = logits[:, : self.tokenizer.vocab_size].softmax(-1).cpu()
-        special = torch.tensor(sorted(self.tokenizer.special_ids))
-        # Below any probability, so that a special token never is among the best.
-        values, ids = probabilities.index_fill(1, special, -1.0).topk(
-            min(self.top, probabilities.shape[1] - len(special))
-        )
-        return tuple(
-            tuple(Word(self.tokenizer.decode([i]), p) for i, p in zip(row_ids, row, strict=True))
-            for row_ids, row in zip(ids.tolist(), values.tolist(), strict=True)
-        )
+            best.append(torch.stack((ids.float(), values), -1))
+        return torch.cat(best)

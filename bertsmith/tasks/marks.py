@@ -1,6 +1,8 @@
 """Texts with marked parts, for people to read."""
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from bertsmith.pages.charts import COLORS, Color
@@ -46,21 +48,23 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
     Of spans that overlap, the first given is whole, and others of its label are left out. With
     `around`, at most so many characters of the other parts are kept beside each span.
     """
-    taken: list[Mark] = []
+    taken: list[Mark] = []  # in their order in the text, none of which overlap
     for span in spans:
-        left = span
-        for other in taken:
-            if other.label == span.label and other.start < span.end and span.start < other.end:
-                left = left._replace(end=left.start)
-            if other.start <= left.start < other.end:
-                left = left._replace(start=other.end)
-            elif left.start < other.start < left.end:
-                left = left._replace(end=other.start)
-        if left.start < left.end:
-            taken.append(left)
+        first = bisect_right(taken, span.start, key=attrgetter("end"))
+        last = bisect_left(taken, span.end, key=attrgetter("start"))
+        start, end = span[:2]
+        for other in taken[first:last]:
+            if other.label == span.label:
+                end = start
+            elif other.start <= start:
+                start = other.end
+            else:
+                end = min(end, other.start)
+        if start < end:
+            insort(taken, span._replace(start=start, end=end))
     parts: list[MarkedPart] = []
     reached, most = 0, len(text) if around is None else around
-    for span in sorted(taken):
+    for span in taken:
         before = most if parts else 0
         parts.append(MarkedPart(_shorten(text[reached : span.start], before, most)))
         parts.append(MarkedPart(text[span.start : span.end], span.label, span.color))

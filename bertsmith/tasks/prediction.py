@@ -134,6 +134,6 @@ def text_field(record: Mapping[str, Any], name: str) -> str:
 
 
 def text_example(record: Mapping[str, Any]) -> Example:
-    """Build an example from the fields `text` and, where it is given, `pair`."""
-    pair = text_field(record, "pair") if "pair" in record else None
-    return Example(text_field(record, "text"), pair, row=record.get("row", 0))
+    """Build an example from the fields `text` and, where it is given, `pair` or `text_pair`."""
+    pairs = (text_field(record, name) for name in ("pair", "text_pair") if name in record)
+    return Example(text_field(record, "text"), next(pairs, None), row=record.get("row", 0))

@@ -220,10 +220,10 @@ class Predictor(Generic[DefinitionT_co]):
         """
         if isinstance(given, str | Mapping):
             return self._predict([self._as_example((given, *more) if more else given)])[0]
-        fields = self.definition.fields
         if more:
+            fields = self.definition.fields
             raise InputError(
-                f"{fields[1]}: found {name_type(more[0])} beside several. Give a list of tuples: "
+                f"{fields[-1]}: found {name_type(more[0])} beside several. Give one list: "
                 f"[({', '.join(fields)}), ...]."
             )
         return self.predict(given, batch_size=batch_size, show_progress=show_progress)
@@ -348,6 +348,9 @@ class Predictor(Generic[DefinitionT_co]):
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
         """Write the model's folder to `out`, with the settings of its task, such as `threshold`.
+
+        Options that training does not set are not kept: `top`, `repair` and `strict` of a tagger,
+        and those of vectors. Give them to `with_options` again.
 
         Raises:
             ConfigError: something stands there.

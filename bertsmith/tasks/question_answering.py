@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
@@ -25,7 +25,7 @@ from bertsmith.data.question_windows import encode_questions, label_windows
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import LongTexts, Windowing
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.answer_report import AnswerReport, counted, summarize_answers
 from bertsmith.metrics.answers import (
     ENDLESS,
@@ -200,6 +200,13 @@ Face's transformers open."""
     formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}
     rows_stay_together = False
     reads_tokens = True
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not self.may_abstain:
+            raise ConfigError(
+                f"threshold: found {self.threshold}, but this model always answers. Leave it out, "
+                "or give may_abstain=True too."
+            )
 
     @classmethod
     def of_examples(cls, train: list[Question], settings: AnswerSettings) -> Self:
@@ -411,16 +418,10 @@ def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[
     if not encoded.row_targets:
         return [None] * len(encoded)
     targets = np.stack([encoded.row_targets[f"{name}_positions"] for name in ("start", "end")], 1)
-    losses = np.array([row_loss(*row) for row in zip(logits, targets, strict=True)])
+    rows = zip(logits, torch.from_numpy(targets), strict=True)
+    losses = np.array([F.cross_entropy(torch.from_numpy(a).T, b).item() for a, b in rows])
     spans = pairwise(encoded.starts.tolist())
     return [float(losses[first:stop].mean()) for first, stop in spans]
-
-
-def row_loss(logits: Scores, targets: NDArray[np.int64]) -> float:
-    """Compute mean cross entropy of start and end: `[tokens, 2]`, `[2]`."""
-    highest = logits.max(0)
-    sums = np.log(np.exp(logits - highest).sum(0)) + highest
-    return float((sums - logits[targets, (0, 1)]).mean())
 
 
 TASK = Answer

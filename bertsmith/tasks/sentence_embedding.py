@@ -7,6 +7,7 @@ end if it is too long, since folders of sentence-transformers cannot express win
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -29,7 +30,7 @@ from bertsmith.data.sentence_pairs import (
     score_range,
 )
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
@@ -119,12 +120,15 @@ class EmbedSettings(FinetuneSettings):
     --eval has scores, else the mean reciprocal rank (MRR) of the right text."""
     columns: RelatedColumns = field(default_factory=RelatedColumns)
 
-    @property
-    def held_out_kind(self) -> Kind | None:
-        """The kind of data in --eval, where the settings determine it."""
+    def held_out_kind(self, train: ExampleSource) -> Kind | None:
+        """Return the kind of data in --eval, where settings and training data determine it."""
         if self.metric != "score":
             return next(kind for kind, names in FIGURES.items() if self.metric in names)
-        return "pairs" if self.loss == "contrastive" else None
+        reader = RelatedReader(train, self.columns)
+        with suppress(InputError):  # as of scores that are no numbers
+            reader.read(1)
+        # Scores that the loss ignores in --train do not count in --eval either.
+        return "pairs" if self.loss == "contrastive" and "score" in reader.names else None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -334,7 +338,7 @@ That holds a vector of every text, and takes time that grows with the square of 
         train = cls.select(reader.read(settings.limit), settings)
         if eval_source is None:  # read again, as eval examples may be wanted in another form
             eval_source = train_source
-        eval_reader = RelatedReader(eval_source, columns, settings.held_out_kind)
+        eval_reader = RelatedReader(eval_source, columns, settings.held_out_kind(train_source))
         held_out = eval_reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
             raise InputError(
@@ -365,18 +369,23 @@ That holds a vector of every text, and takes time that grows with the square of 
 
         Pooling, normalization and length are those of the files that sentence-transformers
         rewrites, not those in config.json.
+
+        Raises:
+            CheckpointError: the model was fine-tuned for another task.
         """
-        settings = {key: v for key, v in loaded.model.task_settings.items() if key != "task"}
+        settings = dict(loaded.model.task_settings)
+        if (name := settings.pop("task", cls.name)) != cls.name:
+            raise CheckpointError(
+                f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'."
+            )
         found = TextVectors.restore(loaded)
         length = (
             loaded.asked_length
             or SentenceFolder.read(loaded.folder.files, pooling=found.pooling).max_length
         )
         folder = SentenceFolder(found.pooling, found.normalize, length)
-        if not settings:
-            return cls(folder)
-        settings.pop("folder")
-        known = settings.pop("score_range")
+        settings.pop("folder", None)
+        known = settings.pop("score_range", None)
         # A range that was saved with another loss was not trained on.
         is_learned = known is not None and settings.get("loss") == "cosine"
         return cls(**settings, folder=folder, score_range=tuple(known) if is_learned else None)

@@ -18,6 +18,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, encode_windowed
+from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
@@ -57,7 +58,12 @@ class TextTask(Task[Example, PredictionT]):
 
     def example(self, record: Mapping[str, Any]) -> Example:
         """Build an example of a text, or of two."""
-        return text_example(record)
+        example = text_example(record)
+        if self.pairs and example.pair is None:
+            raise InputError(
+                "found 1 text, but this model reads a text and its pair. Give both: [(a, b)]."
+            )
+        return example
 
     @property
     def texts_per_example(self) -> int:

@@ -97,12 +97,21 @@ def test_columns_of_texts_are_lists_of_texts(load, head):
 
 
 def test_several_texts_bring_their_own_companions(load):
-    with pytest.raises(InputError, match="context: found str beside several"):
-        load("answer")(["the film ?"], "a good film")
+    for head, name in (("answer", "context"), ("tag", "text"), ("masked_lm", "text")):
+        with pytest.raises(InputError, match=f"{name}: found str beside several"):
+            load(head)(["the [MASK] ?"], "a good film")
     for choices, found in (("good", "'choices': found str"), (["good"], "'choices': found 1"),
                            (["good", None], "choice 1: found NoneType")):  # fmt: skip
         with pytest.raises(InputError, match=found):
             load("choose")("the film was", choices)
+
+
+def test_a_model_of_pairs_takes_no_single_text(load):
+    assert load("classify").example({"text": "a", "text_pair": "film"}) == Example("a", "film")
+    of_pairs = load("regress").with_options(pairs=True)
+    for single in ("a film", {"text": "a film"}, ["a film"]):
+        with pytest.raises(InputError, match="found 1 text, but this model reads a text and its"):
+            of_pairs(single)
 
 
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=pytest.mark.skipif(
@@ -147,8 +156,12 @@ def test_predictors_are_saved_moved_and_shown(load, tmp_path, head, capsys, monk
         with pytest.raises(ConfigError, match=rf"holds more than a model \(.*{found}"):
             given.save(folder, overwrite=True)
     others = {"classify": "multi_label", "multi_label": "classify"}
-    with pytest.raises(CheckpointError, match=r"task is|no .* head|problem_type"):
-        bertsmith.load(folder, task=others.get(head, "classify"))
+    for task in [
+        others.get(head, "classify"),
+        *["embed"] * (head not in ("masked_lm", "embed", "")),
+    ]:
+        with pytest.raises(CheckpointError, match=r"task is|no .* head|problem_type"):
+            bertsmith.load(folder, task=task)
 
 
 def test_options_are_saved(load, tmp_path):
@@ -203,7 +216,7 @@ def assert_equal(found, expected):
         assert found == expected
 
 
-def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path):
+def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path, monkeypatch):
     folder = save_tiny(tmp_path, "masked_lm", "next_sentence")
     filler = Predictor.load(folder, FillMask, device="cpu", precision="fp32")
     text = "a [MASK] film and the [MASK] story"
@@ -221,6 +234,11 @@ def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path):
         assert [word.probability for word in words] == pytest.approx(
             expected[ranked].tolist(), abs=1e-5
         )
+    texts = ["the [MASK]", text, "[MASK] " * 5]
+    alone = [[each.probability for each in filler(one).masks[-1]] for one in texts]
+    monkeypatch.setattr("bertsmith.tasks.fill_mask.MAX_LOGITS", 3 * tiny_tokenizer().vocab_size)
+    for one, found in zip(alone, filler(texts), strict=True):
+        assert [each.probability for each in found.masks[-1]] == pytest.approx(one)
     every = filler.with_options(top=1000)(text).masks[0]  # special tokens are never offered
     assert sorted(word.token for word in every) == sorted(tiny_tokenizer().vocab[5:])
 
@@ -250,12 +268,18 @@ def test_masks_that_cannot_be_filled(load):
                           (long, r"only 1 of the 2 \[MASK\].*37 tokens")):  # fmt: skip
         with pytest.raises(InputError, match=message):
             filler(text)
+    with pytest.raises(InputError, match=r"'text': not given. Keys found: 'txt'"):
+        filler({"txt": "a [MASK]"})
+    assert filler.example({"text": "a [MASK]", "row": 3}).row == 3
     for top in (0, 2.5, "5"):
         with pytest.raises(ConfigError, match=f"top: found {top}"):
             filler.with_options(top=top)
     for threshold in (70, "0.5", 1.0):
         with pytest.raises(ConfigError, match="threshold: found"):
             load("multi_label").with_options(threshold=threshold)
+    with pytest.raises(ConfigError, match=r"threshold: found 0.5, but this model always answers"):
+        load("answer").with_options(threshold=0.5)
+    assert load("answer").with_options(threshold=0.5, may_abstain=True)("who ?", "a film")
     vectors = load("")
     for options in ({"pooling": "max"}, {"max_length": 1}):
         with pytest.raises(ConfigError, match=f"^{next(iter(options))}"):

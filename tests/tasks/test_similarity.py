@@ -238,6 +238,13 @@ def test_scores_are_read_only_where_they_are_wanted(place, tmp_path, changes, tr
         assert set(encoded.example_targets["cosines"].tolist()) == {0.0, 1.0}
 
 
+@pytest.mark.parametrize("loss", ["auto", "contrastive"])
+def test_pairs_to_learn_from_may_be_scored_by_pairs_with_scores(place, tmp_path, loss):
+    held_out = place / "scored-eval.csv"
+    settings = settings_for(place, tmp_path, "pairs", loss=loss, eval=held_out)
+    assert {row.score for row in Embed.read(settings).held_out} == {1.0, 5.0}
+
+
 @pytest.mark.parametrize("changes, error, message", [
     ({"metric": "spearman"}, InputError, r"pairs-eval\.csv: no column looks like the score"),
     ({"metric": "score", "loss": "cosine"}, InputError, "no column looks like the score"),
