@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
 from itertools import compress
-from typing import Literal, overload
+from typing import Literal
 
 Language = Literal["en", "zh"]
 """Comparison rules: SQuAD's for `en` (any language with spaces), CMRC's for `zh`."""
@@ -74,8 +74,8 @@ CHOSEN = {
 """Translation of `is_answered`: 1 for each selected question, else 0."""
 
 
-class ScorePairs(Sequence[Pair]):
-    """Sequence of exact match and F1 pairs, 9 bytes each.
+class ScorePairs(Iterable[Pair]):
+    """Exact match and F1 pairs, 9 bytes each.
 
     Integers stay integers: Python's `sum` rounds differently after adding a float than after adding
     an int, and the official scorers mix both.
@@ -102,16 +102,6 @@ class ScorePairs(Sequence[Pair]):
     def __iter__(self) -> Iterator[Pair]:
         for flags, f1 in zip(self._flags, self._f1, strict=True):
             yield flags & 1, int(f1) if flags & 2 else f1
-
-    @overload
-    def __getitem__(self, place: int) -> Pair: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Pair]: ...
-    def __getitem__(self, place: int | slice) -> Pair | Sequence[Pair]:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        flags, f1 = self._flags[place], self._f1[place]
-        return flags & 1, int(f1) if flags & 2 else f1
 
 
 @dataclass
@@ -191,7 +181,7 @@ class QuestionScores:
         )
 
     def mean(
-        self, pairs: Sequence[Pair], protocol: Protocol, *, answered: bool | None = None
+        self, pairs: ScorePairs, protocol: Protocol, *, answered: bool | None = None
     ) -> AnswerScores | None:
         """Average the scores of the questions with or without an answer.
 

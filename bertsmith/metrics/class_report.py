@@ -7,21 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics import classification as metrics
+from bertsmith.metrics.classification import ClassScore
 from bertsmith.metrics.reading import ReadingCounts
 
 MAX_SHOWN_CLASSES = 20
 """Classes of the largest confusion matrix that fits a terminal; `--json` has larger ones too."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClassScore:
-    """Precision, recall and F1 of one class; `support` counts its gold labels."""
-
-    label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
 
 
 @dataclass(frozen=True)
@@ -62,16 +52,15 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int)
     Args:
         counts: those of `ReadingCounts`.
     """
-    scores = metrics.class_scores(confusion)
-    columns = (scores.precision, scores.recall, scores.f1, scores.support)
-    rows = zip(names, *(column.tolist() for column in columns), strict=True)
+    accuracy = metrics.accuracy(confusion)
+    counted = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
     return ClassReport(
-        accuracy=metrics.accuracy(confusion),
+        accuracy=accuracy,
         macro_f1=metrics.macro_f1(confusion),
-        micro_f1=metrics.micro_f1(confusion),
+        micro_f1=accuracy,  # equal where each text has one label
         matthews_correlation=metrics.matthews_correlation(confusion),
         num_texts=int(confusion.sum()),
-        classes=tuple(ClassScore(*row) for row in rows),
+        classes=metrics.class_scores(names, *counted),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
         **counts,
     )

@@ -5,6 +5,7 @@ float64, in scikit-learn's order. A ratio with an empty denominator (a class tha
 predicted, or never present) is 0.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,13 +74,14 @@ Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class ClassScores:
-    """Metrics of each class, arrays `[classes]`; `support` counts gold labels."""
+class ClassScore:
+    """Precision, recall and F1 of one class; `support` counts its gold labels."""
 
-    precision: Scores
-    recall: Scores
-    f1: Scores
-    support: Counts
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
 
 
 def confusion_matrix(labels: Counts, predictions: Counts, num_classes: int) -> Counts:
@@ -97,17 +99,18 @@ def accuracy(confusion: Counts) -> float:
     return float(np.trace(confusion) / confusion.sum())
 
 
-def class_scores(confusion: Counts) -> ClassScores:
-    """Compute precision, recall, F1 and support of every class."""
-    correct = np.diagonal(confusion)
-    predicted = confusion.sum(axis=0)
-    support = confusion.sum(axis=1)
-    return ClassScores(
-        precision=ratio(correct, predicted),
-        recall=ratio(correct, support),
-        f1=ratio(2.0 * correct, support + predicted),
-        support=support,
+def class_scores(
+    names: Sequence[str], correct: Counts, predicted: Counts, support: Counts
+) -> tuple[ClassScore, ...]:
+    """Compute precision, recall, F1 and support of every class from counts, each `[classes]`."""
+    columns = (
+        ratio(correct, predicted),
+        ratio(correct, support),
+        ratio(2 * correct, predicted + support),
+        support,
     )
+    rows = zip(names, *(column.tolist() for column in columns), strict=True)
+    return tuple(ClassScore(*row) for row in rows)
 
 
 def macro_f1(confusion: Counts) -> float:
@@ -115,17 +118,8 @@ def macro_f1(confusion: Counts) -> float:
 
     A class that the model has but the data lacks has no F1, and would only dilute the mean.
     """
-    occurs = (confusion.sum(axis=0) + confusion.sum(axis=1)) > 0
-    return float(np.average(class_scores(confusion).f1[occurs]))
-
-
-def micro_f1(confusion: Counts) -> float:
-    """Compute F1 over all decisions pooled.
-
-    With one label per text it equals accuracy.
-    """
-    correct = np.trace(confusion)
-    return float(2.0 * correct / (2.0 * confusion.sum()))
+    total = confusion.sum(axis=0) + confusion.sum(axis=1)
+    return float(np.average(ratio(2 * np.diagonal(confusion), total)[total > 0]))
 
 
 def matthews_correlation(confusion: Counts) -> float:

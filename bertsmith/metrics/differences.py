@@ -8,7 +8,6 @@ true difference is at most 5 %.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,15 +91,10 @@ def t_quantile(share: float, freedom: int) -> float:
     >>> round(t_quantile(0.95, 4), 4)
     2.7764
     """
-    return _solve(lambda t: t_share(t, freedom), share)
-
-
-def _solve(rising: Callable[[float], float], wanted: float) -> float:
-    """Find the x ≥ 0 where an increasing function has the value `wanted`."""
     low, high = 0.0, 1.0
-    while rising(high) < wanted:
+    while t_share(high, freedom) < share:
         low, high = high, 2 * high
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+        low, high = (middle, high) if t_share(middle, freedom) < share else (low, middle)
     return high

@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.metrics.class_report import ClassScore, class_table
-from bertsmith.metrics.classification import ratio
+from bertsmith.metrics.class_report import class_table
+from bertsmith.metrics.classification import ClassScore, class_scores, ratio
 from bertsmith.metrics.reading import ReadingCounts
 
 Flags = NDArray[np.bool_]
@@ -91,7 +91,7 @@ class MultiLabelReport(ReadingCounts):
             micro_f1=counts.micro_f1,
             macro_f1=counts.macro_f1,
             num_texts=counts.num_texts,
-            classes=label_scores(counts, names),
+            classes=class_scores(names, counts.true_positives, counts.predicted, counts.support),
             **reading,
         )
 
@@ -112,15 +112,3 @@ class MultiLabelReport(ReadingCounts):
                 *class_table(self.classes),
             ]
         )
-
-
-def label_scores(counts: LabelCounts, names: Sequence[str]) -> tuple[ClassScore, ...]:
-    """Compute precision, recall, F1 and support of every label."""
-    columns = (
-        ratio(counts.true_positives, counts.predicted),
-        ratio(counts.true_positives, counts.support),
-        counts.f1,
-        counts.support,
-    )
-    rows = zip(names, *(column.tolist() for column in columns), strict=True)
-    return tuple(ClassScore(*row) for row in rows)

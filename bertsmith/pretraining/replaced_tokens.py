@@ -16,13 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.metrics.classification import (
-    Counts,
-    Scores,
-    area_under_curve,
-    class_scores,
-    confusion_matrix,
-)
+from bertsmith.metrics.classification import Counts, Scores, area_under_curve, class_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import ElectraPair, new_pair
@@ -112,10 +106,12 @@ def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
 
     Logits above 0 predict a replaced token. `is_replaced` is 0 or 1; `replaced` is its mean.
     """
-    scores = class_scores(confusion_matrix(is_replaced, (logits > 0).astype(np.int64), 2))
+    found = logits > 0
+    counts = np.array([[is_replaced @ found], [found.sum()], [is_replaced.sum()]])
+    (scores,) = class_scores(["replaced"], *counts)
     return {
-        "precision": float(scores.precision[1]),
-        "recall": float(scores.recall[1]),
+        "precision": scores.precision,
+        "recall": scores.recall,
         "auc": area_under_curve(is_replaced, logits),
         "replaced": float(is_replaced.mean()),
     }

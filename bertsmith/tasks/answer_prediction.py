@@ -16,6 +16,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
 from bertsmith.data.squad import Question
 from bertsmith.metrics.answers import ENDLESS
+from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.marks import RIGHT, Mark, MarkedPart, mark_spans
 
 NUM_CANDIDATES = 20
@@ -49,9 +50,7 @@ class SpanCandidates:
     def probabilities(self, *, with_null: bool) -> NDArray[np.float64]:
         """Compute the softmax over candidates (and no answer if `with_null`), `[candidates]`."""
         null = [self.null_score] if with_null or not len(self.scores) else []
-        scores = np.concatenate([self.scores, null]).astype(np.float64)
-        shares = np.exp(scores - scores.max())
-        return (shares / shares.sum())[: len(self.scores)]
+        return softmax64(np.concatenate([self.scores, null]))[: len(self.scores)]
 
 
 def best_answers(

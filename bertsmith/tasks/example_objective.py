@@ -4,7 +4,7 @@ Examples are shuffled anew each epoch, the rows of one example stay together, an
 are divided into parts that are computed at the same time.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -254,24 +254,17 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     packed = [rows[place] for place in batch.order]
     counts = [len(encoded.rows_of(index)) for index in indices]
     owners = np.repeat(np.arange(len(indices), dtype=np.int64), counts)
-    places = _concatenate(np.arange(count, dtype=np.int64) for count in counts)
+    places = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
     order = list(batch.order)
-    return replace(
-        batch,
-        targets={
-            "example": torch.from_numpy(owners[order]),
-            "place": torch.from_numpy(places[order]),
-            "num_examples": torch.tensor(len(indices)),
-            **_tensors({k: v[list(indices)] for k, v in encoded.example_targets.items()}),
-            **_tensors({k: v[packed] for k, v in encoded.row_targets.items()}),
-            **_tensors(
-                {
-                    k: _concatenate(v[row] for row in packed)
-                    for k, v in encoded.token_targets.items()
-                }
-            ),
-        },
-    )
+    targets = {
+        "example": owners[order],
+        "place": places[order],
+        "num_examples": np.array(len(indices)),
+        **{k: v[list(indices)] for k, v in encoded.example_targets.items()},
+        **{k: v[packed] for k, v in encoded.row_targets.items()},
+        **{k: np.concatenate([v[i] for i in packed]) for k, v in encoded.token_targets.items()},
+    }
+    return replace(batch, targets={k: torch.from_numpy(v) for k, v in targets.items()})
 
 
 def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
@@ -280,11 +273,3 @@ def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
     num_examples = int(batch.targets["num_examples"])
     total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)
     return total / torch.bincount(owners, minlength=num_examples)[:, None]
-
-
-def _tensors(arrays: dict[str, NDArray[Any]]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-
-
-def _concatenate(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(list(arrays))

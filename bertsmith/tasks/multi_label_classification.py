@@ -26,7 +26,6 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
@@ -103,7 +102,6 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     empty_labels = True
     probabilities = staticmethod(sigmoid)
     stored = ("pairs", "label_separator", "threshold")
-    settings = FinetuneSettings
 
     def __post_init__(self) -> None:
         if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):

@@ -1,7 +1,7 @@
 """Multiple choice: a prompt and its choices in, the likeliest choice out.
 
 Each choice is read beside the prompt and gets one logit from the pooler's vector; probabilities are
-the softmax64 over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
+the softmax over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
 choices. A long prompt is read in windows, the same for all its choices, whose logits are averaged.
 """
 

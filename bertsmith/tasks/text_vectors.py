@@ -79,7 +79,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
 
     @classmethod
     def restore(
-        cls, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
+        cls, loaded: LoadedModel, *, pooling: Pooling | None = None, normalize: bool = False
     ) -> Self:
         """Read the folder's settings; `pooling` replaces its own.
 
@@ -87,9 +87,12 @@ class TextVectors(InferenceTask[Example, TextVector]):
             ConfigError: no such pooling.
             CheckpointError: the model has no pooler, or the folder asks for something unsupported.
         """
-        wanted = None if pooling is None else check_pooling(loaded, pooling)
+        if pooling == "pooler" and loaded.model.pooler is None:
+            raise CheckpointError(
+                f"{loaded.folder.path}: the model has no pooler. Use --pooling mean."
+            )
         files = loaded.folder.files
-        folder = SentenceFolder.read(files, pooling=wanted)
+        folder = SentenceFolder.read(files, pooling=pooling)
         check_case(files, loaded.tokenizer)
         if folder.max_length is not None:
             place = f"{files.path(find_length_file(files))}: max_seq_length"
@@ -133,22 +136,6 @@ class TextVectors(InferenceTask[Example, TextVector]):
 
     def agreement(self, mine: Sequence[TextVector], exact: Sequence[TextVector]) -> Agreement:
         return compare_vectors(*([each.vector for each in side] for side in (mine, exact)))
-
-
-def check_pooling(loaded: LoadedModel, pooling: str) -> Pooling:
-    """Check that the model supports `pooling`.
-
-    Raises:
-        ConfigError: no such pooling.
-        CheckpointError: the model has no pooler.
-    """
-    if pooling not in get_args(Pooling):
-        raise ConfigError(
-            f"pooling: found '{pooling}'; allowed are {', '.join(get_args(Pooling))}."
-        )
-    if pooling == "pooler" and loaded.model.pooler is None:
-        raise CheckpointError(f"{loaded.folder.path}: the model has no pooler. Use --pooling mean.")
-    return pooling  # type: ignore[return-value]
 
 
 def mean_vectors(model: BertModel, batch: Batch) -> Tensor:

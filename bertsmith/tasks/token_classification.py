@@ -130,7 +130,7 @@ transformers open."""
     @classmethod
     def of_examples(cls, train: list[TaggedSentence], settings: TagSettings) -> Self:
         found, columns = train[0].scheme, settings.columns
-        scheme = settings.learn or trained_scheme(found)
+        scheme = settings.learn or ("IOB2" if found == "IOB1" else found)
         counts = Counter(
             label for s in train for label in with_scheme(s, scheme, settings.train).labels
         )
@@ -336,11 +336,6 @@ transformers open."""
     def describe_target(self) -> str:
         """Return the number of labels and their scheme."""
         return f"{len(self.labels)} labels{self.note}"
-
-
-def trained_scheme(scheme: Scheme) -> Scheme:
-    """Return the scheme to train: the file's, but IOB2 for IOB1."""
-    return "IOB2" if scheme == "IOB1" else scheme
 
 
 def scheme_of_names(names: Sequence[str]) -> Scheme:

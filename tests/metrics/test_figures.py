@@ -10,11 +10,12 @@ from scipy import stats
 
 from bertsmith.metrics import classification as metrics
 from bertsmith.metrics import retrieval
+from bertsmith.metrics.class_report import summarize
 from bertsmith.metrics.classification import NUM_BINS, Calibration
 from bertsmith.metrics.differences import Difference, differences, t_quantile, t_share
-from bertsmith.metrics.multi_label import LabelCounts, label_scores
+from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.metrics.regression import SimilarityReport, pearson, rmse, spearman
-from bertsmith.metrics.retrieval import iter_ranks, retrieval_scores
+from bertsmith.metrics.retrieval import iter_ranks, ranks_of, retrieval_scores
 
 FIGURES = ("precision", "recall", "f1", "support")
 
@@ -35,16 +36,16 @@ def test_figures_of_classes_equal_scikit_learns(case):
     confusion = metrics.confusion_matrix(labels, predictions, num_classes)
     expected = theirs.confusion_matrix(labels, predictions, labels=range(num_classes))
     assert confusion.tolist() == expected.tolist()
-    scores = metrics.class_scores(confusion)
+    report = summarize(confusion, tuple("abcdefg"[:num_classes]))
     by_class = theirs.precision_recall_fscore_support(
         labels, predictions, labels=range(num_classes), zero_division=0
     )
     for name, reference in zip(FIGURES, by_class, strict=True):
-        assert getattr(scores, name).tolist() == reference.tolist()
+        assert [getattr(row, name) for row in report.classes] == reference.tolist()
     f1 = theirs.f1_score
-    assert metrics.accuracy(confusion) == theirs.accuracy_score(labels, predictions)
-    assert metrics.macro_f1(confusion) == f1(labels, predictions, average="macro", zero_division=0)
-    assert metrics.micro_f1(confusion) == f1(labels, predictions, average="micro")
+    assert report.accuracy == theirs.accuracy_score(labels, predictions)
+    assert report.macro_f1 == f1(labels, predictions, average="macro", zero_division=0)
+    assert report.micro_f1 == f1(labels, predictions, average="micro")
     correlation = 0.0  # of one class, of which scikit-learn warns, then says 0
     if len(np.union1d(labels, predictions)) > 1:
         correlation = theirs.matthews_corrcoef(labels, predictions)
@@ -73,7 +74,7 @@ def test_figures_of_several_labels_equal_scikit_learns(pair, cut):
             true.astype(int), predicted.astype(int), average=average, zero_division=0
         )
     theirs = sklearn.metrics.precision_recall_fscore_support(true, predicted, zero_division=0)
-    rows = label_scores(counts, tuple("abcdefg"[: true.shape[1]]))
+    rows = MultiLabelReport.of(counts, tuple("abcdefg"[: true.shape[1]])).classes
     for name, reference in zip(FIGURES, theirs, strict=True):
         assert [getattr(row, name) for row in rows] == reference.tolist()
 
@@ -191,6 +192,14 @@ def test_of_equal_documents_the_earlier_ranks_higher(kinds, data):
     query = np.eye(3, dtype=np.float32)[[kinds[place]]]
     (ranks,) = iter_ranks(query, documents, [[place]])
     assert ranks.tolist() == [1 + kinds[:place].count(kinds[place])]
+
+
+def test_many_right_documents_rank_as_each_of_them_does():
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 9, 499).astype(np.float32)  # many are equal
+    places = rng.permutation(499)[: 2 * retrieval.MANY_RIGHT]
+    ranks = [ranks_of(scores, place).item() for place in places[:, None]]
+    assert ranks_of(scores, places).tolist() == ranks
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 11, 12, 29, 30, 101])
