@@ -4,6 +4,7 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -109,13 +110,13 @@ class Chart:
         """The height with the legend."""
         return max((key.y for key in self.keys), default=HEIGHT) + 10
 
-    @property
+    @cached_property
     def x_max(self) -> float:
         """The right end of the horizontal axis."""
         last = max((x for series in self.series for x, _ in series.points), default=1.0)
         return self.x_high or last or 1.0
 
-    @property
+    @cached_property
     def y_max(self) -> float:
         """The upper end of the vertical axis, rounded up."""
         if self.high is not None:

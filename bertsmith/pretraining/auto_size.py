@@ -99,7 +99,8 @@ def tokens_per_second(
     with machine.as_one_process(), timer:
         found = timer.time(1, warm_up=1)
     growth = objective.batch_size / num_rows
-    processes = machine.num_processes
+    # As many as a step has micro-batches for.
+    processes = min(machine.num_processes, -(-objective.batch_size // objective.micro_batch_size))
     speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
     tokens = growth * found.tokens
     return tokens * speedup / found.seconds(tokens)

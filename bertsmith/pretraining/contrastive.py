@@ -22,6 +22,9 @@ WEIGHT = 0.1
 """Weight of the loss beside that of masked LM. With 1, a tiny model stayed longer on the plateau of
 token frequencies: after 350 steps 6.2 nats, next sentence prediction beside it 5.4."""
 
+MIN_COMPARED = 4
+"""Rows of a micro-batch that are compared: with two, the partner is the only choice."""
+
 
 def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Tensor]:
     """Find, for every row in the batch's order, the place of its partner.

@@ -23,11 +23,9 @@ def rows_of_micro_batch(
 
     Without `shape`, the model may have any; without `machine`, a step is one micro-batch.
     """
-    if machine is None:
-        return said.micro_batch_size or said.batch_size
+    if said.micro_batch_size is not None or machine is None:
+        return min(said.micro_batch_size or said.batch_size, said.batch_size)
     share = -(-said.batch_size // machine.num_processes)
-    if said.micro_batch_size is not None:
-        return min(said.micro_batch_size, share)
     most = min(share, rows_in_memory(length, shape, machine))
     return even_rows(said.batch_size, machine.num_processes, most)
 

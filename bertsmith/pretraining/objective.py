@@ -10,6 +10,7 @@ Static masks (Liu et al. 2019, section 4.1) repeat the steps of the first rounds
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +27,11 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.pretraining.contrastive import contrastive_targets, segment_pair_loss
+from bertsmith.pretraining.contrastive import (
+    MIN_COMPARED,
+    contrastive_targets,
+    segment_pair_loss,
+)
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (
@@ -157,7 +162,10 @@ class RowSource:
     def batches(
         self, segments: Segments, rule: MaskingRule, rng: np.random.Generator, rows_each: int
     ) -> list[Batch]:
-        """Build batches of `rows_each` rows; the division does not affect masks."""
+        """Build batches of `rows_each` rows; the division does not affect masks.
+
+        Contrastive pairs need more than two rows, so the last batch takes two left over.
+        """
         text = self._reader.read(segments)
         masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
         labels = np.full(len(masked.input_ids), IGNORE_INDEX)
@@ -174,11 +182,12 @@ class RowSource:
             self.settings.pair_task,
             draws,
         )
-        num_rows, per_anchor = len(text.lengths), self._rows_per_anchor
-        rows_each = -(-rows_each // per_anchor) * per_anchor  # a pair is in one batch
-        return [
-            rows.collate(slice(first, first + rows_each)) for first in range(0, num_rows, rows_each)
-        ]
+        num_rows, least = len(text.lengths), 1
+        if self.settings.pair_task == "contrastive":
+            least = MIN_COMPARED
+            rows_each = max(least, rows_each + rows_each % 2)  # a pair is in one batch
+        cuts = [*range(0, max(1, num_rows + 1 - least), rows_each), num_rows]
+        return [rows.collate(slice(first, end)) for first, end in pairwise(cuts)]
 
 
 @dataclass(frozen=True)

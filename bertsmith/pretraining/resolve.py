@@ -18,6 +18,7 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.auto_size import NEEDED_TOKENS, Choice, choose_preset
 from bertsmith.pretraining.build import build_objective, objective_over
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
+from bertsmith.pretraining.contrastive import MIN_COMPARED
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
@@ -34,8 +35,6 @@ from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
 
-MIN_COMPARED = 4
-"""Rows of a micro-batch that are compared: with two, the partner is the only choice."""
 LEARNING_RATES = {
     "tiny": 3e-3,
     "mini": 1.5e-3,
@@ -147,7 +146,8 @@ def resolve_pretraining(
     if pretraining.pair_task == "contrastive" and config.micro_batch_size < MIN_COMPARED:
         raise ConfigError(
             f"training.micro_batch_size: found {config.micro_batch_size} with pairs 'contrastive', "
-            f"where a row is compared with others. Pass --micro-batch-size {MIN_COMPARED} or more."
+            f"where a row is compared with others. Pass {MIN_COMPARED} or more as --batch-size and "
+            "--micro-batch-size."
         )
     if machine is None or training.eval_rows is not None:
         return config

@@ -140,6 +140,9 @@ class CheckedSegmenter:
         self._name = name
         self._function = function
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_segmenter, (self._name,)  # its object may hold a lock, as jieba's does
+
     def __call__(self, text: str) -> list[str]:
         """Split a text into words.
 

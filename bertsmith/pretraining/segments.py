@@ -227,11 +227,13 @@ def windows_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segm
 def halves_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
     """Return two rows per anchor: what is around it, cut in two between sentences.
 
-    Together they have up to twice `length` tokens of a document, each at most `length`. A document
-    of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
+    Together they have up to twice `length` tokens of a document, each at most `length`. A chunk of
+    one sentence is extended by a neighbour. A document of one sentence is cut in its middle, and
+    its rows have the label `IGNORE_INDEX`.
     """
     starts = bounds.sentence_starts
     chunks = _gather_sentences(bounds, anchors, np.full(len(anchors), 2 * length))
+    chunks = _reach_for_neighbour(chunks, np.ones(len(anchors), dtype=bool))
     begin, end = starts[chunks.first], starts[chunks.end]
     middle = (begin + end) // 2
     after = np.searchsorted(starts, middle, side="right")

@@ -99,6 +99,7 @@ def characters(text):
         ("--steps 2 --max-length 40", "pretraining.max_length: found 40"),
         ("--steps 2 --resume", "no run to resume"),
         ("--steps 2 --pairs contrastive --micro-batch-size 2", "found 2 with pairs 'contrastive'"),
+        ("--steps 2 --pairs contrastive --batch-size 2", "4 or more as --batch-size"),
         (f"--steps 2 --masking word --segmenter {__name__}:characters", "no piece that is"),
         ("--steps 2 --masking word --segmenter os:system", "os is a module of Python itself"),
     ],
@@ -145,6 +146,8 @@ def test_another_run_is_not_resumed(corpus_dir, tmp_path):
         with pytest.raises(ConfigError, match="cannot be resumed with other settings"):
             run_pretraining(job, tmp_path / "run", resume=True)
     path.write_text(text)
+    # As the message advises.
+    job = replace(job, training=replace(job.training, threads=2, micro_batch_size=4))
     run_pretraining(job, tmp_path / "run", resume=True)
 
 

@@ -11,6 +11,7 @@ from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.pretraining import objective as objectives
 from bertsmith.pretraining.contrastive import TEMPERATURE
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
@@ -33,24 +34,31 @@ def documents(corpus, starts):
     return np.searchsorted(bounds, starts, side="right") - 1
 
 
-def test_halves_are_neighbours_cut_between_sentences(corpus_dir):
+@pytest.mark.parametrize("length", [3, 20])
+def test_halves_are_neighbours_cut_between_sentences(corpus_dir, length):
     corpus = Corpus.open(corpus_dir)
     anchors = np.arange(0, corpus.num_tokens, 3)
-    found = halves_around(corpus, anchors, 20)
+    found = halves_around(corpus, anchors, length)
     first, second = (found.starts[at::2] for at in (0, 1))
     np.testing.assert_array_equal(found.ends[::2], second)
     np.testing.assert_array_equal(documents(corpus, first), documents(corpus, second))
     np.testing.assert_array_equal(documents(corpus, first), documents(corpus, anchors))
-    assert set(found.lengths) <= {*range(1, 21)} and np.mean(found.lengths) > 12
+    assert set(found.lengths) <= {*range(1, length + 1)}
+    assert np.mean(found.lengths) > 0.6 * length
     assert np.isin(second, corpus.sentence_starts).all()
     assert (found.labels != IGNORE_INDEX).all()
 
 
-def test_partners_are_of_one_document_and_the_loss_is_that_of_choosing_them(corpus_dir):
+def test_partners_are_of_one_document_and_the_loss_is_that_of_choosing_them(
+    corpus_dir, monkeypatch
+):
     task = objective(corpus_dir, micro_batch_size=5)
     corpus, model = task.train.corpus, small_model("masked_lm", max_position_embeddings=64).eval()
     batches = task.micro_batches(3)
-    assert [batch.num_sequences for batch in batches] == [6, 6, 2]
+    assert [batch.num_sequences for batch in batches] == [6, 8]
+    monkeypatch.setattr(objectives, "EVALUATION_TOKENS", 2 * PAIRS.max_length)
+    held_out = task.held_out_batches(model)
+    assert [batch.num_sequences for batch in held_out] == 6 * [4] + [6]
     for batch in batches:
         ids = batch.input_ids.clone()
         ids[batch.targets["masked_positions"]] = batch.targets["masked_labels"]

@@ -1,6 +1,8 @@
 """Word lists and segmenters: what is a word, and what is refused before anything is trained."""
 
+import pickle
 import re
+import threading
 from functools import partial
 from os import system
 from subprocess import Popen  # noqa: F401 - found by its name
@@ -45,6 +47,20 @@ method_in_c = "words".split
 partly_halves = partial(halves)
 
 
+class Cutter:
+    """As of jieba: it cannot be pickled."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+
+    def cut(self, text):
+        with self.lock:
+            return halves(text)
+
+
+method_of_a_cutter = Cutter().cut
+
+
 def test_the_longest_word_of_a_list_is_taken_from_the_left(tmp_path):
     cut = MaximumMatching(["北京", "北京大学", "大学生", "学生"])
     assert cut("北京大学生在北京") == ["北京大学", "生", "在", "北京"]
@@ -80,9 +96,11 @@ def test_a_list_that_is_none_is_refused(tmp_path, content, message):
         read_word_list(path)
 
 
-@pytest.mark.parametrize("name", ["halves", "lazily", "partly_halves"])
-def test_a_function_becomes_a_segmenter(name):
-    assert load_segmenter(f"{HERE}:{name}")("北京大学生") == ["北京", "大学", "生"]
+@pytest.mark.parametrize("name", ["halves", "lazily", "partly_halves", "method_of_a_cutter"])
+def test_a_function_becomes_a_segmenter_of_every_process(name):
+    segmenter = load_segmenter(f"{HERE}:{name}")
+    for each in (segmenter, pickle.loads(pickle.dumps(segmenter))):
+        assert each("北京大学生") == ["北京", "大学", "生"]
 
 
 @pytest.mark.parametrize(

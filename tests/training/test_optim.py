@@ -134,6 +134,8 @@ def test_wsd_is_constant_and_then_falls_by_one_minus_a_square_root():
     settings = OptimSettings(warmup_fraction=0.1, schedule="wsd", decay_fraction=0.4)
     found = [schedule(progress, settings) for progress in (0.05, 0.1, 0.6, 0.7, 0.85, 1.0)]
     assert found == pytest.approx([0.5, 1, 1, 0.5, 1 - math.sqrt(0.625), 0])
+    for decay in (0.1, 0.2, 0.3):  # both together are the whole run
+        OptimSettings(warmup_fraction=round(1 - decay, 1), schedule="wsd", decay_fraction=decay)
 
 
 def test_rates_of_layers():
