@@ -59,10 +59,6 @@ class CommonEvaluation:
             count += term.count
         return {"loss": loss / count, "accuracy": correct / count}
 
-    def __getstate__(self) -> dict[str, object]:
-        """Leave out the rows: any process can draw them again."""
-        return {name: value for name, value in vars(self).items() if name != "_batches"}
-
     @cached_property
     def _batches(self) -> list[Batch]:
         return list(self._draw())

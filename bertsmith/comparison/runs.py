@@ -178,13 +178,16 @@ def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]
     """
     settings = work.comparison.settings
     if not folder.is_pretrained:
+        common = work.common_eval(settings.eval_rows)
         run_pretraining(
             job,
             folder.path,
             resume=folder.run_path.exists(),
             callbacks=work.callbacks,
             resume_command=work.command,
-            measure=work.common_eval(settings.eval_rows),
+            measure=lambda model: {
+                f"held_out_common_eval_{name}": value for name, value in common(model).items()
+            },
         )
     summary = folder.read_run()["summary"]
     figures: dict[str, float] = {}

@@ -140,7 +140,6 @@ class Trial:
 
     phase: int
     num_steps: int
-    rows: int
     step_seconds: float
     evaluation_seconds: float
     shapes: int
@@ -433,7 +432,6 @@ def _try(
     return Trial(
         phase,
         found.num_steps,
-        rows,
         found.seconds(phases[phase].share),
         evaluation * objective.eval_rows / eval_rows,
         _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, machine),

@@ -40,7 +40,7 @@ from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
-from bertsmith.training.objective import Measure, MeasuredObjective
+from bertsmith.training.objective import Measure
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.runner import TrainingRun, run_training
@@ -59,7 +59,7 @@ def run_pretraining(
 ) -> dict[str, Any]:
     """Run a job and give its summary with the facts about its data.
 
-    What `measure` finds joins the held-out figures as `held_out_common_eval_…`.
+    What `measure` finds joins the figures of evaluations.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
@@ -101,10 +101,10 @@ def run_pretraining(
         trained = run_training(
             TrainingRun(
                 start.model.to(machine.device),
-                objective
-                if measure is None
-                else MeasuredObjective(objective, measure, "common_eval"),
-                config.run_config(objective.identity(), start.notes),
+                objective,
+                config.run_config(
+                    objective.identity(), [str(start.report)] if start.report else []
+                ),
                 save=start.save,
                 facts={
                     "command": "pretrain",
@@ -114,6 +114,7 @@ def run_pretraining(
                 },
                 report_to=training.report_to,
                 spent_seconds=spent,
+                measure=measure,
             ),
             folder,
             resume=resume,
@@ -140,10 +141,6 @@ class _Start:
     save: Callable[[Path], None]
     report: AdaptationReport | None = None
     """Changes to the model that it continues."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return () if self.report is None else (str(self.report),)
 
 
 def _begin(

@@ -8,8 +8,7 @@ the file reads as if the run had never stopped.
 import json
 import os
 import time
-from collections.abc import Mapping
-from itertools import compress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,9 +51,12 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     Raises:
         CheckpointError: a line that is not a JSON object; names the line.
     """
-    whole = path.read_bytes().rpartition(b"\n")[0]
-    entries = []
-    for number, line in enumerate(whole.splitlines(), start=1):
+    return [entry for _, entry in _read_lines(path)]
+
+
+def _read_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    whole, end, _ = path.read_bytes().rpartition(b"\n")
+    for number, line in enumerate((whole + end).splitlines(keepends=True), start=1):
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
@@ -63,8 +65,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
             raise CheckpointError(
                 f"{path}:{number}: not a line of a journal. Mend or remove that line."
             )
-        entries.append(entry)
-    return entries
+        yield line, entry
 
 
 def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
@@ -74,12 +75,10 @@ def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    entries = read_journal(path)
-    lines = path.read_bytes().splitlines(keepends=True)
-    kept = [entry["step"] <= last_step for entry in entries]
+    kept = [(line, entry) for line, entry in _read_lines(path) if entry["step"] <= last_step]
     with atomic_write(path) as file:
-        file.writelines(compress(lines, kept))
-    return list(compress(entries, kept))
+        file.writelines(line for line, _ in kept)
+    return [entry for _, entry in kept]
 
 
 def is_held_out(entry: Mapping[str, Any]) -> bool:

@@ -111,37 +111,4 @@ class Objective(Protocol[ModelT, BatchT]):
 
 
 Measure = Callable[[Any], Mapping[str, float]]
-"""Function from a model in evaluation mode to metrics by name; picklable."""
-
-
-@dataclass(frozen=True)
-class MeasuredObjective(Objective[Any, Any]):
-    """`objective` with the metrics of `measure` in its evaluations, as `held_out_{name}_…`."""
-
-    objective: Objective[Any, Any]
-    measure: Measure
-    name: str
-
-    def num_micro_batches(self, step: int) -> int:
-        return self.objective.num_micro_batches(step)
-
-    def micro_batch(self, step: int, index: int) -> Any:
-        return self.objective.micro_batch(step, index)
-
-    def counts(self, batch: Any) -> dict[str, int]:
-        return self.objective.counts(batch)
-
-    def losses(self, model: Any, batch: Any) -> dict[str, LossTerm]:
-        return self.objective.losses(model, batch)
-
-    def evaluate(self, model: Any) -> dict[str, float]:
-        """Compute the objective's eval metrics, then the additional ones."""
-        others = {f"held_out_{self.name}_{key}": v for key, v in self.measure(model).items()}
-        return {**self.objective.evaluate(model), **others}
-
-    def describe(self, step: int) -> str:
-        return self.objective.describe(step)
-
-    def identity(self) -> Mapping[str, Any]:
-        """Return the objective's identity: measuring does not affect training."""
-        return self.objective.identity()
+"""Function from a model in evaluation mode to metrics by journal name."""

@@ -88,4 +88,5 @@ class RunPage(Callback):
                 if isinstance(error, (Interrupted, KeyboardInterrupt))
                 else f"failed: {error}"
             )
-            self.save("complete" if error is None else stopped)
+            with suppress(InputError):  # as above
+                self.save("complete" if error is None else stopped)

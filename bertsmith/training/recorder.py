@@ -1,12 +1,10 @@
-"""Fan-out of a run's entries to journal, TensorBoard, a tracker and callbacks."""
+"""Fan-out of a run's entries to journal, TensorBoard and a tracker, and the base of callbacks."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
-
-import numpy as np
 
 from bertsmith.training.journal import Journal, is_held_out
 from bertsmith.training.run_config import flatten
@@ -52,13 +50,7 @@ class Callback:
 class Recorder:
     """Fan-out of entries; as a context, it closes journal and events file."""
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        first_step: int,
-        callbacks: Sequence[Callback],
-        report_to: str | None = None,
-    ) -> None:
+    def __init__(self, folder: RunFolder, first_step: int, report_to: str | None = None) -> None:
         with ExitStack() as stack:
             self._journal = stack.enter_context(Journal(folder.journal_path))
             events = stack.enter_context(EventWriter(folder.path, first_step))
@@ -68,15 +60,11 @@ class Recorder:
                 tracker = open_tracker(report_to, folder.path, config)
                 self._trackers.append(stack.enter_context(tracker))
             self._stack = stack.pop_all()
-        self._callbacks = callbacks
 
-    def write(self, entry: Mapping[str, Any], status: Status) -> bool:
-        """Write an entry; return whether a callback asks to end the run."""
+    def write(self, entry: Mapping[str, Any]) -> None:
         self._journal.write(entry)
         for tracker in self._trackers:
             tracker.write(entry)
-        answers = [callback.write(entry, status) for callback in self._callbacks]
-        return any(isinstance(answer, bool | np.bool_) and answer for answer in answers)
 
     def sync(self) -> None:
         self._journal.sync()
@@ -90,6 +78,7 @@ class Recorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What ended the run matters more than a last line that a full disk does not take.
-        with suppress(OSError) if error else nullcontext():
+        # What ended the run matters more than a last line that a full disk does not take. After a
+        # `sync`, that is none of the journal.
+        with suppress(OSError):
             self._stack.__exit__(kind, error, traceback)

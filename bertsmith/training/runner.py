@@ -11,7 +11,7 @@ from typing import Any
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.training.best_weights import BestWeights
 from bertsmith.training.checkpoint import Checkpoint
-from bertsmith.training.objective import Objective
+from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
@@ -35,6 +35,8 @@ class TrainingRun:
     """Name of a tracker that gets the figures, too."""
     spent_seconds: float = 0.0
     """Seconds that were spent on the initial weights, which are part of the run's length."""
+    measure: Measure | None = None
+    """Gives further figures of evaluations."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def run_training(
         callbacks=callbacks,
         resume_command=resume_command,
         report_to=run.report_to,
+        measure=run.measure,
     )
     if not resume:
         trainer.begin(run.facts, run.spent_seconds)

@@ -6,14 +6,16 @@ continued from a checkpoint is the run that was never stopped. (In a run of so m
 learning rate follows the clock, so how fast the machine is has a say as well.)
 """
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,7 +41,7 @@ from bertsmith.training.checkpoint import (
     save_checkpoint,
 )
 from bertsmith.training.journal import cut_journal, is_held_out, read_journal
-from bertsmith.training.objective import Objective
+from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_config import RunConfig, check_same
@@ -47,8 +49,6 @@ from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, machine_fa
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
-
-SHOWN_CHARACTERS = 300
 
 CHECKPOINT_SECONDS = 600.0
 """At most this much work is lost where no interval between checkpoints was set."""
@@ -88,6 +88,7 @@ class Trainer:
         clock: gives the seconds by which a run in minutes is measured.
         workers: compute the steps of `model`; processes of this machine where not given.
         report_to: name of a tracker (`training/trackers/`) that gets the figures, too.
+        measure: gives further figures of evaluations, from a model in evaluation mode.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Trainer:
         clock: Callable[[], float] = time.monotonic,
         workers: Workers | None = None,
         report_to: str | None = None,
+        measure: Measure | None = None,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -111,6 +113,7 @@ class Trainer:
         self.callbacks = callbacks
         self.resume_command = resume_command
         self.report_to = report_to
+        self.measure = measure
         self.best = BestWeights(config.best) if config.best else None
         self._clock = clock
         self._save = save
@@ -200,7 +203,7 @@ class Trainer:
             first = self.state.step + 1
             with (
                 StopSignal() as stop,
-                Recorder(self.folder, first, self.callbacks, self.report_to) as self._recorder,
+                Recorder(self.folder, first, self.report_to) as self._recorder,
                 self.workers,
             ):
                 if self.state.step == 0 and (self.best is None or self.best.settings.from_start):
@@ -210,6 +213,9 @@ class Trainer:
                     self._evaluate()
                 if self.best is None:
                     self._checkpoint()
+                else:
+                    with self._writing():
+                        self._recorder.sync()
             self.is_stop_requested = stop.requested
             if self.best is not None:
                 self.best.restore(self.model)
@@ -274,6 +280,8 @@ class Trainer:
         started_at = self._clock()
         with self.workers.evaluating() as model, torch.inference_mode():
             figures = self.objective.evaluate(model)
+            if self.measure is not None:
+                figures = {**figures, **self.measure(model)}
         seconds = self._clock() - started_at
         self.state.evaluation_seconds += seconds
         self.state.last_evaluation_seconds = self.budget.reserve = seconds
@@ -287,8 +295,10 @@ class Trainer:
         entry["elapsed_seconds"] = self._elapsed()
         progress = self.budget.progress(self.state.step, entry["elapsed_seconds"])
         status = Status(progress, entry["elapsed_seconds"], self.state.data_wait_fraction)
-        if self._recorder.write(entry, status):
-            self._is_ended = True
+        with self._writing():
+            self._recorder.write(entry)
+        answers = [callback.write(entry, status) for callback in self.callbacks]
+        self._is_ended |= any(isinstance(answer, bool | np.bool_) and answer for answer in answers)
         self._remember(entry)
 
     def _remember(self, entry: dict[str, Any]) -> None:
@@ -303,12 +313,18 @@ class Trainer:
         """Save the run as it stands; None where no checkpoints are kept."""
         self._checkpointed_at = self._clock()
         self.state.elapsed_seconds = self._elapsed()
-        try:
+        with self._writing():
             self._recorder.sync()
             if self.config.keep == 0:
                 return None
             folder, tensors = self.folder.checkpoints_dir, self._state_tensors()
             return save_checkpoint(folder, self._save, tensors, self.state, self.config.keep)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say how the run can go on where the block cannot write its step."""
+        try:
+            yield
         except (InputError, OSError) as error:
             cause = error.__cause__ or error
             advice = advice_on(cause) if isinstance(cause, OSError) else "Mend that."
@@ -377,10 +393,11 @@ class Trainer:
         # As text, since JSON has no word for what is not a number.
         shown = {name: f"{value:.6g}" for name, value in figures.items()}
         write_json(path, {"step": step, **shown, "gradient_norm": f"{norm:.6g}", "rows": rows})
+        rows = rows if len(rows) <= 300 else rows[:300] + " …"
         losses = ", ".join(f"{name} {shown[name]}" for name in shown if name.endswith("loss"))
         return TrainingError(
             f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. "
-            f"Nothing was updated with them. Rows: {first_part(rows)} (all in {path}). Try a lower "
+            f"Nothing was updated with them. Rows: {rows} (all in {path}). Try a lower "
             "learning rate or --precision fp32, or look at these texts."
         )
 
@@ -395,11 +412,6 @@ class Trainer:
             last_step=self._last_step,
             held_out=self._held_out,
         )
-
-
-def first_part(text: str) -> str:
-    """The first part of a long list."""
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
 
 
 def _check_finite(step: int, figures: Mapping[str, float]) -> None:

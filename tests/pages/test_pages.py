@@ -46,7 +46,7 @@ def test_evaluations_and_predictions_of_texts_that_break_pages(
 
 
 def test_a_run_and_its_corpus(bertsmith, corpus_dir, tmp_path, check_page):
-    page = tmp_path / "page.html"
+    page = tmp_path / "run" / "page.html"
     run = ("pretrain", "--corpus", corpus_dir, "--out", tmp_path / "run", *SIZE, "--page", page)
     bertsmith(*run, "--steps", 3)
     shown = page.read_text(encoding="utf-8")

@@ -51,7 +51,7 @@ def looked_at(job):
 
 def with_trial(found, **training):
     """As if a step had taken 2 seconds and an evaluation 3."""
-    trial = Trial(1, 5, 6, step_seconds=2.0, evaluation_seconds=3.0, shapes=4, peak_bytes=10**9)
+    trial = Trial(1, 5, step_seconds=2.0, evaluation_seconds=3.0, shapes=4, peak_bytes=10**9)
     return replace(found, config=replace(found.config, **training), trial=trial)
 
 
@@ -139,8 +139,9 @@ def test_a_trial_is_done_by_all_processes_and_sums_gradients_as_the_run_does(job
     twelve = replace(job, training=replace(job.training, batch_size=12))
     found = forecast(twelve, seconds=0.01)
     assert torch.get_num_threads() == threads
-    trial = found.trial
-    assert trial.rows == 8  # two each are computed at once
+    trial, objective = found.trial, build_objective(found.config, Corpus.open(job.corpus))
+    # Two each are computed at once.
+    assert plan._trial_rows(objective, found.machine, found.phases[0]) == 8
     assert trial.step_seconds > 0 and trial.shapes >= 1
     facts = forecast_to_json(found)
     assert facts["processes"] == 2

@@ -80,10 +80,13 @@ def test_what_is_there_is_safe_unless_it_was_named(tmp_path, before, flags, mess
 
 def test_a_damaged_run_is_told_and_leftovers_are_in_nobodys_way(tmp_path):
     folder = RunFolder(tmp_path)
-    (tmp_path / ".run.json.123.tmp").touch()
+    for name in (".run.json.123.tmp", ".page.html.lock"):
+        (tmp_path / name).touch()
     (tmp_path / "earlier-run").mkdir()
     (tmp_path / ".earlier-run.tmp").mkdir()
     folder.check(resume=False, overwrite=False)
+    with locked_by_another(tmp_path), pytest.raises(ConfigError, match="another process"):
+        folder.check(resume=False, overwrite=False)
     for text in ("null", "[1]", "{"):
         folder.run_path.write_text(text)
         for ask in (RunFolder.read_run, lambda it: it.check(resume=True, overwrite=False)):

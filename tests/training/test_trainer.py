@@ -19,8 +19,9 @@ from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
-from bertsmith.training.journal import read_journal
+from bertsmith.training.journal import Journal, read_journal
 from bertsmith.training.optim import OptimSettings
+from bertsmith.training.page import RunPage
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
@@ -238,15 +239,23 @@ def test_a_run_without_checkpoints_resumes_from_its_beginning(corpus_dir, tmp_pa
     assert (tmp_path / "model.safetensors").exists()
 
 
-def test_a_full_disk_says_how_to_go_on(corpus_dir, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("owner", "name", "step"), [(os, "fsync", 4), (Journal, "write", 0)])
+def test_a_full_disk_says_how_to_go_on(corpus_dir, tmp_path, monkeypatch, owner, name, step):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     one = trainer(corpus_dir, tmp_path / "run")
     one.begin({})
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"step 4 .*No space left.*bertsmith pretrain --resume"):
+    monkeypatch.setattr(owner, name, full)
+    with pytest.raises(InputError, match=rf"step {step} .*No space left.*pretrain --resume"):
         one.run()
+
+
+def test_a_page_that_cannot_be_written_ends_no_run(corpus_dir, tmp_path):
+    place = tmp_path / "page.html"
+    place.mkdir()
+    with RunPage(place, RunFolder(tmp_path / "run")) as page:
+        trained(corpus_dir, tmp_path / "run", replace(SETTINGS, steps=1), callbacks=[page])
 
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
