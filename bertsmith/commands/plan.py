@@ -25,6 +25,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
+from bertsmith.system.terminal import align_columns
 
 FORMULA = (
     "forward and backward, for real tokens: 6 × (numbers in the matrices that a token meets) a "
@@ -144,7 +145,7 @@ def _arithmetic(facts: dict[str, Any]) -> list[str]:
         for name, count in step.items()
     ]
     rows.append(("all", _flop(whole), _flop(run and sum(run.values())), ""))
-    return [*_table(rows), FORMULA]
+    return [*align_columns(rows), FORMULA]
 
 
 def _memory(facts: dict[str, Any]) -> list[str]:
@@ -162,7 +163,7 @@ def _memory(facts: dict[str, Any]) -> list[str]:
             ("peak", "all"),
         )
     ]
-    return _table(rows)
+    return align_columns(rows)
 
 
 def _time(facts: dict[str, Any]) -> list[str]:
@@ -180,32 +181,20 @@ def _time(facts: dict[str, Any]) -> list[str]:
         )
         for other in facts["elsewhere"]
     ]
-    notes = []
+    table, notes = align_columns(rows), []
     if facts["elsewhere"]:
         notes.append(
             "elsewhere the share is assumed (small models reach far less), without evaluations"
         )
     if facts["not_measured"]:
-        return [*_table(rows), *notes, f"not measured on this computer: {facts['not_measured']}"]
+        return [*table, *notes, f"not measured on this computer: {facts['not_measured']}"]
     evaluation = run["evaluation_seconds"]
     return [
-        *_table(rows),
+        *table,
         f"measured here on {facts['device']} in {facts['precision']} with {facts['processes']} "
         f"process{'es' * (facts['processes'] > 1)}: {facts['measured_steps']} steps; "
         f"{run['evaluations']} evaluations of {_time_of(evaluation)} are in the run",
         *notes,
-    ]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Align rows in columns of equal width, the first to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
     ]
 
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from bertsmith.comparison.page import write_comparison_page
 from bertsmith.comparison.report import ComparisonReport
-from bertsmith.comparison.runs import Tell, Work, run_all
+from bertsmith.comparison.runs import Work, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
 from bertsmith.system.files import atomic_write, hold_folder, write_json
+from bertsmith.system.terminal import Say
 from bertsmith.training.recorder import Callback
 
 NAME = "comparison"
@@ -16,7 +17,7 @@ def compare(
     settings: ComparisonSettings,
     callbacks: Sequence[Callback] = (),
     command: str = "the same command",
-    tell: Tell = lambda line: None,
+    tell: Say = lambda line: None,
 ) -> ComparisonReport:
     """Run all incomplete runs and write `comparison.html`, `.md` and `.json`.
 

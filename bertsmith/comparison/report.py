@@ -10,6 +10,7 @@ from bertsmith.comparison.settings import Comparison
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.finetuning.glue import spread
+from bertsmith.system.terminal import align_columns
 
 Row = tuple[str, ...]
 
@@ -123,7 +124,7 @@ class ComparisonReport:
         """Format metrics and costs, a column per recipe, then the significant differences."""
         rows = [*transposed(self.score_rows()), *transposed(self.cost_rows())[1:]]
         failed = ["", "failed:", *(f"  {error}" for error in self.errors)] if self.errors else []
-        return "\n".join([aligned(rows), "", *self.verdicts(), *failed])
+        return "\n".join([*align_columns(rows, str.ljust), "", *self.verdicts(), *failed])
 
     def verdicts(self) -> list[str]:
         """List the differences larger than noise, after a line with their number."""
@@ -176,15 +177,6 @@ def str_of(value: Any) -> str:
 
 def transposed(rows: Sequence[Row]) -> list[Row]:
     return list(zip(*rows, strict=True))
-
-
-def aligned(rows: Sequence[Row]) -> str:
-    """Format a table for the terminal."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
 
 
 def markdown(rows: Sequence[Row]) -> str:

@@ -8,7 +8,7 @@ recorded with its error; the others go on, and the next call tries it again.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
+from bertsmith.system.terminal import Say
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.recorder import Callback
@@ -40,8 +41,6 @@ NOTED = "comparison"
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 """Errors that end one run and leave the others as they are."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Work:
     comparison: Comparison
     callbacks: Sequence[Callback]
     command: str
-    tell: Tell
+    tell: Say
 
     def common_eval(self, num_rows: int, *, paired: bool = False) -> CommonEvaluation:
         """Build the evaluation on the common rows."""
@@ -238,12 +237,10 @@ def _moments_of(folder: RunFolder) -> list[Moment]:
 def _finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name: str) -> float:
     """Return the task's score, after finishing its fine-tuning if needed."""
     settings = task.of_run(work.comparison.folder(recipe, seed), seed)
-    folder = RunFolder(settings.out)
-    is_done = folder.run_path.exists() and "result" in folder.read_run()
-    work.tell(f"{name}: {task.name}{', scored already' if is_done else ''}")
     run = SeriesRun(f"{name}: {task.name}", task.task, settings)
+    work.tell(f"{run.name}{', scored already' if run.is_done else ''}")
     score = float(RunSeries(work.callbacks, work.command).finish(run)["best_score"])
-    (folder.path / WEIGHTS).unlink(missing_ok=True)
+    (settings.out / WEIGHTS).unlink(missing_ok=True)
     return score
 
 

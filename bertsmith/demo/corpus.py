@@ -17,10 +17,12 @@ import sysconfig
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+
+from bertsmith.system.terminal import Say
 
 ENOUGH_CHARS = 100_000
 """Characters read of a library that the question is about, however long that takes."""
@@ -160,7 +162,7 @@ def read_documentation(
     max_chars_per_library: int = 1_000_000,
     max_chars: int = 12_000_000,
     seconds: float | None = None,
-    say: Callable[[str], object] = lambda line: None,
+    say: Say = lambda line: None,
 ) -> Documentation:
     """Read the prose of an installation, bounded so that no package dominates.
 

@@ -6,7 +6,7 @@ the demo is only where the text and the question come from, and the report.
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -55,6 +55,7 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import atomic_dir, write_json
+from bertsmith.system.terminal import Say
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
@@ -95,8 +96,6 @@ FILLS = (
     "The number of [MASK] in the graph.",
     "Set the [MASK] of the line.",
 )
-
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,19 @@ trained to predict masked tokens as the teacher does.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
-from bertsmith.distillation.objective import Teaching
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.distillation.teacher import fingerprint
 from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
+from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.loading import build, load_model
@@ -31,6 +30,7 @@ from bertsmith.pretraining.config import SourceFacts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve_pretraining
+from bertsmith.pretraining.run import flat_summary
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -44,7 +44,6 @@ from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.runner import TrainingRun, run_training
 from bertsmith.training.settings import TrainingSettings
-from bertsmith.training.trainer import Summary
 
 LEARNING_RATE = 5e-4
 """DistilBERT's rate, the default: layers taken from a teacher tolerate more than a continued model.
@@ -162,7 +161,6 @@ def distill_pretraining(
             largest=teacher.config,
         )
         pretraining = build_objective(config, corpus)
-        weights = (student.soft_weight, student.soft_temperature, student.hidden_weight)
         reading = SharedModel(teacher.to(DTYPES[machine.precision]).to(machine.device).eval())
         cache = None
         if student.cache is not None:
@@ -174,7 +172,7 @@ def distill_pretraining(
                 hidden=student.hidden_weight > 0,
             )
         cached = [] if cache is None else [_describe_cache(job, cache)]
-        objective = PretrainingDistillation(pretraining, reading, Teaching(*weights), mark, cache)
+        objective = PretrainingDistillation(pretraining, reading, student.teaching, mark, cache)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         if checkpoint is not None:
             model = load_model(checkpoint.path)
@@ -210,7 +208,7 @@ def distill_pretraining(
     facts = {"out": str(out), "student": made_of, **data}
     if cache is not None:
         facts |= cache.facts()
-    return _result_of(trained.summary, facts, comparison)
+    return {**facts, **flat_summary(trained.summary), "comparison": comparison}
 
 
 def _describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
@@ -258,14 +256,3 @@ def _load_student(
         )
     settings.check_widths(model.config, teacher.config)
     return model, made_of
-
-
-def _result_of(
-    summary: Summary, facts: dict[str, Any], comparison: ModelComparison
-) -> dict[str, Any]:
-    """Flatten the summary, facts and final losses; add the comparison."""
-    found = asdict(summary)
-    last_step, held_out = found.pop("last_step"), found.pop("held_out")
-    figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
-    measured = {name: value for name, value in held_out.items() if name.startswith("held_out_")}
-    return {**facts, **found, **figures, **measured, "comparison": comparison}

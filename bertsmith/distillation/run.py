@@ -39,6 +39,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.compute import Advanced
 from bertsmith.system.matrix_products import DTYPES
+from bertsmith.system.terminal import Say
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
 from bertsmith.tasks.inference import LoadedModel
@@ -47,8 +48,6 @@ from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.machine import Machine
 from bertsmith.training.recorder import Callback
-
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,7 @@ def _teaching_of(
             "Choose a --student as wide as the teacher, or take layers of the teacher itself."
         )
     student.check_widths(model.config, teacher.model.config)
-    return Teaching(student.soft_weight, student.soft_temperature, student.hidden_weight)
+    return student.teaching
 
 
 def _read_unlabelled(

@@ -5,10 +5,11 @@ A student is made of the teacher's own layers, every second of them, as DistilBE
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from bertsmith.distillation.objective import Teaching
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
@@ -57,6 +58,11 @@ class StudentSettings:
         if not 0 <= self.hidden_weight < math.inf:
             found = self.hidden_weight
             raise ConfigError(f"--hidden-weight: found {found}; allowed is 0 or more.")
+
+    @property
+    def teaching(self) -> Teaching:
+        """The weights of the loss terms."""
+        return Teaching(self.soft_weight, self.soft_temperature, self.hidden_weight)
 
     @property
     def start(self) -> Path:
@@ -147,7 +153,5 @@ def facts_of(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[
         "teacher": str(settings.teacher),
         "teacher_sha256": fingerprint,
         "student": made_of,
-        "soft_weight": settings.soft_weight,
-        "soft_temperature": settings.soft_temperature,
-        "hidden_weight": settings.hidden_weight,
+        **asdict(settings.teaching),
     }

@@ -10,7 +10,7 @@ computation continues.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
 from bertsmith.distillation.teacher import LiveTeacher, Taught
 from bertsmith.model.vocabulary_subset import VocabularySubset
+from bertsmith.system.terminal import Say
 from bertsmith.tasks.inference import pack_texts
 
 ROWS = "row"
@@ -34,7 +35,6 @@ PART_ROWS = 1024
 MAX_OPEN = 256
 """Files of a kind open at a time: systems allow a process about a thousand."""
 BATCH_TOKENS = 2048
-Say = Callable[[str], object]
 
 
 class StoredRows:

@@ -25,6 +25,7 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.progress import progress_bar
+from bertsmith.system.terminal import align_columns
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
@@ -93,10 +94,7 @@ class ModelComparison:
 
     def __str__(self) -> str:
         rows = [("", "before", "after", "change"), *self._rows()]
-        wide, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join([f"{name:<{wide}}", *map(str.rjust, cells, widths)]) for name, *cells in rows
-        ]
+        lines = align_columns(rows)
         if self.num_skipped:
             lines.append(f"{self.num_skipped:,} rows that lacked something were skipped")
         timed = f"{self.num_timed:,} texts, each model {self.num_rounds} times in turn"

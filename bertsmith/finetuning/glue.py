@@ -6,7 +6,7 @@ run also chose its best weights, as is usual where the benchmark's test labels a
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
+from bertsmith.system.terminal import Say, align_columns
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
@@ -150,12 +151,7 @@ class GlueReport:
             rows.append((name, _shown_scores(runs), _shown([run.figure for run in runs]),
                          f"{seconds:.0f} s"))  # fmt: skip
         rows.append(("average", "", _shown(self.averages), ""))
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        lines.append("")
+        lines = [*align_columns(rows, str.ljust), ""]
         notes = (run.start_note for runs in self.runs.values() for run in runs if run.start_note)
         lines += list(dict.fromkeys(notes))
         lines.append("scores times 100, on the development files; the best weights were chosen by "
@@ -166,15 +162,11 @@ class GlueReport:
         return "\n".join(lines)
 
 
-Tell = Callable[[str], None]
-"""Receiver of progress lines."""
-
-
 def run_glue(
     settings: GlueSettings,
     callbacks: Sequence[Callback] = (),
     command: str = "the same command",
-    tell: Tell = lambda line: None,
+    tell: Say = lambda line: None,
 ) -> GlueReport:
     """Train and score every task found, once per seed.
 
@@ -267,7 +259,7 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
     )
 
 
-def _note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:
+def _note_scores(found: FoundTask, tell: Say, run: SeriesRun) -> None:
     """Add the official scores of all development files to `run.json`, if not there yet."""
     facts = run.folder.read_run()
     if "glue" in facts:
@@ -339,9 +331,8 @@ def _predict_test(
     task: GlueTask, run: GlueRun, path: Path, out: Path, settings: GlueSettings
 ) -> Path:
     """Predict a test file as a submission, unless up to date."""
-    if out.exists() and all(
-        _changed_at(out) >= _changed_at(of) for of in (path, run.folder / WEIGHTS)
-    ):
+    newest = max(each.stat().st_mtime_ns for each in (path, run.folder / WEIGHTS))
+    if out.exists() and out.stat().st_mtime_ns >= newest:
         return out
     indices: deque[str] = deque()
 
@@ -356,11 +347,6 @@ def _predict_test(
         as_text = similarity if task.kind == "regress" else str
         write_submission(out, ((indices.popleft(), as_text(answer)) for answer in answers))
     return out
-
-
-def _changed_at(path: Path) -> int:
-    """Return a file's modification time in nanoseconds."""
-    return path.stat().st_mtime_ns
 
 
 def _by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:

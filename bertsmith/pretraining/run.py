@@ -187,14 +187,19 @@ def _result(
     out: Path,
 ) -> dict[str, Any]:
     """The summary as one flat object; of a model that went on from another, where it began too."""
-    facts = asdict(summary)
-    last_step, held_out = facts.pop("last_step"), facts.pop("held_out")
-    figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
-    result = {"out": str(out), **facts, **figures, **_measured(held_out), **data}
+    result = {"out": str(out), **flat_summary(summary), **data}
     if source is None:
         return result
     first = next((entry for entry in entries if is_held_out(entry)), {})
     return {**result, "source": source, "before": _measured(first)}
+
+
+def flat_summary(summary: Summary) -> dict[str, Any]:
+    """Return a summary as one flat object, with the losses of the last step and the last eval."""
+    facts = asdict(summary)
+    last_step, held_out = facts.pop("last_step"), facts.pop("held_out")
+    figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
+    return {**facts, **figures, **_measured(held_out)}
 
 
 def _measured(held_out: Mapping[str, Any]) -> dict[str, Any]:
