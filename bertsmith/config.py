@@ -120,7 +120,7 @@ def from_mapping(
         inner = getattr(default, name) if default is not None else None
         changes[name] = _convert(hints[name], value, f"{place}: {key}", inner)
     if default is not None:
-        return _checked(place, lambda: _replace(default, changes))
+        return _checked(place, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
     missing = [
         key
         for key, field in fields.items()
@@ -166,10 +166,15 @@ def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
     try:
         # Through JSON, because strict JSON reading takes "runs/a" for a Path and a list for a
         # tuple, yet still refuses "3" for 3 and 0.5 for an int.
-        return TypeAdapter(hint).validate_json(json.dumps(value, default=str), strict=True)
+        return TypeAdapter(hint).validate_json(json.dumps(value, default=_plain), strict=True)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise ConfigError(f"{place}: found {value!r}. {reason}.") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy as Python's, and what else JSON has not, as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _unknown_key(place: str, key: str, known: list[str], nested: Mapping[str, str]) -> str:
@@ -186,10 +191,6 @@ def _nested_keys(cls: type[Any]) -> dict[str, str]:
         if dataclasses.is_dataclass(hint)
         for field in dataclasses.fields(hint)
     }
-
-
-def _replace(value: T, changes: Mapping[str, Any]) -> T:
-    return dataclasses.replace(value, **changes)  # type: ignore[type-var]
 
 
 def _checked(place: str, build: Callable[[], T]) -> T:

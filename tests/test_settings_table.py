@@ -71,8 +71,7 @@ def resolve_finetune(line: str) -> dict[str, Any]:
     """Return all that decides a fine-tuning, as flat JSON."""
     task, *words = line.split()
     required = ["--model", "m", "--train", "t", "--out", "out"]
-    request = finetune_command.parse([*required, *words], f"bertsmith finetune {task}")
-    settings = request.settings
+    settings, _ = finetune_command.parse([*required, *words], f"bertsmith finetune {task}")
     settings.check_held_out()
     tiny, base = BertConfig(100, 128, 2, 2, 512), BertConfig(100, 768, 12, 12, 3072)
     return {

@@ -43,29 +43,12 @@ class StudentOfTask(DistillSettings):
     student: Annotated[Path | None, tyro.conf.Suppress] = None  # --model in this command
 
 
-@dataclass(frozen=True)
-class FinetuneRequest:
-    """Parsed command line of `bertsmith finetune TASK`."""
-
-    settings: FinetuneSettings
-    resume_command: str
-    task: type[Task[Any, Any]]
-    student: DistillSettings | None
-    json: bool
-
-    @property
-    def train(self) -> Callable[..., Any]:
-        """The function that trains: `finetune`, or one like it with a teacher."""
-        return finetune if self.student is None else partial(distill, self.student, say=tell)
-
-
-def parse(args: Sequence[str], prog: str) -> FinetuneRequest:
-    """Read recipe and flags of the task that `prog` ends with."""
+def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
+    """Read recipe and flags of the task that `prog` ends with: its settings, and a teacher's."""
     task = task_named(prog.split()[-1])
     description = task.description + TEACHER
     settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
-    settings, student = with_student(settings, settings.distillation)
-    return FinetuneRequest(settings, resume_command(args, prog), task, student, settings.json)
+    return with_student(settings, settings.distillation)
 
 
 def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
@@ -103,10 +86,11 @@ def with_student(
         return settings, None
     if settings.model != NOT_GIVEN:
         student = replace(student, student=settings.model)
-    if settings.folds is not None and student.cache is not None:
+    are_other_texts = settings.folds or (settings.seeds and settings.sample)
+    if student.cache is not None and are_other_texts:
         raise ConfigError(
-            "--cache and --folds exclude each other: each fold learns from other texts. Leave one "
-            "of them out."
+            "--cache: found with --folds, or --seeds and --sample, where each run learns from "
+            "other texts. Leave one of them out."
         )
     student.check_out(settings.out)
     return replace(settings, model=student.start), student
@@ -114,23 +98,22 @@ def with_student(
 
 def main(args: Sequence[str], prog: str) -> None:
     """Train, then print the scores, or the summary of several runs."""
-    request = parse(args, prog)
-    settings, command = request.settings, request.resume_command
+    settings, student = parse(args, prog)
+    task, command = task_named(prog.split()[-1]), resume_command(args, prog)
+    train: Callable[..., Any] = finetune
+    if student is not None:
+        train = partial(distill, student, say=tell)
     if settings.resume and not settings.is_series:
         tell_where_it_resumes(settings.out)
-    result: Any
     with Display() as display:
         if settings.is_series:
-            train = request.train
-            result = finetune_repeatedly(
-                request.task, settings, [display], command, tell, train=train
-            )
+            result: Any = finetune_repeatedly(task, settings, [display], command, tell, train=train)
         else:
-            result = request.train(request.task, settings, [display], command)
-    if has_details() and not settings.is_series and request.student is None:
+            result = train(task, settings, [display], command)
+    if has_details() and not settings.is_series and student is None:
         tell(result.load_report)
-    print_report(result, request.json)
-    if not request.json and not settings.folds:  # which have learned from the whole file
+    print_report(result, settings.json)
+    if not settings.json and not settings.folds:  # which have learned from the whole file
         words = [shell_path(settings.out), "--data", shell_path(settings.eval)]
         words += map(shlex.quote, typed_flags(settings.columns))
         print(f"next      bertsmith evaluate {' '.join(words)}")

@@ -128,7 +128,7 @@ def parse_with_recipe(
         recipe = Path(name)
         default = from_mapping(cls, read_recipe(recipe), str(recipe), cls(**required))
     names = ", ".join(shipped_recipes(kind))
-    text = f"Recipe that sets options: a .toml file, or one of {names}. "
+    text = f"Recipe that sets options: a .toml file{names and f', or one of {names}'}. "
     text += "Options on the line replace its values."
     option = Option("--recipe NAME", text, MAIN_PANEL)
     return parse(cls, args, prog, description, default, [option])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
 from bertsmith.commands.flags import parse, tell
+from bertsmith.commands.help import HELP_FLAGS
 from bertsmith.data.examples import Columns
 from bertsmith.errors import CheckpointError
 from bertsmith.model.model_folder import ModelFolder, read_folder
@@ -32,7 +33,7 @@ def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, M
     try:
         folder = None if model is None else read_folder(model)
     except CheckpointError:
-        if not {"-h", "--help"} & set(args):
+        if not HELP_FLAGS & set(args):
             raise
     task = None if folder is None else task_of_folder(folder)
     columns = Columns if task is None else task.columns

@@ -30,7 +30,7 @@ from typing import Any
 from bertsmith.comparison.budget import UNITS, ComparisonBudget, Unit, budget_of
 from bertsmith.config import from_mapping, read_recipe
 from bertsmith.errors import BertsmithError, ConfigError, InputError
-from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.system.bounds import check_all_largest, check_largest
 from bertsmith.system.compute import Compute
@@ -39,8 +39,6 @@ from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.run_config import flatten, same_fields
 
-OF_THE_COMMAND = ("out", "json", "resume", "overwrite")
-"""Keys of a recipe that concern the single command and change no result."""
 OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
                "precision", "threads", "from_scratch")  # fmt: skip
 """Keys that a task's table may not have, since the comparison sets them."""

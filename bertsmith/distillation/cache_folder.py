@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, read_error
-from bertsmith.system.files import atomic_write, write_json
+from bertsmith.system.files import atomic_write, remove_stopped_writes, write_json
 
 MANIFEST = "manifest.json"
 FORMAT = "bertsmith-teacher"
@@ -64,6 +64,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
             f"{directory}: a cache that was made {named}. Choose another --cache, or remove this "
             "one to have it made anew."
         )
+    remove_stopped_writes(directory)
     return found
 
 
@@ -82,7 +83,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
     """
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
-    with atomic_write(path) as file, buffer.getbuffer() as content:
+    with atomic_write(path, sweep=False) as file, buffer.getbuffer() as content:
         file.write(content)
         file.write(zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little"))
 

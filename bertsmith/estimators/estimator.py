@@ -15,10 +15,9 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
-
-import numpy as np
 
 from bertsmith.config import from_mapping
 from bertsmith.data.encoded_texts import name_type
@@ -165,7 +164,7 @@ class Estimator(ABC):
             self._settings(columns)  # refused before anything is read
             train = self._source(X, y, columns)
             labels = self._look_at_labels(train, y, columns)
-            is_share = isinstance(eval, float | int) and not isinstance(eval, bool)
+            is_share = isinstance(eval, Real) and not isinstance(eval, bool)
             held_out = train if is_share else self._held_out(eval, columns)
             folder = TemporaryFolder() if self.out is None else None
             settings = self._settings(
@@ -276,7 +275,7 @@ class Estimator(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all but the predictor, with the files of its folder."""
-        state = {name: value for name, value in vars(self).items() if name != "_folder"}
+        state = dict(vars(self))
         if (predictor := state.pop("predictor_", None)) is not None:
             with tempfile.TemporaryDirectory() as place:
                 folder = predictor.save(Path(place) / "model")
@@ -296,11 +295,12 @@ class Estimator(ABC):
             self._take(folder, self._settings({}, out=folder.path / "model"))
 
     def _take(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
-        """Load the model of `settings.out`, which lasts as long as `folder`."""
-        self._folder = folder
+        """Load the model of `settings.out`; a temporary `folder` lasts as long as it."""
         self.predictor_ = load_predictor(
             settings.out, device=settings.device, precision=settings.precision
         )
+        # Until it is called, a finalizer holds its arguments.
+        weakref.finalize(self.predictor_.loaded.folder, lambda kept: None, folder)
 
     def _settings(self, columns: Mapping[str, Any], **paths: Path) -> Any:
         """Build the task's settings from the parameters."""
@@ -338,9 +338,11 @@ class Estimator(ABC):
                 f"eval: found {given}; allowed are a share such as 0.1, a file or table, or a "
                 "tuple (X, y). The best weights are chosen by these examples."
             )
-        if isinstance(given, tuple) and len(given) == 2:
-            return self._source(*given, columns)
-        return self._source(given, None, columns)
+        items, labels = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+        try:
+            return self._source(items, labels, columns)
+        except InputError as error:
+            raise InputError(f"eval: {error}") from None
 
     @abstractmethod
     def _row(self, item: Any, label: Any) -> Row:
@@ -411,9 +413,7 @@ def _remove(path: Path, process: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as recipes have it: numpy's numbers as Python's, weights as pairs."""
-    if isinstance(value, np.generic):
-        return value.item()
+    """Return a parameter as recipes have it: weights as pairs."""
     if isinstance(value, Mapping):
         return [f"{label_name(label)}={weight}" for label, weight in value.items()]
     return [value] if isinstance(value, str) and value == BALANCED else value

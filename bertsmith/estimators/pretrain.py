@@ -20,7 +20,7 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.estimators.messages import PythonDisplay
 from bertsmith.estimators.rows import TableRows, check_names_file, plain_column
-from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.system.argument_names import in_python
 from bertsmith.system.processes import LocalProcesses
@@ -174,9 +174,9 @@ class PretrainFolders:
 
 def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> PretrainJob:
     """Build the job of a recipe and the settings that replace its own."""
-    base = from_mapping(
-        PretrainJob, read_recipe(Path(recipe)), os.fspath(recipe), PretrainJob(corpus)
-    )
+    ignored = ("corpus", *OF_THE_COMMAND)
+    table = {key: value for key, value in read_recipe(Path(recipe)).items() if key not in ignored}
+    base = from_mapping(PretrainJob, table, os.fspath(recipe), PretrainJob(corpus))
     hints = {name: type(getattr(base, name)) for name in PARTS}
     owners = {field.name: part for part, cls in hints.items() for field in dataclasses.fields(cls)}
     tables: dict[str, Any] = {part: {} for part in PARTS}

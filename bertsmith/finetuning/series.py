@@ -33,6 +33,7 @@ from bertsmith.model.hub import CARD_FILE
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_choices
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
+from bertsmith.system.terminal import Say
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.training.machine import Machine, computing_on
@@ -43,7 +44,6 @@ from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, run_names
 from bertsmith.training.run_progress import RunProgress
 
 Kind = Literal["seed", "fold"]
-Say = Callable[[str], object]
 Train = Callable[..., Any]
 """`finetune`, or a function with its signature and the same fields in its result."""
 
@@ -334,12 +334,11 @@ def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> 
     """
     fold_of: dict[int, int] = {}
     of_stratum = [Counter[str]() for _ in range(num_folds)]
+    sizes = [0] * num_folds
     for unit in sorted(units, key=lambda unit: (strata[unit[0]], -len(unit))):
         stratum = strata[unit[0]]
-        fold = min(
-            range(num_folds),
-            key=lambda fold: (of_stratum[fold][stratum], of_stratum[fold].total()),
-        )
+        fold = min(range(num_folds), key=lambda fold: (of_stratum[fold][stratum], sizes[fold]))
+        sizes[fold] += len(unit)
         of_stratum[fold].update(strata[place] for place in unit)
         fold_of.update(dict.fromkeys(unit, fold))
     return fold_of

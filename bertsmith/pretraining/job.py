@@ -9,6 +9,9 @@ from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.settings import TrainingSettings
 
+OF_THE_COMMAND = ("out", "json", "page", "resume", "overwrite")
+"""Keys of a recipe that concern the single command and change no result."""
+
 
 @dataclass(frozen=True)
 class PretrainJob:

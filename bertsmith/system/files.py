@@ -22,11 +22,14 @@ from bertsmith.errors import ConfigError, InputError, advice_on
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterator[IO[Any]]:
     """Open a temporary file that replaces `path` when the block ends without an error.
 
     Of a link the target is replaced. What exists and is no file, such as a pipe or /dev/null,
     cannot be replaced and is written to straight away.
+
+    Args:
+        sweep: remove what stopped writes of `path` left, which reads the whole folder.
 
     Raises:
         InputError: the disk is full or the folder cannot be written; `path` is as it was.
@@ -37,7 +40,10 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
             with _open(path, mode) as file:
                 yield file
         else:
-            with _replacing(Path(os.path.realpath(path)), mode) as file:
+            place = Path(os.path.realpath(path))
+            if sweep:
+                remove_stopped_writes(place.parent, re.escape(place.name))
+            with _replacing(place, mode) as file:
                 yield file
     except OSError as error:
         raise write_error(path, error) from error
@@ -224,7 +230,6 @@ def _open(path: Path, mode: str) -> IO[Any]:
 @contextlib.contextmanager
 def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_stopped_writes(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with _open(temporary, mode) as file:
@@ -238,14 +243,14 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
         temporary.unlink(missing_ok=True)
 
 
-def _remove_stopped_writes(path: Path) -> None:
-    """Remove what processes that are no more left of writes of `path`."""
+def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
+    """Remove what processes that are no more left of writes of files whose names match `name`."""
     if sys.platform == "win32":  # where asking for a process by a signal would end it
         return
-    name = re.compile(rf"\.{re.escape(path.name)}\.(\d{{1,9}})\.tmp")
+    temporary = re.compile(rf"\.{name}\.(\d{{1,9}})\.tmp")
     with contextlib.suppress(OSError):  # a folder that cannot be listed, or another was faster
-        for leftover in path.parent.iterdir():
-            if (found := name.fullmatch(leftover.name)) and not _is_alive(int(found[1])):
+        for leftover in folder.iterdir():
+            if (found := temporary.fullmatch(leftover.name)) and not _is_alive(int(found[1])):
                 leftover.unlink(missing_ok=True)
 
 
@@ -340,21 +345,6 @@ def _remove_leftovers(path: Path) -> None:
             if (lock := try_lock(leftover)) is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
                 os.close(lock)
-
-
-@contextlib.contextmanager
-def utf8_name(path: Path) -> Iterator[Path]:
-    """Name an existing file for a library that opens no name but UTF-8."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            yield Path(f"/dev/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-    else:
-        yield path
 
 
 def write_error(path: Path, error: OSError) -> InputError:

@@ -1,7 +1,9 @@
-"""Paths: as words of a command line, and where they lead."""
+"""Paths: as words of a command line, as names for other libraries, and where they lead."""
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -18,3 +20,18 @@ def is_within(path: Path, folder: Path) -> bool:
     """Whether a path, its links followed, lies in a folder or is it."""
     # Path.resolve raises a RuntimeError for a link to itself.
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+@contextmanager
+def utf8_name(path: Path) -> Iterator[Path]:
+    """Name an existing file for a library that opens no name but UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            yield Path(f"/dev/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+    else:
+        yield path

@@ -168,7 +168,9 @@ def test_refusals(refused, corpus_dir, reader, place, tmp_path):
     del folds[folds.index("--eval") : folds.index("--eval") + 2]
     bare, other = save_tiny(tmp_path / "bare"), save_tiny(tmp_path / "other", "masked_lm")
     shaped = of_task(place, out, "--num-layers", 1, "--model", place / "teacher")
-    assert "--cache and --folds exclude" in refused(*folds)
+    samples = of_task(place, out, "--seeds", 2, "--sample", 9, "--cache", tmp_path / "cache")
+    for words in (folds, samples):
+        assert "each run learns from other texts" in refused(*words)
     assert "--num-layers: found beside" in refused(*shaped)
     for teacher, more, told in (
         (bare, (), "bare: has no masked-LM head"),

@@ -53,6 +53,14 @@ def test_help_of_a_recipe_has_its_defaults(capsys):
     assert "(default: muon)" in out and "(default: adamw)" not in out
 
 
+@pytest.mark.parametrize(
+    "name, recipes", [("finetune tag", ", or one of few-labels"), ("glue", "")]
+)
+def test_help_names_the_recipes_that_the_command_takes(name, recipes):
+    (found,) = [each.help for each in pages()[name].options if each.flag == "--recipe NAME"]
+    assert found.startswith(f"Recipe that sets options: a .toml file{recipes}. ")
+
+
 def test_help_loads_no_torch():
     program = (
         "import sys, time; from bertsmith.cli import main; main(sys.argv[1:]); "

@@ -4,6 +4,7 @@ import pytest
 from tiny_models import save_tiny
 
 from bertsmith.commands import predict
+from bertsmith.commands.help import HelpAsked
 from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.examples import Columns
 from bertsmith.data.tagged import TagColumns
@@ -40,3 +41,6 @@ def test_a_model_that_is_not_there(tmp_path):
     ):
         with pytest.raises(CheckpointError, match=words):
             flags_of(args)
+    for flag in ("-h", "--help", "--help-all"):
+        with pytest.raises(HelpAsked):
+            flags_of([str(tmp_path / "nowhere"), flag])

@@ -50,8 +50,9 @@ def test_recipes_are_what_they_share_and_what_they_change(settings):
 
 def test_further_recipes_are_files_beside_it(lab, settings):
     (lab / "mine.toml").write_text(
-        f'corpus = "{settings.corpus}"\nout = "elsewhere"\n[model]\npreset = "mini"\n'
-        "max_position_embeddings = 32\n[pretraining]\nmax_length = 8\n[training]\nminutes = 3\n"
+        f'corpus = "{settings.corpus}"\nout = "elsewhere"\npage = "a.html"\n'
+        "[model]\npreset = 'mini'\nmax_position_embeddings = 32\n"
+        "[pretraining]\nmax_length = 8\n[training]\nminutes = 3\n"
     )
     comparison = read_comparison(replace(settings, files=(lab / "lab.toml", lab / "mine.toml")))
     mine = comparison.recipes[-1]

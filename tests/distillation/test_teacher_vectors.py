@@ -13,12 +13,13 @@ from small_workers import (
     train,
 )
 
-from bertsmith.distillation.cache_folder import load_array, open_cache
+from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
 from bertsmith.distillation.objective import Teaching
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.shared import SharedModel
+from bertsmith.system import files
 
 FACTS = {"teacher": "one", "tokenizer": "its own"}
 
@@ -115,6 +116,16 @@ def test_static_masks_are_asked_about_once(corpus_dir, tmp_path):
     for step in range(1, 2 * len(steps) + 1):
         losses_of(task, step)
     assert len(kept(cache)) == cache.facts()["cached_batches"] == num_batches
+
+
+def test_stopped_writes_are_removed_when_the_cache_opens_not_by_each_write(tmp_path, monkeypatch):
+    cache_in(tmp_path)
+    left = tmp_path / f".batch.npy.{10**9 - 1}.tmp"  # more than any process has
+    left.touch()
+    cache_in(tmp_path)
+    assert not left.exists()
+    monkeypatch.setattr(files, "remove_stopped_writes", None)
+    save_array(tmp_path / "batch.npy", np.zeros(1))
 
 
 def test_hidden_words_are_a_part_of_all_tokens(corpus_dir, tmp_path):

@@ -1,6 +1,7 @@
 """Estimators are the commands with scikit-learn's methods: any data in, one model out."""
 
 import dataclasses
+import gc
 import json
 import multiprocessing
 import os
@@ -184,6 +185,12 @@ def test_a_fitted_model_outlives_forks_and_keeps_its_options(model, tmp_path):
     child.start()
     child.join()
     assert found.save(tmp_path / "saved").is_dir()
+    predictor, found = found.predictor_, None
+    gc.collect()
+    assert predictor.save(tmp_path / "saved again").is_dir()
+    folder, predictor = predictor.loaded.folder.path, None
+    gc.collect()
+    assert not folder.exists()
 
 
 def test_an_answer_is_found_as_whole_words():
@@ -277,6 +284,8 @@ REFUSED = {
     "weights": ((FRAME,), {"sample_weight": [1] * 24}, "no weights.*class_weights"),
     "few": ((TEXTS[:2], ["a", "b"]), {}, "share above 0"),
     "share": ((TEXTS, LABELS), {"eval": 1.5}, "found 1.5"),
+    "share of numpy": ((TEXTS, LABELS), {"eval": np.float32(1.5)}, "found 1.5"),
+    "short eval": ((TEXTS, LABELS), {"eval": (TEXTS[:5], LABELS[:4])}, "^eval: y: found 4 items"),
     "no eval": ((TEXTS, LABELS), {"eval": None}, "allowed are a share"),
     "unknown eval": (
         (TEXTS, LABELS),

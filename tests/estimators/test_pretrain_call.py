@@ -159,7 +159,10 @@ def test_a_call_with_texts_in_memory(tmp_path, monkeypatch):
     once = (text for text in TEXTS)
     other = bertsmith.pretrain(once, out="runs/b", tokenizer="runs/my-tokenizer", steps=1, **SMALL)
     assert other.figures["held_out_mlm_loss"] == one.figures["held_out_mlm_loss"]
-    assert bertsmith.pretrain(TEXTS, out="runs/c", deduplicate=True, steps=1, **SMALL).steps == 1
+    Path("mine.toml").write_text('corpus = "runs/my-corpus"\nout = "x"\npage = "x.html"')
+    given = {**SMALL, "recipe": "mine.toml", "steps": np.int64(1), "learning_rate": np.float32(0.1)}
+    again = bertsmith.pretrain(TEXTS, out="runs/c", deduplicate=True, **given)
+    assert RunFolder(again.out).read_run()["settings"]["corpus"] == "runs/c-corpus"
 
 
 def test_no_second_copy_of_the_texts_is_held():

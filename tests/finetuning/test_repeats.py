@@ -3,6 +3,7 @@
 import json
 import shutil
 import statistics
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -261,6 +262,14 @@ def test_folds_hold_out_everything_once_and_equal_texts_together():
     for dataset in fold(Answer(), questions, 3):
         assert not {q.context for q in dataset.train} & {q.context for q in dataset.held_out}
         assert 6 <= len(dataset.held_out) <= 10
+
+
+def test_folds_of_many_labels_take_time_by_their_number():
+    (first,) = reviews(1)
+    examples = [replace(first, text=str(n), label=str(n), row=n) for n in range(40_000)]
+    began = time.process_time()
+    fold(Classify(tuple(example.label for example in examples)), examples, 5)
+    assert time.process_time() - began < 5
 
 
 def test_the_figures_of_a_series():

@@ -17,10 +17,10 @@ from bertsmith.system.files import (
     atomic_write,
     hold_outputs,
     sha256_file,
-    utf8_name,
     write_error,
     write_json,
 )
+from bertsmith.system.paths import utf8_name
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path):

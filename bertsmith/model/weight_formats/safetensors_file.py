@@ -15,8 +15,9 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
 from bertsmith.model.weight_formats.damage import damaged
-from bertsmith.system.files import atomic_write, utf8_name
+from bertsmith.system.files import atomic_write
 from bertsmith.system.memory import lacks_memory
+from bertsmith.system.paths import utf8_name
 
 CHECKSUM = "bertsmith_sha256"
 """The key of the checksum in the file's metadata."""
