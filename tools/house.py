@@ -22,8 +22,8 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 337_111,
-    "code tokens in benchmarks": 27_346,
+    "code tokens": 337_135,
+    "code tokens in benchmarks": 27_370,
     "code tokens in commands": 17_714,
     "code tokens in comparison": 8_449,
     "code tokens in compression": 4_990,

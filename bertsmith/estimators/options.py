@@ -107,4 +107,4 @@ class EmbedOptions(Options, total=False):
     loss: Literal["auto"] | sentence_embedding.Loss
     temperature: float
     group_size: int
-    pooling: Literal["mean", "first_token"] | None
+    pooling: Literal["first_token", "mean"] | None
