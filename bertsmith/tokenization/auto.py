@@ -1,6 +1,7 @@
 """The tokenizer of a folder or a file, whatever its kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from bertsmith.tokenization.tokenizer_files import (
     Json,
     TokenizerSource,
     member,
+    read_added_tokens,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -28,6 +30,7 @@ Kind = Literal["wordpiece", "byte-bpe", "unigram"]
 MERGES_FILE = "merges.txt"
 VOCAB_JSON = "vocab.json"
 SENTENCEPIECE_FILE = "spiece.model"
+ADDED_TOKENS_FILE = "added_tokens.json"
 KIND_FILES: Mapping[str, Kind] = {
     VOCAB_FILE: "wordpiece",
     MERGES_FILE: "byte-bpe",
@@ -90,9 +93,14 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
     tokenizer_class, read = KINDS[kind]
     try:
         *vocabulary, settings = read(source)
+        named = _extra_special_tokens(source.config or {}, source.files.path(CONFIG_FILE))
+        if _has_added_tokens_file(source):
+            special = settings.get("added_tokens") or tokenizer_class.special_tokens(settings)
+            settings["added_tokens"] = _read_added_tokens_file(
+                source.files, vocabulary[0], [*special, *named]
+            )
         tokenizer = tokenizer_class(*vocabulary, **settings)
         known = {token.content for token in tokenizer.added_tokens}
-        named = _extra_special_tokens(source.config or {}, source.files.path(CONFIG_FILE))
         if more := [token for token in named if token.content not in known]:
             settings["added_tokens"] = (*tokenizer.added_tokens, *more)
             tokenizer = tokenizer_class(*vocabulary, **settings)
@@ -112,6 +120,24 @@ def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
             flags = {flag: member(token, flag, bool, path, False) for flag in TOKEN_FLAGS}
             tokens.setdefault(content, AddedToken(content, **{**flags, "special": True}))
     return list(tokens.values())
+
+
+def _has_added_tokens_file(source: TokenizerSource) -> bool:
+    """Return whether a folder of transformers before 4.34 has added tokens in their own file."""
+    is_listed = source.root is not None or (source.config or {}).get("added_tokens_decoder")
+    return source.config is not None and not is_listed and source.files.has(ADDED_TOKENS_FILE)
+
+
+def _read_added_tokens_file(
+    files: SmallFiles, vocab: Sequence[str], special: Sequence[AddedToken]
+) -> tuple[AddedToken, ...]:
+    """Read added_tokens.json, and those of the `special` tokens that there are."""
+    added = files.read_json(ADDED_TOKENS_FILE)
+    ids = {**{token: id_ for id_, token in enumerate(vocab)}, **added}
+    tokens = {name: AddedToken(name, normalized=True, special=False) for name in added}
+    tokens |= {token.content: token for token in special if token.content in ids}
+    entries = [{**asdict(token), "id": ids[name]} for name, token in tokens.items()]
+    return read_added_tokens(entries, vocab, files.path(ADDED_TOKENS_FILE))
 
 
 def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:

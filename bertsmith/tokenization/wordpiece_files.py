@@ -16,7 +16,6 @@ from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
-    SPECIAL_NAMES,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
@@ -123,13 +122,7 @@ def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Jso
     """Read the settings that stand beside a vocab.txt."""
     place = files.path(CONFIG_FILE)
     settings = config_settings(config, place) | _read_normalization(config, place)
-    listed = dict(member(config, "added_tokens_decoder", dict, place, {}))
-    if not listed and files.has("added_tokens.json"):
-        listed = _special_tokens_of(vocab, settings) | {
-            str(id_): {"content": content, "normalized": True}
-            for content, id_ in files.read_json("added_tokens.json").items()
-        }
-    if listed:
+    if listed := member(config, "added_tokens_decoder", dict, place, {}):
         settings["added_tokens"] = listed_tokens(listed, vocab, place)
     return settings
 
@@ -138,16 +131,6 @@ def _read_normalization(config: Json, place: Path) -> Json:
     """Read what tokenizer_config.json says of how text is normalized."""
     given = {key: name for key, name in NORMALIZATION.items() if config.get(key) is not None}
     return {name: member(config, key, bool, place) for key, name in given.items()}
-
-
-def _special_tokens_of(vocab: Sequence[str], settings: Json) -> Json:
-    """The special tokens in the form of `added_tokens_decoder`."""
-    contents = {settings.get(name, f"[{name[:-6].upper()}]") for name in SPECIAL_NAMES}
-    ids = {token: id_ for id_, token in enumerate(vocab)}
-    return {
-        str(ids[content]): {"content": content, "normalized": False, "special": True}
-        for content in sorted(contents & ids.keys())
-    }
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:

@@ -9,7 +9,13 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from library_tokenizers import assert_same, assert_same_batch, library_of, texts_to_try
+from library_tokenizers import (
+    assert_same,
+    assert_same_batch,
+    library_of,
+    sentencepiece_file,
+    texts_to_try,
+)
 from tiny_tokenizers import TINY, tiny_byte_bpe, tiny_unigram, tiny_wordpiece
 from transformers import AutoTokenizer
 
@@ -40,6 +46,33 @@ def test_random_strings_are_encoded_as_in_the_library(make, settings):
         if len(text + pair) < 100:  # the library keeps every overlap of what is cut off
             assert_same(ours, library, text, pair, max_length=rng.randrange(4, 40))
     assert_same_batch(ours, library, texts)
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_added_tokens_of_early_transformers_keep_their_ids(kind, tmp_path):
+    tiny = TINY[kind]()
+    tiny.save(tmp_path)
+    for name in ("tokenizer.json", "SHA256SUMS"):
+        (tmp_path / name).unlink()
+    if kind == "unigram":
+        (tmp_path / "spiece.model").write_bytes(
+            sentencepiece_file([(piece, -1.0, 1 + (piece == "<unk>")) for piece in tiny.vocab])
+        )
+    extra = {"[URL]": tiny.vocab_size + 2, "<new>": tiny.vocab_size + 1, "Word": tiny.vocab_size}
+    model_type = {"wordpiece": "bert", "byte-bpe": "roberta", "unigram": "albert"}[kind]
+    for name, content in (
+        ("config.json", {"model_type": model_type}),
+        ("tokenizer_config.json", {"additional_special_tokens": ["[URL]"]}),
+        ("added_tokens.json", extra),
+    ):
+        (tmp_path / name).write_text(json.dumps(content))
+    ours = load_tokenizer(tmp_path)
+    assert {name: ours.token_to_id(name) for name in extra} == extra
+    assert ours.special_ids == tiny.special_ids | {extra["[URL]"]}
+    if kind != "unigram":  # which needs sentencepiece
+        theirs = AutoTokenizer.from_pretrained(tmp_path)
+        for text in ("the Word [URL]river<new> runs", "[url] word"):
+            assert ours.encode_ids(text) == theirs(text, add_special_tokens=False)["input_ids"]
 
 
 @cache
