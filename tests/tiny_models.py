@@ -62,7 +62,7 @@ def save_tiny_of(
         settings |= config_type.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     known = {field.name for field in fields(config_type)}
     if family in ("distilbert", "modernbert"):
-        known -= {"type_vocab_size"}
+        known -= {"type_vocab_size", "classifier_dropout"}
     settings |= changes
     config = config_type(**{name: value for name, value in settings.items() if name in known})
     positions = config.max_position_embeddings + config.first_position

@@ -29,20 +29,14 @@ from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.paths import is_within
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
-from bertsmith.tasks.sentence_folder import read_settings
+from bertsmith.tasks.sentence_folder import read_settings, sentence_files
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.model_card import write_card
 from bertsmith.training.run_folder import MODEL_FILES
 
 RECORD_FILE = "compression.json"
-SENTENCE_FILES = (
-    "modules.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-    "1_Pooling/config.json",
-)
-"""Files of a sentence encoder besides model and tokenizer; they stay valid."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,8 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
         raise ConfigError(f"{out}: holds the model {source}. Choose another --out.")
     if not out.exists() or not any(out.iterdir()):
         return
-    known = {Path(name).parts[0] for name in (*MODEL_FILES, *SENTENCE_FILES, RECORD_FILE)}
+    names = (*MODEL_FILES, *sentence_files(SmallFiles(out)), RECORD_FILE)
+    known = {Path(name).parts[0] for name in names}
     known |= {CARD_FILE} if is_own_card(out) else set()
     others = sorted({path.name for path in out.iterdir()} - known)
     if others:
@@ -144,7 +139,7 @@ def save_beside(
     measure = None if trial.data else _measure_on_corpus(source, smaller)
     with atomic_dir(out) as folder:
         save_model(smaller.model.cpu(), folder, smaller.tokenizer)
-        _copy_sentence_files(source.path, folder)
+        _copy_sentence_files(source.folder.files, folder)
         comparison = compare_side_by_side(
             source.folder, read_folder(folder), replace(trial, texts=smaller.texts, measure=measure)
         )
@@ -169,10 +164,12 @@ def _measure_on_corpus(source: SourceModel, smaller: Smaller) -> Measure | None:
     return measure_held_out(objective, smaller.kept_ids, source.tokenizer.unk_id)
 
 
-def _copy_sentence_files(source: Path, folder: Path) -> None:
-    """Copy the files that make a folder a sentence encoder, if it is one."""
-    with summed(folder, *SENTENCE_FILES):
-        for name in SENTENCE_FILES:
-            if (source / name).is_file():
-                (folder / name).parent.mkdir(exist_ok=True)
-                shutil.copyfile(source / name, folder / name)
+def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
+    """Copy the files that make a folder a sentence encoder, if it is one; they stay valid."""
+    names = sentence_files(source)
+    with summed(folder, *names):
+        for name in names:
+            # A path of modules.json may lead out of the folder.
+            if source.path(name).is_file() and is_within(folder / name, folder):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source.path(name), folder / name)

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.last_layer import computing_every_token
@@ -103,11 +102,7 @@ def least_important(
     """Choose the `num_pruned` least important heads by layer.
 
     Each layer keeps its best head.
-
-    Raises:
-        ConfigError: as `check_num_pruned`.
     """
-    _check_num_pruned(config, num_pruned)
     layers = range(config.num_hidden_layers)
     best = {(i, max(config.heads_of(i), key=importance[i].__getitem__)) for i in layers}
     others = [place for place in all_heads(config) if place not in best]
@@ -120,18 +115,3 @@ def least_important(
 def all_heads(config: BertConfig) -> list[tuple[int, int]]:
     """List every head of a model as (layer, head)."""
     return [(i, head) for i in range(config.num_hidden_layers) for head in config.heads_of(i)]
-
-
-def _check_num_pruned(config: BertConfig, num_pruned: int) -> None:
-    """Refuse to prune no head or too many for the layers.
-
-    Raises:
-        ConfigError: names how many can be pruned.
-    """
-    total, num_layers = len(all_heads(config)), config.num_hidden_layers
-    if not 1 <= num_pruned <= total - num_layers:
-        raise ConfigError(
-            f"heads to prune: found {num_pruned} of {total}, which leaves {total - num_pruned} for "
-            f"{num_layers} layers; allowed are 1 to {total - num_layers}, so that each layer has a "
-            "head and something is pruned."
-        )

@@ -27,6 +27,11 @@ TRANSFORMERS_NOTE = (
     "given pruning up. Where it must, pass --keep-shape, which saves nothing."
 )
 
+MODERNBERT_NOTE = (
+    "transformers opens this folder in no version: it has no pruned heads of ModernBERT. Where it "
+    "must, pass --keep-shape, which saves nothing."
+)
+
 
 @dataclass(frozen=True)
 class HeadSettings:
@@ -65,6 +70,7 @@ class HeadSettings:
         change = zero_heads if self.keep_shape else prune_heads
         named = "; ".join(f"layer {i}: {', '.join(map(str, gone))}" for i, gone in heads.items())
         verb = "silenced" if self.keep_shape else "pruned"
+        note = MODERNBERT_NOTE if config.model_type == "modernbert" else TRANSFORMERS_NOTE
         return Smaller(
             change(source.model, heads),
             source.tokenizer,
@@ -75,7 +81,7 @@ class HeadSettings:
                 "pruned_heads": heads,
                 "importance": importance.round(6).tolist(),
             },
-            notes=() if self.keep_shape else (TRANSFORMERS_NOTE,),
+            notes=() if self.keep_shape else (note,),
         )
 
     def num_pruned(self, path: Path, config: BertConfig) -> int:

@@ -12,7 +12,7 @@ from torch import nn
 
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.electra_pair import new_pair
+from bertsmith.model.electra_pair import GENERATOR, new_pair
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.meta_init import skeleton
 
@@ -28,7 +28,6 @@ ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
 IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS)
 IN_EMBEDDINGS = (WORD, "position embedding", "segment embedding", "embedding LayerNorm", PROJECTION)
 MASKED_LM = "masked_lm head"
-GENERATOR = "generator"
 COMPONENTS = (
     (r"embeddings\.word\.", WORD),
     (r"embeddings\.position\.", "position embedding"),

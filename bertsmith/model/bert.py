@@ -19,7 +19,7 @@ from bertsmith.model.attention import SelfAttention
 from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import family_named
-from bertsmith.model.head_losses import answer_loss, head_loss, replaced_token_loss
+from bertsmith.model.head_losses import answer_loss, check_labels, head_loss, replaced_token_loss
 from bertsmith.model.heads import TASK_HEADS
 from bertsmith.model.layers import LayerList
 from bertsmith.model.load_report import LoadReport
@@ -350,6 +350,7 @@ class BertModel(TrainableModel):
         if head in LABELS_OF or labels is None:
             raise ConfigError(LABELS_OF.get(head, LABELS_OF["others"]))
         if head == "replaced_token":
+            labels = check_labels(head, labels, logits[head].shape)
             return replaced_token_loss(border.repack(logits[head]), border.repack(labels))
         return head_loss(head, logits[head], labels)
 

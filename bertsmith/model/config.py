@@ -61,6 +61,8 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
+    classifier_dropout: float | None = None
+    """Dropout before the output of a task's head; None for `hidden_dropout_prob`."""
     pooling: Literal["first_token", "mean"] = "first_token"
     """Input of the pooler: the vector of [CLS], or the mean over a sequence's tokens."""
     pruned_heads: Mapping[int, list[int]] = field(default_factory=dict, hash=False)
@@ -80,9 +82,10 @@ class BertConfig:
             if type(value) is not int or value < 1:
                 raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
             check_largest(name, value)
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
             value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value < 1:
+            is_default = value is None and getattr(type(self), name) is None
+            if not is_default and (type(value) not in (int, float) or not 0 <= value < 1):
                 raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
         for name in ("layer_norm_eps", "initializer_range"):
             value = getattr(self, name)
@@ -195,7 +198,10 @@ class BertConfig:
     def with_dropout(self, probability: float, attention: float) -> Self:
         """The config with these dropout probabilities of hidden states and attention weights."""
         return replace(
-            self, hidden_dropout_prob=probability, attention_probs_dropout_prob=attention
+            self,
+            hidden_dropout_prob=probability,
+            attention_probs_dropout_prob=attention,
+            classifier_dropout=None,
         )
 
     @classmethod

@@ -15,11 +15,12 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.families.electra import ElectraConfig
+from bertsmith.model.hub import COMPANION
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import ModelFolder
 
-GENERATOR = "generator"
+GENERATOR = COMPANION
 """The generator's folder inside the discriminator's, and the prefix of its parameters' names."""
 
 SHARED = ("word", "position", "token_type", "norm")

@@ -28,9 +28,11 @@ def initialize(module: nn.Module, config: BertConfig) -> None:
         nn.init.zeros_(module.bias)
 
 
-def build_layers(config: BertConfig) -> list[TransformerLayer]:
-    """Build BERT's layers, from the bottom."""
-    return [TransformerLayer(config, number) for number in range(config.num_layers)]
+def build_layers(
+    config: BertConfig, layer: type[TransformerLayer] = TransformerLayer
+) -> list[TransformerLayer]:
+    """Build the layers, from the bottom."""
+    return [layer(config, number) for number in range(config.num_layers)]
 
 
 @dataclass(frozen=True)

@@ -21,22 +21,12 @@ def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
     Raises:
         InputError: another shape, or a class that the head has not; names the place.
     """
-    if not isinstance(labels, Tensor):
-        raise InputError(
-            f"labels is a {type(labels).__name__}. It must be a tensor: convert it with "
-            "torch.tensor()."
-        )
     logits = logits.float()
     if head == "regress":
         logits = logits.squeeze(-1)
     is_of_classes = head not in ("regress", "multi_label")
     expected = logits.shape[:-1] if is_of_classes else logits.shape
-    if labels.shape != expected and labels.shape != (*expected, 1):
-        raise InputError(
-            f"labels has the shape {list(labels.shape)}. For the head {head!r} and this input it "
-            f"must be {list(expected)}."
-        )
-    labels = labels.view(expected)
+    labels = check_labels(head, labels, expected)
     if head == "regress":
         return F.mse_loss(logits, labels.to(logits.dtype))
     if head == "multi_label":
@@ -44,6 +34,25 @@ def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
     labels = labels.long()
     _check_classes(labels, logits.shape[-1])
     return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), ignore_index=IGNORE_INDEX)
+
+
+def check_labels(head: str, labels: Tensor, shape: torch.Size) -> Tensor:
+    """Return labels in this shape, which they have already but for a last dimension of 1.
+
+    Raises:
+        InputError: another shape, or no tensor.
+    """
+    if not isinstance(labels, Tensor):
+        raise InputError(
+            f"labels is a {type(labels).__name__}. It must be a tensor: convert it with "
+            "torch.tensor()."
+        )
+    if labels.shape != shape and labels.shape != (*shape, 1):
+        raise InputError(
+            f"labels has the shape {list(labels.shape)}. For the head {head!r} and this input it "
+            f"must be {list(shape)}."
+        )
+    return labels.view(shape)
 
 
 def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:

@@ -63,10 +63,7 @@ class MaskedLMHead(nn.Module):
         from 0 to 1 [positions].
         """
         vectors = self.transform(fill_up(hidden))
-        loss_sum, num_correct, samples = MaskedLMLoss.apply(
-            vectors, word_embedding, self.bias, labels, draws
-        )  # type: ignore[no-untyped-call]
-        return loss_sum, num_correct, samples
+        return MaskedLMLoss.apply(vectors, word_embedding, self.bias, labels, draws)  # type: ignore[no-untyped-call]
 
 
 class NextSentenceHead(nn.Module):
@@ -93,7 +90,8 @@ class ClassificationHead(nn.Module):
     def __init__(self, config: BertConfig, num_labels: int, dropout: float | None = None) -> None:
         super().__init__()
         self.num_labels = num_labels
-        self.dropout_prob = config.hidden_dropout_prob if dropout is None else dropout
+        given = (dropout, config.classifier_dropout, config.hidden_dropout_prob)
+        self.dropout_prob = next(found for found in given if found is not None)
         self.dense = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, vectors: Tensor) -> Tensor:

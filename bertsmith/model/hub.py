@@ -12,8 +12,9 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, check_sums
 
 CHECKPOINT_FILES = (
-    "*.json", "*.safetensors", "pytorch_model*.bin", "vocab.txt", "merges.txt", "*.model",
+    "*.json", "*.safetensors", "vocab.txt", "merges.txt", "*.model",
 )  # fmt: skip
+OLD_WEIGHTS = "pytorch_model*.bin"
 
 WEIGHTS = "model.safetensors"
 CARD_FILE = "README.md"
@@ -83,7 +84,10 @@ def _fetch(name: str) -> Path:
             "install the package huggingface_hub, or download the model into a folder."
         ) from error
     try:
-        return Path(snapshot_download(name, allow_patterns=list(CHECKPOINT_FILES)))
+        folder = Path(snapshot_download(name, allow_patterns=list(CHECKPOINT_FILES)))
+        if not any(folder.glob("*.safetensors")):  # most models have their weights in both forms
+            snapshot_download(name, allow_patterns=[OLD_WEIGHTS])
+        return folder
     except (HfHubHTTPError, HFValidationError, OSError) as error:
         if isinstance(error, OSError) and error.errno in SYSTEM_ADVICE and error.filename:
             raise read_error(CheckpointError, error.filename, error) from error

@@ -152,8 +152,7 @@ class ModelFolder:
         known = [name for name in PAIR_HEADS if name in self.family.heads]
         if len(known) < 2:
             return known[0] if known else None
-        written = self.settings.get(TASK_SETTINGS)
-        task = written.get(PAIR_TASK) if isinstance(written, Mapping) else None
+        task = (self.settings.get(TASK_SETTINGS) or {}).get(PAIR_TASK)
         return task if task in PAIR_HEADS else "next_sentence"
 
     @property

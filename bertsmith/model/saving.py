@@ -11,7 +11,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
 from bertsmith.model.families import family_named
-from bertsmith.model.hub import CARD_FILE, is_own_card
+from bertsmith.model.hub import CARD_FILE, COMPANION, is_own_card
 from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import their_names
 from bertsmith.system.files import atomic_dir, write_json
@@ -23,7 +23,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 NOT_COPIED = shutil.ignore_patterns("checkpoints", "runs", "earlier-run", "events.out.*", ".*")
 """Files that a run leaves beside its model."""
 OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
-    SUMS_FILE, "model.safetensors", "pytorch_model.bin", "generator", "run.json",
+    SUMS_FILE, "model.safetensors", "pytorch_model.bin", COMPANION, "run.json",
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
 }  # fmt: skip
 """Names that may stand in a model's folder that is replaced."""
@@ -58,8 +58,19 @@ def save_model(
         write_json(directory / CONFIG_FILE, settings)
     if tokenizer is not None:
         tokenizer.save(directory)
+        if not model.config.type_vocab_size:
+            _leave_out_token_types(directory)
     for name, companion in model.companions.items():
         save_model(companion, directory / name, tokenizer)
+
+
+def _leave_out_token_types(directory: Path) -> None:
+    """Let the tokenizer of transformers 4 return no `token_type_ids`, which the model rejects."""
+    file = "tokenizer_config.json"
+    settings = SmallFiles(directory).read_json(file)
+    with summed(directory, file):
+        names = {"model_input_names": ["input_ids", "attention_mask"]}
+        write_json(directory / file, settings | names)
 
 
 def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:

@@ -115,11 +115,6 @@ def zero_heads(model: BertModel, heads: Heads) -> BertModel:
 
 def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
     """Return a model's config with these heads pruned too."""
-    if len({layer.attention for layer in model.layers}) < len(model.layers):
-        raise ConfigError(
-            "the layers of this model share their attention, so none can lose heads by itself. "
-            "Choose a model whose layers have weights of their own."
-        )
     pruned = dict(model.config.pruned_heads)
     for number, more in heads.items():
         pruned[number] = sorted({*pruned.get(number, ()), *more})

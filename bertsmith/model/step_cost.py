@@ -14,7 +14,6 @@ from bertsmith.data.batches import Batch
 from bertsmith.model.accounting import (
     ATTENTION,
     FEED_FORWARD,
-    GENERATOR,
     MASKED_LM,
     POOLER,
     PROJECTION,
@@ -26,6 +25,7 @@ from bertsmith.model.accounting import (
 from bertsmith.model.bert import BertModel
 from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
+from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.system.matrix_products import Precision
@@ -73,7 +73,7 @@ def computed_work(batch: Batch, predicted: int) -> Workload:
 
 def _num_heads(config: BertConfig) -> int:
     """Count the attention heads of all layers, without pruned ones."""
-    return sum(len(config.heads_of(layer)) for layer in range(config.num_hidden_layers))
+    return sum(len(config.heads_of(layer)) for layer in range(config.num_layers))
 
 
 def training_flops(
@@ -189,7 +189,7 @@ def saved_activations(config: BertConfig, work: Workload, width: int, *, is_fuse
     vectors = (10 if has_dropout else 8) * config.hidden_size
     vectors += config.kept_inner * config.intermediate_size
     scores = 0 if is_fused else (3 if config.attention_probs_dropout_prob > 0 else 1)
-    layers = config.num_hidden_layers * work.tokens * vectors
+    layers = config.num_layers * work.tokens * vectors
     looks = _num_heads(config) * work.looks * scores
     embeddings = work.tokens * config.hidden_size * (2 if has_dropout else 1)
     return width * (layers + looks + embeddings)

@@ -98,7 +98,7 @@ class AnswerSettings(WindowSettings):
 
 
 class AnswerAccumulator(PredictionCounts):
-    """Accumulator of answer scores, 19 bytes per answer.
+    """Accumulator of answer scores, 27 bytes per answer.
 
     Args:
         language: language whose rules compare texts.
@@ -120,26 +120,28 @@ class AnswerAccumulator(PredictionCounts):
         self.threshold = threshold
         self.long_texts = long_texts
         self.no_answer_scores = array("d")
+        self.losses = array("d")
         self.num_moved = self.num_lost = self.num_empty = 0
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
             self.questions.add(prediction.best[0], [answer.text for answer in example.answers])
             self.no_answer_scores.append(prediction.no_answer_score)
-            self.loss += prediction.loss or 0.0
+            if prediction.loss is not None:
+                self.losses.append(prediction.loss)
             self.num_moved += sum(answer.is_moved for answer in example.answers)
             self.num_lost += sum(answer.start is None for answer in example.answers)
             self.num_empty += example.is_empty
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
-        """Compute mean cross entropy, exact match and F1.
+        """Compute mean cross entropy, exact match and F1; no loss where windows had no labels.
 
         Scores are from 0 to 1; `accuracy` is another name of exact match.
         """
         scores = self.result().overall
         return {
-            "loss": self.loss / len(self.questions),
+            **({"loss": sum(self.losses) / len(self.losses)} if self.losses else {}),
             "accuracy": scores.exact_match / 100,
             "f1": scores.f1 / 100,
             "exact_match": scores.exact_match / 100,

@@ -6,6 +6,7 @@ version reads.
 
 import json
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -53,24 +54,16 @@ class SentenceFolder:
         Raises:
             CheckpointError: a file is damaged, or asks for something unsupported.
         """
-        modules = read_settings(files, "modules.json", [])
-        if not all(isinstance(module, dict) for module in modules):
-            raise CheckpointError(
-                f"{files.path('modules.json')}: found {json.dumps(modules)[:60]}; allowed is a "
-                "list of objects, one for each module. Copy it again."
-            )
-        kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
-        if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize", ""}:
+        paths = _read_modules(files)
+        if unknown := paths.keys() - {"Transformer", "Pooling", "Normalize", ""}:
             raise CheckpointError(
                 f"{files.path('modules.json')}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
         check_settings(files)
-        paths = dict(zip(kinds, (module.get("path") for module in modules), strict=True))
-        pooling_dir = str(paths.get("Pooling") or MODULES["Pooling"])
         return cls(
-            pooling=pooling or read_pooling(files, str(Path(pooling_dir, "config.json"))),
-            normalize="Normalize" in kinds,
+            pooling=pooling or read_pooling(files, _pooling_file(paths)),
+            normalize="Normalize" in paths,
             max_length=read_length(files),
         )
 
@@ -105,6 +98,27 @@ class SentenceFolder:
         with summed(directory, *files):
             for name, content in files.items():
                 write_json(directory / name, content)
+
+
+def sentence_files(files: SmallFiles) -> tuple[str, ...]:
+    """Name the files that a sentence encoder's folder may have besides model and tokenizer."""
+    pooling_file = _pooling_file(_read_modules(files))
+    return ("modules.json", SETTINGS_FILE, *LENGTH_FILES, pooling_file)
+
+
+def _read_modules(files: SmallFiles) -> dict[str, Any]:
+    """Read the path of each kind of module."""
+    modules = read_settings(files, "modules.json", [])
+    if not all(isinstance(module, dict) for module in modules):
+        raise CheckpointError(
+            f"{files.path('modules.json')}: found {json.dumps(modules)[:60]}; allowed is a "
+            "list of objects, one for each module. Copy it again."
+        )
+    return {str(m.get("type", "")).rpartition(".")[2]: m.get("path") for m in modules}
+
+
+def _pooling_file(paths: Mapping[str, Any]) -> str:
+    return str(Path(str(paths.get("Pooling") or MODULES["Pooling"]), "config.json"))
 
 
 def check_settings(files: SmallFiles) -> None:

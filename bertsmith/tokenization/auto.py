@@ -11,7 +11,7 @@ from bertsmith.system.sums import check_sums
 from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_files
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer, special_added_tokens
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKEN_FLAGS,
@@ -95,7 +95,9 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
         *vocabulary, settings = read(source)
         named = _extra_special_tokens(source.config or {}, source.files.path(CONFIG_FILE))
         if _has_added_tokens_file(source):
-            special = settings.get("added_tokens") or tokenizer_class.special_tokens(settings)
+            special = settings.get("added_tokens") or special_added_tokens(
+                tokenizer_class, settings
+            )
             settings["added_tokens"] = _read_added_tokens_file(
                 source.files, vocabulary[0], [*special, *named]
             )

@@ -157,12 +157,12 @@ class Tokenizer(CallableTokenizer):
         named = {**self.default_tokens, **special_tokens}
         names = tuple(named.values())
         if added_tokens is None and self.adds_special_tokens:
-            added_tokens = self.special_tokens(named)
+            added_tokens = special_added_tokens(type(self), named)
         pieces = set(vocab)
         extra = [t.content for t in added_tokens or () if t.content not in pieces]
         check_vocabulary([*vocab, *extra], names)
         if added_tokens is None:
-            added_tokens = self.special_tokens(named)
+            added_tokens = special_added_tokens(type(self), named)
 
         self.vocab: list[str] = [*vocab, *extra]
         self.vocab_size = len(self.vocab)
@@ -180,16 +180,6 @@ class Tokenizer(CallableTokenizer):
         self.mask_id = self._ids[self.mask_token]
         special = {t.content for t in added_tokens if t.special}
         self.special_ids = frozenset(self._ids[token] for token in special | set(names))
-
-    @classmethod
-    def special_tokens(cls, names: Mapping[str, str]) -> list[AddedToken]:
-        """Return the special tokens as they are added where no added tokens are given."""
-        return [
-            AddedToken(
-                names.get(name, token), lstrip=cls.adds_special_tokens and name == "mask_token"
-            )
-            for name, token in cls.default_tokens.items()
-        ]
 
     def _find_added_tokens(self, normalize: Callable[[str], str] = str) -> None:
         """Make ready to find the added tokens, some of them in text that is normalized."""
@@ -518,3 +508,11 @@ def _type_ids_of_one_text(length: int) -> NDArray[np.int32]:
     zeros = np.zeros(length, dtype=np.int32)
     zeros.setflags(write=False)
     return zeros
+
+
+def special_added_tokens(kind: type[Tokenizer], names: Mapping[str, str]) -> list[AddedToken]:
+    """Return the special tokens as they are added where no added tokens are given."""
+    return [
+        AddedToken(names.get(name, token), lstrip=kind.adds_special_tokens and name == "mask_token")
+        for name, token in kind.default_tokens.items()
+    ]

@@ -365,9 +365,8 @@ def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
     accents = () if "decompose" not in settings["steps"] else ACCENT_STEPS
     case = ("lowercase",) if "lowercase" in settings["steps"] else ()
     table = ("charsmap",) if settings["charsmap"] else ()
-    steps = tuple(step for step in settings["steps"] if step != "charsmap" or table)
     is_alberts = (
-        steps == ("quotes", *accents, *case, *table)
+        settings["steps"] == ("quotes", *accents, *case, *table)
         and ids[settings["unk_token"]] == 1
         and (settings["cls_token"], settings["sep_token"]) == ("[CLS]", "[SEP]")
     )
@@ -402,6 +401,6 @@ def _step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
     """Build the normalizers of the steps."""
     kinds = {step: [{"type": kind}] for kind, step in STEP_KINDS.items()}
     table = base64.b64encode(charsmap).decode("ascii")
-    precompiled = [{"type": "Precompiled", "precompiled_charsmap": table}] if charsmap else []
-    known: dict[str, list[Json]] = {**kinds, "quotes": QUOTES, "charsmap": precompiled}
+    precompiled = {"type": "Precompiled", "precompiled_charsmap": table}
+    known: dict[str, list[Json]] = {**kinds, "quotes": QUOTES, "charsmap": [precompiled]}
     return [entry for step in steps for entry in known[step]]

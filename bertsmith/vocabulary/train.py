@@ -63,7 +63,7 @@ def is_installed() -> bool:
 
 
 def learn_with_library(
-    counts: Mapping[str, int], vocab_size: int, *, alphabet_size: int, min_frequency: Advanced[int,]
+    counts: Mapping[str, int], vocab_size: int, *, alphabet_size: int, min_frequency: int
 ) -> list[str]:
     """Train WordPiece with the library, which merges the most frequent pair.
 

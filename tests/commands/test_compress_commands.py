@@ -1,6 +1,7 @@
 """compress as it is typed, in each of its ways."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -67,6 +68,18 @@ def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
     for folder, side in ((place / "bare", "before"), (out, "after")):
         scores = evaluate(load_predictor(folder, device="cpu", precision="fp32"), data).to_json()
         assert report[side]["scores"]["spearman"] == scores["spearman"]
+
+
+def test_an_encoder_of_other_file_names_keeps_pooling_and_length(compress, place, tmp_path):
+    early = shutil.copytree(place / "bare", tmp_path / "early")
+    (early / "1_Pooling").rename(early / "pool")
+    (early / "sentence_bert_config.json").rename(early / "sentence_roberta_config.json")
+    modules = (early / "modules.json").read_text().replace("1_Pooling", "pool")
+    (early / "modules.json").write_text(modules)
+    (early / "SHA256SUMS").unlink()
+    for more in ((), ("--overwrite",)):
+        _, out = compress(early, "--num-layers", 1, *more)
+        assert SentenceFolder.read(SmallFiles(out)) == SentenceFolder("first_token", True, 17)
 
 
 def on_corpus(corpus_dir):
@@ -214,6 +227,10 @@ def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
     for folder, side in ((place / "on-corpus", "before"), (out, "after")):
         with torch.no_grad():
             assert report[side]["scores"] == objective.evaluate(load_model(folder))
+    tokenizer = load_tokenizer(corpus_dir / "tokenizer")
+    save_tiny_of(place / "modern", "modernbert", ["masked_lm"], tokenizer)
+    report, _ = compress("modern", *words, out="modern")
+    assert "in no version" in report["notes"][0]
 
 
 @pytest.mark.parametrize(

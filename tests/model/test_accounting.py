@@ -88,7 +88,11 @@ def test_operations_are_those_that_torch_counts(lengths, pruned):
 
 @pytest.mark.parametrize(
     ("kind", "more"),
-    [(ModernBertConfig, {"local_attention": 8}), (AlbertConfig, {"embedding_size": 7})],
+    [
+        (ModernBertConfig, {"local_attention": 8}),
+        (AlbertConfig, {"embedding_size": 7}),
+        (AlbertConfig, {"embedding_size": 7, "inner_group_num": 2}),
+    ],
 )
 def test_operations_of_gated_and_of_shared_layers(kind, more):
     # Dropout: attention is then by plain products, which are all that torch counts.

@@ -1,6 +1,7 @@
 """Every family equals transformers, in memory and both ways through disk, and uses our engine."""
 
 import json
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from tiny_models import save_tiny_of
 
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
@@ -640,6 +642,28 @@ def test_first_weights_of_a_modernbert_are_those_of_transformers():
             assert float(found.mean()) == pytest.approx(float(theirs[their].mean()), abs=0.003)
             largest = float(theirs[their].abs().max())
             assert float(found.abs().max()) == pytest.approx(largest, rel=0.02), name
+
+
+@pytest.mark.parametrize("family", ["distilbert", "modernbert", "bert"])
+def test_the_tokenizer_of_a_model_without_segments_returns_none(family, tmp_path):
+    save_tiny_of(tmp_path, family)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert ("token_type_ids" in theirs("a river")) == (family == "bert")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of sums that differ
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
+def test_dropout_of_a_classifier_may_be_its_own(family, tmp_path):
+    model = build(family, "classify", num_labels=5, classifier_dropout=0.37)
+    save_model(model, tmp_path)
+    again = load_model(tmp_path)
+    assert transformers.AutoConfig.from_pretrained(tmp_path).classifier_dropout == 0.37
+    assert again.heads["classify"].dropout_prob == again.config.classifier_dropout == 0.37
+    again.set_dropout(0.2)
+    head = build_heads(again.config, ["classify"], 5)["classify"]
+    assert again.heads["classify"].dropout_prob == head.dropout_prob == 0.2
 
 
 def test_dropout_of_a_modernbert_is_everywhere_and_written(tmp_path):

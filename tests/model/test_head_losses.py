@@ -95,6 +95,12 @@ def test_replaced_tokens(padded_inputs, tmp_path):
     folder = save_tiny_of(tmp_path / "electra", "electra", ["replaced_token"], **sizes)
     model, theirs = both(load_model(folder), tmp_path)
     check_same(model, theirs, padded_inputs | {"labels": draw(2, 7, 23)})
+    for labels, found in (
+        (draw(2, 23, 7), r"has the shape \[23, 7\].*\[7, 23\]"),
+        ([1], "is a list"),
+    ):
+        with pytest.raises(InputError, match=f"labels {found}"):
+            model(**padded_inputs, labels=labels)
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ def test_where_it_is_best_to_give_no_answer_none_is_given():
     accumulator = task.accumulator("a.json")
     accumulator.add(asked, predict(task, asked))
     assert max(accumulator.no_answer_scores) < 0
+    assert "loss" not in accumulator.figures()  # of windows without labels
     report = accumulator.result()
     assert report.overall.f1 == 100
     assert "where no answers are given" in str(report)

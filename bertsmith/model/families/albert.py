@@ -207,6 +207,7 @@ ALBERT = Family(
     },
     fixed=ENCODER_ONLY,
     written=ABSOLUTE,
+    keys={"classifier_dropout": None},
     build_embeddings=FactorizedEmbeddings,
     build_layers=_build_layers,
     dropout_keys=dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), "classifier_dropout_prob"),

@@ -9,7 +9,7 @@ from torch import Tensor
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import PRESETS, SIZES, BertConfig
 from bertsmith.model.families.bert import ABSENT_SIZES, TASK_HEAD_NAMES
-from bertsmith.model.family import Family, architectures
+from bertsmith.model.family import Family, architectures, build_layers
 from bertsmith.model.heads import ClassificationHead, MaskedLMHead, TwoLayerHead
 from bertsmith.model.layers import TransformerLayer
 
@@ -55,10 +55,6 @@ class DistilBertLayer(TransformerLayer):
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 
 
-def _build_layers(config: DistilBertConfig) -> list[TransformerLayer]:
-    return [DistilBertLayer(config, number) for number in range(config.num_layers)]
-
-
 KEYS: dict[str, str | None] = {
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",
@@ -69,6 +65,7 @@ KEYS: dict[str, str | None] = {
     "attention_probs_dropout_prob": "attention_dropout",
     "type_vocab_size": None,
     "layer_norm_eps": None,
+    "classifier_dropout": None,
     "pooling": None,
 }
 
@@ -111,7 +108,7 @@ DISTILBERT = Family(
     tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
     absent={**ABSENT_SIZES, "num_hidden_layers": 6},
     keys=KEYS,
-    build_layers=_build_layers,
+    build_layers=lambda config: build_layers(config, DistilBertLayer),
     dropout_keys={
         **dict.fromkeys(SEQUENCE_HEADS, "seq_classif_dropout"),
         "tag": None,

@@ -17,7 +17,7 @@ from bertsmith.model.attention import RecordWeights, SelfAttention
 from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.dropout import dropout
-from bertsmith.model.family import Family, architectures
+from bertsmith.model.family import Family, architectures, build_layers
 from bertsmith.model.heads import TASK_HEADS, ClassificationHead, MaskedLMHead
 from bertsmith.model.layers import Embeddings, Pooling, TransformerLayer
 from bertsmith.system.bounds import check_choice
@@ -262,26 +262,10 @@ class ModernBertHead(ClassificationHead):
         return super().forward(self.norm(self.activation(self.transform(vectors))))
 
 
-def _build_masked_lm_head(config: ModernBertConfig, _: int) -> MaskedLMHead:
-    return without_biases(MaskedLMHead(config, config.classifier_activation))
-
-
-def _build_answer_head(config: ModernBertConfig, _: int) -> ModernBertHead:
-    return ModernBertHead(config, 2)
-
-
 def _build_embeddings(config: ModernBertConfig) -> Embeddings:
     embeddings = without_biases(Embeddings(config))
     embeddings.dropout_prob = config.embedding_dropout
     return embeddings
-
-
-def _build_layers(config: ModernBertConfig) -> list[TransformerLayer]:
-    return [ModernBertLayer(config, number) for number in range(config.num_layers)]
-
-
-def _build_final_norm(config: ModernBertConfig) -> nn.Module:
-    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=False)
 
 
 def _initialize(module: nn.Module, config: ModernBertConfig) -> None:
@@ -333,9 +317,11 @@ LAYER = "model.layers.{i}"
 MODERNBERT = Family(
     config=ModernBertConfig,
     heads={
-        "masked_lm": _build_masked_lm_head,
+        "masked_lm": lambda config, _: without_biases(
+            MaskedLMHead(config, config.classifier_activation)
+        ),
         **dict.fromkeys(TASK_HEADS, ModernBertHead),
-        "answer": _build_answer_head,
+        "answer": lambda config, _: ModernBertHead(config, 2),
     },
     names={
         "embeddings.word": ("model.embeddings.tok_embeddings",),
@@ -376,8 +362,10 @@ MODERNBERT = Family(
     base_model_prefix="model",
     new_model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     build_embeddings=_build_embeddings,
-    build_layers=_build_layers,
-    build_final_norm=_build_final_norm,
+    build_layers=lambda config: build_layers(config, ModernBertLayer),
+    build_final_norm=lambda config: nn.LayerNorm(
+        config.hidden_size, eps=config.layer_norm_eps, bias=False
+    ),
     build_pooler=Pooling,
     initialize=_initialize,
 )

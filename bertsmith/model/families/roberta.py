@@ -21,7 +21,7 @@ from bertsmith.model.families.bert import (
     encoder_names,
 )
 from bertsmith.model.family import Family, architectures
-from bertsmith.model.heads import MaskedLMHead, TwoLayerHead
+from bertsmith.model.heads import ClassificationHead, MaskedLMHead, TwoLayerHead
 from bertsmith.model.layers import Embeddings
 
 TEXT_HEADS = ("classify", "multi_label", "regress")
@@ -86,7 +86,8 @@ ROBERTA = Family(
     config=RobertaConfig,
     heads={
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
-        **{name: BERT_HEADS[name] for name in ("tag", "answer", "choose")},
+        **{name: BERT_HEADS[name] for name in ("tag", "answer")},
+        "choose": lambda config, n: ClassificationHead(config, n, config.hidden_dropout_prob),
         **dict.fromkeys(TEXT_HEADS, lambda config, n: TwoLayerHead(config, n, torch.tanh)),
     },
     names={
