@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 337_470,
+    "code tokens": 337_475,
     "code tokens in benchmarks": 27_370,
     "code tokens in commands": 17_714,
     "code tokens in comparison": 8_449,
@@ -34,7 +34,7 @@ LIMITS: dict[str, float] = {
     "code tokens in evaluation": 10_088,
     "code tokens in finetuning": 9_018,
     "code tokens in metrics": 8_508,
-    "code tokens in model": 39_324,
+    "code tokens in model": 39_329,
     "code tokens in pages": 1_920,
     "code tokens in pretraining": 25_804,
     "code tokens in root": 3_220,

@@ -201,7 +201,7 @@ class BertConfig:
             self,
             hidden_dropout_prob=probability,
             attention_probs_dropout_prob=attention,
-            classifier_dropout=None,
+            classifier_dropout=type(self).classifier_dropout,  # the default
         )
 
     @classmethod

@@ -69,18 +69,18 @@ def test_a_column_for_each_label(tmp_path, name):
 ])  # fmt: skip
 def test_what_is_no_flag(tmp_path, value, found):
     path = tmp_path / "a.csv"
-    path.write_text(f"text,x,y,z\na,1,0,0\nb,1,{value},0\nc,1,1,1\n")
+    path.write_text(f"said,x,y,z\na,1,0,0\nb,1,{value},0\nc,1,1,1\n")
 
     def rows(**columns):
         return [e.row for e in MultiLabel().reader(path, Columns(**columns), labelled=True)]
 
     message = rf"a\.csv:3: {found}; allowed are 1 and 0"
     with pytest.raises(InputError, match=message):
-        rows(label_column="x,y,z")
+        rows(text_column="said", label_column="x,y,z")
     with pytest.raises(InputError, match=r"a\.csv:1: 'column 2' is 'x'; .*--header yes"):
         rows(text_column="1", label_column="2-4")
     with pytest.raises(InputError, match=message) if value else nullcontext():
-        assert rows(label_column="2-4", skip_incomplete=True) == [2, 4]
+        assert rows(text_column="said", label_column="2-4", skip_incomplete=True) == [2, 4]
 
 
 @pytest.mark.parametrize("logit", [-38.0, -36.0, 36.0, 38.0])
