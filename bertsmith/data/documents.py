@@ -20,7 +20,6 @@ from typing import IO, Any
 
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.json_rows import (
-    HALF_CHARACTER,
     JSON,
     as_json,
     json_fault,
@@ -207,11 +206,11 @@ class TextsInMemory:
             InputError: one is no text; names its place.
         """
         for place, given in enumerate(self.iter_texts()):
-            text = as_json("" if given is None else given) or ""
+            text = as_json(given)
+            if text is None:
+                text = ""
             if not isinstance(text, str):
                 raise InputError(f"texts[{place}]: found {name_type(given)}. Give a string.")
-            if not text.isascii() and HALF_CHARACTER.search(text):
-                raise InputError(f"texts[{place}]: holds half of a surrogate pair. Mend the text.")
             report.bytes += len(text.encode())
             for part in _accepted(text, report):
                 yield Document(part, IN_MEMORY, place)
@@ -376,9 +375,8 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            advice = 'Close each quote, and double those inside a field (""); mend the row'
-            if not quoted:
-                advice = "Mend the row"
+            close = 'Close each quote, and double those inside a field (""); mend the row'
+            advice = close if quoted else "Mend the row"
             lines.reading.reject("bad_rows", f":{row_lines.first}", _csv_problem(error), advice)
             row_lines.give_back_all_but_first()
         else:

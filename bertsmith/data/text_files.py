@@ -42,10 +42,12 @@ def row_place(source: ExampleSource, row: int) -> str:
 def check_is_file(path: Path) -> None:
     """Raise InputError if there is no such file."""
     if path != STANDARD_INPUT and not path.is_file():
-        found = "a folder, not a file" if path.is_dir() else "no such file"
-        if path.exists() and not path.is_dir():  # such as <(zcat a.gz)
-            raise InputError(f"{path}: a pipe, which can be read once only. Write it to a file.")
-        raise InputError(f"{path}: {found}. Check the spelling.")
+        found = "no such file. Check the spelling"
+        if path.is_dir():
+            found = "a folder, not a file. Check the spelling"
+        elif path.exists():  # such as <(zcat a.gz)
+            found = "a pipe, which can be read once only. Write it to a file"
+        raise InputError(f"{path}: {found}.")
 
 
 def iter_lines(path: Path) -> Iterator[str]:

@@ -50,7 +50,7 @@ CHOICES = "compute_choices"
 OF_MODELS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
 """Folders within a model's."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock)")
-"""What a run that was killed leaves besides its own files, and locks of files beside them."""
+"""Names of leftovers of a killed run, and of locks: a folder with these alone counts as empty."""
 
 
 NUMBER = (int, float)

@@ -74,6 +74,7 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({"texts": "A text. " * 99}, r"no such file or folder. .*as a list, \[text, ...\]"),
     ({"texts": ["a.txt", "b.txt"]}, r"texts\[0\]: found 'a.txt', the name of a file"),
     ({"texts": ["A text.", 3]}, r"texts\[1\]: found int 3. Give a string"),
+    ({"texts": ["A text.", 0]}, r"texts\[1\]: found int 0. Give a string"),
     ({"texts": 3}, "texts: found int 3. Give a list"),
     ({"texts": [None, " ", np.nan]}, "no word to learn from in 0 .*3 empty_documents"),
     ({"texts": iter(["A text."])}, "found list_iterator, which can be read once.*a list, or the"),
