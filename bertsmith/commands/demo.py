@@ -7,7 +7,7 @@ from typing import Any
 
 from bertsmith.commands.flags import parse, tell
 from bertsmith.demo.job import DemoSettings, run_demo
-from bertsmith.demo.page import shortened
+from bertsmith.demo.page import MORE_MINUTES, shortened
 from bertsmith.training.display import Display
 
 
@@ -34,7 +34,7 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def describe_demo(results: dict[str, Any]) -> Iterator[str]:
-    """Yield three lines of results and the path of the report."""
+    """Yield the results, a line each, and the path of the report."""
     pretraining, seconds = results["pretraining"], results["seconds"]["total"]
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in results["comparison"]}
     num_labels = results["question"]["num_train"]
@@ -52,4 +52,5 @@ def describe_demo(results: dict[str, Any]) -> Iterator[str]:
     )
     if note := shortened(results):
         yield f"note           {note}"
+    yield f"more minutes   {MORE_MINUTES}"
     yield f"report         {results['out']}/report.html  ({seconds:.0f} s in all)"

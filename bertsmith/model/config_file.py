@@ -1,6 +1,7 @@
 """config.json to a model's config and facts, and back."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -158,7 +159,10 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
     try:
         return family.config(**{**family.absent, **given})
     except ConfigError as error:
-        raise CheckpointError(f"{file}: {error}") from error
+        told = str(error)
+        for name, their_key in family.keys.items():
+            told = re.sub(rf"\b{name}\b", their_key or name, told)
+        raise CheckpointError(f"{file}: {told}") from error
 
 
 def _read_pruned_heads(file: Path, settings: Mapping[str, Any]) -> dict[int, list[int]]:

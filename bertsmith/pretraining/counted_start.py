@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining.token_counts import IdArray, counted_documents, token_counts
+from bertsmith.system.memory import available_bytes
 from bertsmith.system.progress import progress_bar
 
 WINDOW = 8
@@ -33,6 +35,8 @@ dense one take a third of the time."""
 MAX_PAIRS = 2**24
 """Largest number of different pairs; of more, the rarest are left out. With 250,000 tokens, 2.3 GB
 are held at most (benchmarks/results/quality-screening.md)."""
+BYTES_PER_PAIR = 110
+"""Most memory for a pair that is held: ids of both tokens, a count and an order, and all sorted."""
 KEYS_AT_ONCE = 2**23
 ITERATIONS = 4
 """Power iterations of the randomized SVD (Halko et al. 2011, algorithm 4.4)."""
@@ -63,7 +67,11 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     Over the counted tokens each dimension has the mean 0, and all together have the standard
     deviation `initializer_range`. Tokens that do not occur, special ones among them, keep their
     random vectors.
+
+    Raises:
+        ConfigError: the vocabulary is large, and its pairs may need more memory than is free.
     """
+    check_memory(corpus)
     words = model.embeddings.word.weight
     counts = token_counts(corpus)
     seen = torch.from_numpy(counts > 0)
@@ -76,6 +84,18 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     frequencies = torch.from_numpy(counts + 1.0)
     bias = cast(MaskedLMHead, model.heads["masked_lm"]).bias
     bias.copy_((frequencies / frequencies.sum()).log())
+
+
+def check_memory(corpus: Corpus) -> None:
+    """Check that the pairs of a large vocabulary fit into memory."""
+    most = BYTES_PER_PAIR * min(MAX_PAIRS, WINDOW * corpus.num_tokens)
+    free = available_bytes()
+    if corpus.vocab_size > MAX_DENSE and free is not None and free < most:
+        raise ConfigError(
+            f"--word-initializer counted: for {corpus.vocab_size:,} tokens it may need "
+            f"{most / 2**30:.1f} GiB of memory; {free / 2**30:.1f} GiB are free. Choose normal, or "
+            f"a vocabulary of at most {MAX_DENSE:,} tokens."
+        )
 
 
 def count_neighbours(corpus: Corpus) -> PairCounts:

@@ -8,7 +8,7 @@ import torch
 import transformers
 from samples import SAMPLES, prepare
 from stop_at import StopAt
-from tiny_models import save_tiny, tiny_tokenizer, write_reviews
+from tiny_models import GOOD, save_tiny, tiny_tokenizer, write_csv, write_reviews
 
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted
@@ -78,7 +78,7 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(
     student = replace(student, unlabelled=place / "eval.csv", cache=cache)
     result = distill(student, Classify, settings)
     assert result.num_unlabelled == 30
-    assert "30 of the texts without labels are eval texts, too" in str(result)
+    assert "30 of the 30 texts without labels are eval texts, too" in str(result)
     stopped = replace(settings, out=tmp_path / "stopped")
     with pytest.raises(Interrupted):
         distill(student, Classify, stopped, [StopAt(7)])
@@ -92,12 +92,17 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(
     assert losses[0] == losses[1]
 
 
-def test_texts_without_labels_teach(settings, student, place):
+def test_texts_without_labels_teach(settings, student, place, tmp_path):
     few = replace(settings, limit=4, steps=120)
     result = distill(replace(student, unlabelled=place / "train.csv"), Classify, few)
     assert (result.num_unlabelled, result.student.num_train) == (80, 4)
     assert result.student.evaluation.accuracy > 0.8
     assert "80 texts without labels, with the teacher's outputs as targets" in str(result)
+    assert "language" not in str(result)
+    foreign = write_csv(tmp_path / "foreign.csv", ("text",), *[[" ".join(GOOD * 9)]] * 30)
+    student = replace(student, unlabelled=foreign)
+    told = str(distill(student, Classify, replace(settings, steps=1, overwrite=True)))
+    assert "check that they are in the language of --train" in told
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"classify"}))

@@ -8,6 +8,7 @@ import torch
 
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.heads import MaskedLMHead
@@ -106,7 +107,7 @@ def test_vectors_reproduce_a_matrix_of_their_rank():
     )
 
 
-def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir):
+def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir, monkeypatch):
     """Two words that are used alike are alike from the start, unlike those used otherwise."""
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     rng = np.random.default_rng(0)
@@ -125,6 +126,11 @@ def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir):
     torch.testing.assert_close(
         model.heads["masked_lm"].bias.exp(), (counts / counts.sum()).float(), atol=1e-6, rtol=1e-5
     )
+    monkeypatch.setattr(counted_start, "BYTES_PER_PAIR", 2**50)
+    initialize_counted(model, corpus)  # so small a vocabulary takes little memory in any text
+    monkeypatch.setattr(counted_start, "MAX_DENSE", corpus.vocab_size - 1)
+    with pytest.raises(ConfigError, match="--word-initializer counted: .* Choose normal, or"):
+        initialize_counted(model, corpus)
     words, seen = model.embeddings.word.weight.detach(), counts > 1
     assert words[seen].std().item() == pytest.approx(0.05, rel=1e-3)
     torch.testing.assert_close(words[~seen], before[~seen])
