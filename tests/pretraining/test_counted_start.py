@@ -129,7 +129,7 @@ def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir, monk
     monkeypatch.setattr(counted_start, "BYTES_PER_PAIR", 2**50)
     initialize_counted(model, corpus)  # so small a vocabulary takes little memory in any text
     monkeypatch.setattr(counted_start, "MAX_DENSE", corpus.vocab_size - 1)
-    with pytest.raises(ConfigError, match="--word-initializer counted: .* Choose normal, or"):
+    with pytest.raises(ConfigError, match=r"--word-initializer counted: .* Choose normal, or"):
         initialize_counted(model, corpus)
     words, seen = model.embeddings.word.weight.detach(), counts > 1
     assert words[seen].std().item() == pytest.approx(0.05, rel=1e-3)
