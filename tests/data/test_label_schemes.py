@@ -1,7 +1,7 @@
 """Label schemes: detected, read as seqeval reads them, converted, counted where broken."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.label_schemes import (
@@ -35,28 +35,25 @@ def spans_of(draw, size):
 
 
 @pytest.mark.parametrize("scheme", SPAN_SCHEMES)
-def test_spans_come_back_from_their_labels_and_are_legal(scheme):
-    @given(spans_of(13))
-    def check(spans):
-        labels = write_labels(spans, 13, scheme)
-        assert find_spans(labels, scheme) == find_spans(labels, scheme, strict=True) == spans
-        assert count_illegal(labels, scheme) == 0
-        for target in SPAN_SCHEMES:
-            assert convert_labels(labels, scheme, target) == write_labels(spans, 13, target)
-
-    check()
+@settings(max_examples=40)
+@given(spans=spans_of(13))
+def test_spans_come_back_from_their_labels_and_are_legal(scheme, spans):
+    labels = write_labels(spans, 13, scheme)
+    assert find_spans(labels, scheme) == find_spans(labels, scheme, strict=True) == spans
+    assert count_illegal(labels, scheme) == 0
+    for target in SPAN_SCHEMES:
+        assert convert_labels(labels, scheme, target) == write_labels(spans, 13, target)
 
 
 @pytest.mark.parametrize("scheme", SPAN_SCHEMES)
-def test_repair_makes_legal_and_leaves_the_legal_alone(scheme):
-    @given(sequences(LETTERS[scheme]))
-    def check(labels):
-        repaired = convert_labels(labels, scheme, scheme)
-        assert count_illegal(repaired, scheme) == 0
-        assert find_spans(repaired, scheme) == find_spans(labels, scheme)
-        assert (repaired == labels) == (count_illegal(labels, scheme) == 0)
-
-    check()
+@settings(max_examples=40)
+@given(data=st.data())
+def test_repair_makes_legal_and_leaves_the_legal_alone(scheme, data):
+    labels = data.draw(sequences(LETTERS[scheme]))
+    repaired = convert_labels(labels, scheme, scheme)
+    assert count_illegal(repaired, scheme) == 0
+    assert find_spans(repaired, scheme) == find_spans(labels, scheme)
+    assert (repaired == labels) == (count_illegal(labels, scheme) == 0)
 
 
 @pytest.mark.parametrize("labels, scheme", [

@@ -5,7 +5,7 @@ import gzip
 import pytest
 from memory_peak import peak
 
-from bertsmith.data import conll, documents, json_stream, tables, text_files
+from bertsmith.data import conll, documents, json_stream, lines, tables, text_files
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
@@ -17,6 +17,7 @@ from bertsmith.pretraining.segmenters import read_word_list
 
 LIMIT = 1000
 LONG = "word " * 300
+OPEN_TEXT = f'{{"text": "{LONG}'
 OPEN_CELL = 'text,label\n"open ' + "word\n" * 300
 MANY_LINES = "text,label\n" + '"a\n",' * 300
 
@@ -25,7 +26,7 @@ READERS = {
     "open cell": (lambda path: list(ExampleReader(path)), "a.csv", OPEN_CELL),
     "many lines": (lambda path: list(ExampleReader(path)), "a.csv", MANY_LINES),
     "tsv": (lambda path: list(ExampleReader(path)), "a.tsv", f"text\tlabel\n{LONG}\t1\n"),
-    "jsonl": (lambda path: list(ExampleReader(path)), "a.jsonl", f'{{"text": "{LONG}'),
+    "jsonl": (lambda path: list(ExampleReader(path)), "a.jsonl", OPEN_TEXT),
     "txt": (lambda path: list(ExampleReader(path, labelled=False)), "a.txt", LONG),
     "choices": (lambda path: list(ChoiceReader(path)), "a.csv", f"prompt,choices,label\n{LONG}"),
     "question": (lambda path: list(QuestionReader(path)), "a.jsonl", f'{{"context": "{LONG}'),
@@ -38,13 +39,14 @@ READERS = {
     "labels": (lambda path: list(read_labels(path)), "a.txt", LONG),
     "answers": (read_answers, "a.json", f'{{"id": "{LONG}'),
     "word list": (read_word_list, "a.txt", "北京" * 600),
+    "jsonl in a corpus": (lambda path: list(iter_documents([path])), "a.jsonl", OPEN_TEXT),
     "many lines in a corpus": (lambda path: list(iter_documents([path])), "a.csv", MANY_LINES),
 }
 
 
 @pytest.fixture
 def low_limits(monkeypatch):
-    for module in (text_files, tables, conll, documents):
+    for module in (text_files, tables, conll, documents, lines):
         monkeypatch.setattr(module, "MAX_ROW_BYTES", LIMIT)
     monkeypatch.setattr(json_stream, "MAX_VALUE", LIMIT)
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 100)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data import partitions
@@ -23,6 +23,7 @@ def read(parts, errors="skip"):
 
 
 @pytest.mark.parametrize("ending", ["txt", "jsonl"])
+@settings(max_examples=50)
 @given(lines=st.lists(LINES, max_size=40), target=st.integers(1, 50))
 def test_partitions_hold_the_whole_file(tmp_path_factory, ending, lines, target):
     path = tmp_path_factory.mktemp("texts") / f"a.{ending}"

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from tiny_models import OTHER, tiny_tokenizer
 
-from bertsmith.data.question_windows import (
-    answer_span,
-    encode_questions,
-    label_windows,
-    locate_tokens,
-    offsets_of,
-)
+from bertsmith.data.question_windows import encode_questions, label_windows, locate_tokens
 from bertsmith.data.squad import GoldAnswer, Question, QuestionReader
 from bertsmith.data.windows import Windowing
 from bertsmith.tokenization.auto import load_tokenizer
@@ -26,20 +20,6 @@ def question(context, *answers, asked="the film .", id_="q"):
 
 def encode(questions, max_length=17, stride=5):
     return encode_questions(tiny_tokenizer(), questions, max_length, Windowing(stride=stride))
-
-
-def test_rows_are_question_and_part_of_the_context():
-    tokenizer = tiny_tokenizer()
-    encoded = encode([question(WORDS)])
-    asked, context = tokenizer.encode_ids("the film ."), tokenizer.encode_ids(WORDS)
-    cls, sep = tokenizer.cls_id, tokenizer.sep_id
-    assert [w.begin for w in encoded.alignment[:4]] == [0, 6, 12, 18]
-    for ids, types, window in zip(
-        encoded.rows.ids, encoded.rows.type_ids, encoded.alignment, strict=True
-    ):
-        part = context[window.begin : window.begin + 11]
-        assert ids.tolist() == [cls, *asked, sep, *part, sep]
-        assert types.tolist() == [0] * 5 + [1] * (len(part) + 1)
 
 
 @pytest.mark.parametrize("context", [
@@ -61,34 +41,13 @@ def test_offsets_slice_the_context_as_it_is_written(context):
             )
 
 
-def test_an_answer_is_marked_in_every_window_that_holds_it():
-    answer = "bad films a the film"
-    start = WORDS.index(answer, 40)
-    asked = question(WORDS, (answer, start))
-    encoded = encode([asked])
-    labels = label_windows([asked], encoded)
-    marked = np.flatnonzero(labels.start_positions)
-    assert len(marked) >= 1
-    for row in marked:
-        window = encoded.alignment[row]
-        first = labels.start_positions[row] - window.first
-        last = labels.end_positions[row] - window.first
-        assert WORDS[window.offsets[first, 0] : window.offsets[last, 1]] == answer
-        assert window.offsets[first, 0] == start
-    span = answer_span(asked, offsets_of(encoded, 0))
-    touching = [i for i, window in enumerate(encoded.alignment) if window.touches(span)]
-    assert labels.num_cut == len(touching) - len(marked) > 0
-    assert labels.num_unreachable == 0
-    assert set(labels.end_positions[labels.start_positions == 0]) == {0}
-
-
 @pytest.mark.parametrize("data, vocabulary, same", [
     ("squad/dev-v1.1.json", "bert-base-uncased", 0.99),
     ("cmrc2018/dev.json.xz", "bert-base-chinese", 0.99),
 ])  # fmt: skip
 def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, vocabulary, same):
     tokenizer = load_tokenizer(data_dir / "vocabs" / vocabulary)
-    questions = [q for q in QuestionReader(data_dir / data) if q.row % 29 == 0]
+    questions = [q for q in QuestionReader(data_dir / data) if q.row % 61 == 0]
     encoded = encode_questions(tokenizer, questions, 384, Windowing(stride=128))
     labels = label_windows(questions, encoded)
     assert labels.num_unreachable == 0

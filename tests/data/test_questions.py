@@ -89,35 +89,25 @@ def test_answers_are_not_looked_for_where_none_are_wanted():
         list(QuestionReader(rows))
 
 
-@pytest.mark.parametrize("text, message", [
-    ("Who flew?\n", r'^standard input:1: not JSON .* "context": "The passage ..."}\.$'),
-    ("", r'^standard input: nothing in it.* "context": "The passage'),
-    ('{"question": "Who?"}', r"^standard input: line 1: no key 'context'\. Keys found"),
-    ('{"question": "Who?", "context": "Ada flew."}', None),
-])  # fmt: skip
-def test_lines_of_standard_input(monkeypatch, tmp_path, text, message):
-    (tmp_path / "in").write_text(text)
-    reader = QuestionReader(Path("-"), labelled=False)
-    with (tmp_path / "in").open() as stream, monkeypatch.context() as patch:
+def test_lines_of_standard_input(monkeypatch, tmp_path):
+    path = tmp_path / "in"
+    path.write_text('{"question": "Who?", "context": "Ada flew."}\nWho flew?\n')
+    with path.open() as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", stream)
-        if message is None:
-            assert [(one.question, one.context) for one in reader] == [("Who?", "Ada flew.")]
-            return
-        with pytest.raises(InputError, match=message):
-            list(reader)
+        found = iter(QuestionReader(Path("-"), labelled=False))
+        assert next(found).context == "Ada flew."
+        with pytest.raises(InputError, match=r"^standard input:2: not JSON"):
+            next(found)
 
 
-@pytest.mark.parametrize("name, counts", [
-    ("cmrc2018/trial.json.xz", (1002, 5, 0)), ("cmrc2018/dev.json.xz", (3219, 7, 193)),
-])  # fmt: skip
-def test_published_sets(data_dir, name, counts):
-    reader = QuestionReader(data_dir / name)
+def test_a_published_set(data_dir):
+    reader = QuestionReader(data_dir / "cmrc2018" / "dev.json.xz")
     for one in reader:
         for answer in one.answers:
             assert answer.start is None or "".join(
                 one.context[answer.start : answer.stop].split()
             ) == "".join(answer.text.split())
-    assert (reader.num_questions, reader.num_moved, reader.num_lost) == counts
+    assert (reader.num_questions, reader.num_moved, reader.num_lost) == (3219, 7, 193)
 
 
 def test_right_answers_are_wanted_of_some_question():
@@ -139,9 +129,6 @@ LISTED = r"data\[0\]"
 @pytest.mark.parametrize("source, message", [
     (question(7.5), r"qas\[0\]: 'id' is a number; a string is expected"),
     (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
-    (question("q", ("Ada", None)), "'answer_start' is null; a whole number"),
-    (question(question=None), r"'question' is null; a string"),
-    (question(answers={"text": []}), "no key 'answer_start'"),
     (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
     (question(answers="Ada"), "'answers' is a string; a list"),
     (question(answers=["Ada"]), r"qas\[0\]\.answers\[0\] is a string; an object"),
@@ -149,7 +136,6 @@ LISTED = r"data\[0\]"
     ("Who?", rf"{LISTED}\.paragraphs\[0\]\.qas\[0\] is a string; an object"),
     (("a.json", '{"data": []}'), "no questions"),
     (("a.json", '{"data": [{"title": "x"}]}'), rf"{LISTED}: no key 'paragraphs'"),
-    (("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}'), "no key 'context'"),
     (("a.jsonl", '{"question": "a", "context": "b"}'), "line 1: no key 'answers'"),
     (("a.csv", "question"), "'.csv' is not a file of questions"),
     (("", None), "a folder"), (("none", None), "no such file"),

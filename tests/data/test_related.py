@@ -54,13 +54,6 @@ def test_scored_pairs_and_the_same_as_pairs():
     assert rows == [RelatedTexts("good", "fine", (), 4.0, 1)]
 
 
-def test_sts_b(data_dir):
-    for name, count in (("train", 5749), ("dev", 1500)):
-        rows = read(data_dir / "glue" / "STS-B" / f"{name}.tsv")
-        assert len(rows) == count
-        assert score_range([row.score for row in rows]) == (0, 5)
-
-
 @pytest.mark.parametrize("rows, kind, message", [
     *(([SCORED | {"score": score}], None, rf"^row 1 .* '{score}'.*--loss contrastive")
       for score in ("high", "nan", "1,5")),

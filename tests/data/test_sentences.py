@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.encoding import split_sentences
@@ -77,6 +77,7 @@ SPECIAL = [". ", "... ", "。", "！”", "Mr. ", "U.S. ", "\n", "? ", "<br />",
 PIECES = st.sampled_from(SPECIAL) | st.text(max_size=5)
 
 
+@settings(max_examples=60)
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_only_white_space_is_lost(text):
     sentences = split_sentences(text)
@@ -90,7 +91,7 @@ UNITS = [".", "!", "。", "。”", ". ", ".)", "<br", "<br >", "… ", "[1]", "
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_is_linear(unit):
-    text = unit * (300_000 // len(unit)) + "，"
+    text = unit * (60_000 // len(unit)) + "，"
     started_at = time.process_time()
     assert "".join(split_sentences(text)).replace(" ", "") == text.replace(" ", "")
-    assert time.process_time() - started_at < 10  # quadratic time would be an hour
+    assert time.process_time() - started_at < 4  # quadratic time would be minutes

@@ -65,7 +65,7 @@ def read(corpus):
     ]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=15)
 @given(documents)
 def test_documents_come_back_and_none_spans_two_shards(tmp_path_factory, docs):
     folder = tmp_path_factory.getbasetemp() / "corpus"
@@ -132,7 +132,6 @@ def test_an_altered_shard_is_named(tmp_path, file):
     "content, message",
     [
         ("{", "not JSON"),
-        ('{"version": 1}', "not the manifest of a corpus"),
         ("[]", "not the manifest of a corpus"),
         ('{"format": "bertsmith corpus", "format_version": 2}', "version 2, .* reads"),
         ('{"format": "bertsmith corpus", "format_version": 1}', "damaged at tokenizer"),
@@ -149,7 +148,6 @@ def test_a_manifest_that_cannot_be_read(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("change, message", [
-    (lambda train: train["shards"][0].update(tokens=9), r"train\.tokens is 13, its shards have"),
     (lambda train: (train["shards"][0].update(tokens=8), train.update(tokens=15)),
      r"train-00000\.ids\.npy: .* values, the manifest says|its shards have"),
     (lambda train: train["shards"][0]["token_ids"].update(name="../train-00000.ids.npy"),

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_peak import peak
 
@@ -15,6 +15,7 @@ def place_all(texts, share):
     return [*placed, *choice.finish()]
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.sampled_from([f"document {n}" for n in range(12)])),
     st.sampled_from([0.0, 0.01, 0.3, 0.99]),

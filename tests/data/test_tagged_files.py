@@ -91,7 +91,6 @@ def test_words_may_be_strange(tmp_path):
         ("a x DT\n# x #\n\n# x #\nb x DT\n\n#x x #\n\n# of\nc x DT\n", ["a #", "b", "#x", "c"], 2),
         ("a\tx\tDT\n\n#\tx\t#\nb\tx\tDT\n\n# of\nc\tx\tDT\n", ["a", "# b", "c"], 1),
         ("#Paris x N\nis x V\n\n#Rome x V\n\n#no row\nIt x N\n", ["#Paris is", "#Rome", "It"], 1),
-        ("#a\tB-X\n#b\tO\n", ["#a #b"], 0),
         # Comments after the last sentence are counted with it.
         ("# of a\na O\n\n# the\n# end\n\n#\n", ["a"], 4),
         ("a O\n\n# of b\n\nb O\n\n# O\n", ["a", "b", "#"], 1),
@@ -291,7 +290,6 @@ OBJECTS = [
     ({"words": ["a"]}, ': no key "labels", "tags", "ner_tags", "pos_tags", "upos" with'),
     ({"words": "a", "labels": []}, ": 'words' is a string. A list is expected."),
     ({"words": ["a", 3], "labels": []}, ": entry 1 of 'words' is a number. A string"),
-    ({"words": [""], "labels": ["O"]}, ": entry 0 of 'words' is empty"),
     ({"words": ["a"], "labels": [nan]}, ": entry 0 of 'labels' is null"),
     ({"x": 1}, ': no key "words", "tokens", "text", "sentence" with a sentence. Keys found:'),
     ({"text": "a b"}, ": 'entities' is missing"),
@@ -301,35 +299,31 @@ OBJECTS = [
     ({"text": "ab cd", "entities": [[0, 4, "X"], [3, 5, "Y"]]},
      ": the entity 3 to 5 ('Y') shares a word with the one before"),
 ]  # fmt: skip
-RETURNS = "a carriage return (CR) within"
 BROKEN = [
     ("a x O\nb O\n", ":2: found 2 columns where row 1 has 3. Each word has a line with all"),
     ("EU B-ORG\nin x O\nRome x B-LOC\n", ":1: found 2 columns where row 2 has 3."),
     ("a\tO\nb O\n", ":2: columns between spaces, where row 1 has them between tabs. Use one"),
-    ("a x O\nb\tx\tO\n", ":2: columns between tabs, where row 1 has them between spaces."),
     ("Li\tB-NP B-PER\nis\tO\n", ":1: the label 'B-NP B-PER' holds a space: tabs and spaces"),
-    ("EU\tB-ORG\t\nin\t\t\n", ":2: the label is empty"), ("EU\t\nin\t\n", ":1: the label is empty"),
+    ("EU\tB-ORG\t\nin\t\t\n", ":2: the label is empty"),
     ("a\tO\n\tO\n", ":2: the word is empty. Fix the row"),
     ("a\nb\n", ":1: column 1 of 1 is taken for both word and label"),
     ("a B-X\nb I-X\nc B-Y\nd Z\n", ": the label 'Z' (1 times) does not tell where a span"),
     ("-DOCSTART- O\n\n# a O\n", ": no sentence in it. Give at"), ("", ": nothing in it"),
     (b"a O\nb\xff O\n", ": byte 5 is 0xff, which is not UTF-8"),
-    (b"a O\n\0", ": not text, found a NUL byte"), ("a O\nb\rc O\n", f":2: {RETURNS}"),
-    (NEWS.replace("\n", "\r"), f":1: {RETURNS}"),
+    (b"a O\n\0", ": not text, found a NUL byte"),
+    ("a O\nb\rc O\n", ":2: a carriage return (CR) within"),
     ("a O\n" * 1001, ":1001: found more than 1,000 rows without an empty line."),
 ]  # fmt: skip
 TREES = [
     ("1\ta\tb", ":1: found 3 columns between tabs; CoNLL-U has 10"),
     (TREE[3].replace("PART", "_"), ":1: 'upos' of the word 'n't' is empty"),
     (TREE[3].replace("2\tn't", "x\tn't"), ":1: the first column is 'x'"),
-    (TREE[1].replace("1-2", "3-2"), ":1: the range '3-2' ends before it begins; CoNLL-U has"),
-    (TREE[1].replace("1-2", "1-" + "7" * 5000), ":1: the first column is '1-777"),
     (TREE[3].replace("n't", ""), ":1: the word is empty"),
+    (TREE[1].replace("1-2", "3-2"), ":1: the range '3-2' ends before it begins; CoNLL-U has"),
 ]
 COLUMNS = [
     ({"label_column": "5"}, ":3: no column '5' for the label."), ({"format": "text"}, ": "),
     ({"label_column": "1"}, ":3: column 1 of 4 is taken for both word and label"),
-    ({"word_column": "7" * 5000}, ":3: no column '777"),
 ]  # fmt: skip
 
 

@@ -1,11 +1,11 @@
 """Texts, windows and words as tokens: all of a text is shown, with the ids of the reference."""
 
-from itertools import islice, pairwise
+from itertools import islice
 
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
@@ -24,18 +24,6 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENIZER = tiny_tokenizer()
-
-
-@given(st.integers(0, 300), st.integers(1, 40), st.data())
-def test_spans_cover_everything_and_share_the_stride(length, room, data):
-    stride = data.draw(st.integers(0, room - 1))
-    spans = window_spans(length, room, stride)
-    assert {i for start, end in spans for i in range(start, end)} == set(range(length))
-    assert all(end - start == min(room, length) for start, end in spans)
-    shared = [before[1] - after[0] for before, after in pairwise(spans)]
-    assert all(count == stride for count in shared[:-1])
-    assert all(count >= stride for count in shared)
-    assert len(spans) == 1 + max(0, -(-(length - room) // (room - stride)))
 
 
 def test_a_stride_that_leaves_no_room_is_refused():
@@ -72,6 +60,7 @@ def test_all_windows_but_the_last_are_those_of_transformers(tmp_path, max_length
     assert [row.type_ids.tolist() for row in found.rows][:-1] == encoded["token_type_ids"][:-1]
 
 
+@settings(max_examples=50)
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(5, 37), st.sampled_from([None, 0, 1]))
 def test_a_window_says_which_tokens_it_shows(first, second, max_length, windowed):
     parts = [list(range(100, 100 + first)), list(range(200, 200 + second))]
@@ -128,7 +117,7 @@ def test_words_of_real_sentences_have_the_reference_ids(data_dir):
     ours = load_tokenizer(folder)
     theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     reader = TaggedReader(data_dir / "conll2003" / "eng.testb")
-    sentences = [sentence.words for sentence in islice(reader, 211)]
+    sentences = [sentence.words for sentence in islice(reader, 101)]
     encodings = theirs.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
     for pieces, encoding in zip(cut_words(ours, sentences), encodings, strict=True):
         assert pieces.ids.tolist() == encoding.ids

@@ -4,14 +4,12 @@ import json
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.squad import QuestionReader
-from bertsmith.metrics.answer_report import summarize_answers
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
-    ENDLESS,
     BestThreshold,
     QuestionScores,
     answer_or_none_scores,
@@ -51,14 +49,14 @@ def test_scores_take_eleven_bytes_a_question():
     tracemalloc.start()
     try:
         questions, before = QuestionScores(), 0
-        for number in range(30_000):
-            if number == 10_000:
+        for number in range(9_000):
+            if number == 3_000:
                 before = tracemalloc.get_traced_memory()[0]
             questions.add("a red rose", ["red rose here"] * (number % 2))
         after = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert after - before < 20_000 * 11 * 1.25  # arrays grow by an eighth in advance
+    assert after - before < 6_000 * 11 * 1.25  # arrays grow by an eighth in advance
 
 
 def scored(gold, predictions):
@@ -72,6 +70,7 @@ GOLD = {"a": ["x"], "b": ["y z"], "c": [], "d": []}
 PREDICTIONS = {"a": "x", "b": "y", "c": "w", "d": ""}
 
 
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 5), min_size=4, max_size=4), st.sampled_from([0, 1]))
 def test_the_best_threshold_is_the_best_of_all(levels, column):
     questions = scored(GOLD, PREDICTIONS)
@@ -86,6 +85,7 @@ def test_the_best_threshold_is_the_best_of_all(levels, column):
         assert score_at(best.threshold) == pytest.approx(best.score)
 
 
+@settings(max_examples=50)
 @given(st.text("ab", max_size=12), st.text("ab", max_size=12))
 def test_the_longest_common_run(a, b):
     runs = {a[i:j] for i in range(len(a) + 1) for j in range(i, len(a) + 1)}
@@ -143,19 +143,3 @@ def test_thresholds_take_answers_back_and_missing_ones_score_nothing():
     missing = scored({"a": ["x"], "b": ["y"], "c": []}, {"a": "x", "z": "q"})
     assert (missing.num_missing, missing.has_unanswerable) == (2, True)
     assert list(missing.pairs("2.0")) == [(1, 1.0), (0, 0), (0, 0)]
-
-
-@pytest.mark.parametrize(("rights", "protocol", "probs", "best", "threshold"), [
-    (["x", "x", ""], "2.0", [-3.0, -1.0, 5.0], -1.0, 2.0),  # between two scores
-    (["x", "x"], "1.1", [-3.0, 24.0], None, 0.0),  # there are no unanswerable questions
-    (["", "y"], "2.0", [-3.0, 2.0], -ENDLESS, -ENDLESS),  # no answer is best
-])  # fmt: skip
-def test_reported_figures_are_at_the_best_threshold(rights, protocol, probs, best, threshold):
-    gold = {str(place): [right] if right else [] for place, right in enumerate(rights)}
-    questions = scored(gold, dict.fromkeys(gold, "x"))
-    report = summarize_answers(
-        questions, protocol=protocol, no_answer_probs=probs, threshold="best", lowest=-ENDLESS
-    )
-    found = report.best_f1 and report.best_f1.threshold
-    assert (found, report.threshold) == (best, threshold)
-    assert best is None or report.overall.f1 == report.best_f1.score

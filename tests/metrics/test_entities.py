@@ -59,22 +59,18 @@ def assert_equal_to_seqeval(report, expected):
     ("scheme", "strict"),
     [*((name, False) for name in ("IOB1", "IOB2", "BIOES")), *((name, True) for name in SEQEVAL)],
 )
-def test_figures_are_seqevals(scheme, strict):
+@settings(max_examples=40)
+@given(data=st.data())
+def test_figures_are_seqevals(scheme, strict, data):
     mode = {"mode": "strict", "scheme": getattr(seqeval.scheme, SEQEVAL[scheme])} if strict else {}
-
-    @settings(max_examples=60)
-    @given(sentences(scheme))
-    def check(drawn):
-        pairs = [split(sentence) for sentence in drawn]
-        spelled = [[[re.sub("^M-", "I-", x) for x in row] for row in pair] for pair in pairs]
-        report = counted(pairs, scheme, strict=strict)
-        if report.types:
-            assert_equal_to_seqeval(report, seqeval_figures(spelled, **mode))
-        if report.num_words:
-            gold, predicted = zip(*spelled, strict=True)
-            assert report.accuracy == seqeval.metrics.accuracy_score(list(gold), list(predicted))
-
-    check()
+    pairs = [split(sentence) for sentence in data.draw(sentences(scheme))]
+    spelled = [[[re.sub("^M-", "I-", x) for x in row] for row in pair] for pair in pairs]
+    report = counted(pairs, scheme, strict=strict)
+    if report.types:
+        assert_equal_to_seqeval(report, seqeval_figures(spelled, **mode))
+    if report.num_words:
+        gold, predicted = zip(*spelled, strict=True)
+        assert report.accuracy == seqeval.metrics.accuracy_score(list(gold), list(predicted))
 
 
 def test_plain_labels_are_scored_word_by_word():

@@ -60,6 +60,7 @@ def flags(draw):
     return rng.random(shape) < share, rng.random(shape) < 0.4
 
 
+@settings(max_examples=40)
 @given(flags(), st.integers(0, 50))
 def test_figures_of_several_labels_equal_scikit_learns(pair, cut):
     true, predicted = pair
@@ -91,6 +92,7 @@ def error_by_the_formula(confidences, right):
     return total
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 200), st.integers(0, 200), st.integers(0, 99))
 def test_the_calibration_error_is_the_papers(count, cut, seed):
     rng = np.random.default_rng(seed)
@@ -105,26 +107,15 @@ def test_the_calibration_error_is_the_papers(count, cut, seed):
     assert [each.confidence for each in bins] == sorted(each.confidence for each in bins)
 
 
-# Quarters, so that there are ties and a difference is never lost in rounding.
 COLUMNS = st.lists(
     st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=2, max_size=60
 ).map(lambda pairs: np.array(pairs).T / 4)
 
 
-@given(COLUMNS)
-def test_correlations_equal_scipys(columns):
-    true, predicted = columns
-    if np.ptp(true) == 0 or np.ptp(predicted) == 0:
-        assert pearson(true, predicted) == spearman(true, predicted) == 0.0
-        return
-    assert pearson(true, predicted) == scipy.stats.pearsonr(true, predicted).statistic
-    assert spearman(true, predicted) == scipy.stats.spearmanr(true, predicted).statistic
-
-
 @pytest.mark.parametrize("unit", [1.0, 1e150, 1e300, 1e-200])
 def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
     generator = np.random.default_rng(0)
-    for length in [2, 3, *range(5, 400, 17), 4001]:
+    for length in [2, 3, *range(5, 400, 47), 4001]:
         true, noise = generator.normal(size=(2, length))
         for predicted in (noise, true, true + noise / 100, np.round(noise), -np.sort(true)):
             right, found = true * unit, predicted * unit
@@ -134,6 +125,7 @@ def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
             assert spearman(right, found) == scipy.stats.spearmanr(right, found).statistic
 
 
+@settings(max_examples=40)
 @given(COLUMNS)
 def test_pairs_with_a_yes_or_no_are_classified_by_their_cosines(columns):
     cosines, labels = columns[0] / 10, (columns[1] > 0).astype(float)
@@ -185,6 +177,7 @@ def test_scores_equal_a_plain_sort(monkeypatch, block_scores):
     assert (scores.num_queries, scores.num_documents) == (13, 29)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 2), min_size=2, max_size=9), st.data())
 def test_of_equal_documents_the_earlier_ranks_higher(kinds, data):
     documents = np.eye(3, dtype=np.float32)[kinds]
@@ -202,7 +195,7 @@ def test_many_right_documents_rank_as_each_of_them_does():
     assert ranks_of(scores, places).tolist() == ranks
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 11, 12, 29, 30, 101])
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 11, 12, 101])
 def test_student_equals_scipy(freedom):
     for t in (0.0, 0.1, 0.7, 1.3, 2.9, 7.1, 41.0):
         expected = 1 - 2 * stats.t.sf(t, freedom)

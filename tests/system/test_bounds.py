@@ -24,20 +24,14 @@ def classify(**given):
 @pytest.mark.parametrize(
     ("settings", "name", "place"),
     [
-        *((TrainingSettings, name, f"training.{name}")
-          for name in ("steps", "batch_size", "micro_batch_size", "eval_every",
-                       "eval_rows", "checkpoint_every", "keep")),
-        *((PretrainingSettings, name, f"pretraining.{name}")
-          for name in ("max_length", "start_steps", "duplicates", "masking_schedule_steps")),
-        *((classify, name, f"--{name.replace('_', '-')}")
-          for name in ("steps", "epochs", "batch_size", "limit", "eval_limit", "patience",
-                       "seeds", "folds", "max_length")),
-        (lambda **given: GlueSettings(model="m", data="d", out="o", **given), "threads",
-         "--threads"),
-        *((lambda **given: TokenizerSettings(files=("a",), **given), name,
-           f"--{name.replace('_', '-')}") for name in ("vocab_size", "min_frequency", "processes")),
+        (TrainingSettings, "eval_rows", "training.eval_rows"),
+        (PretrainingSettings, "duplicates", "pretraining.duplicates"),
+        (classify, "batch_size", "--batch-size"),
+        (partial(GlueSettings, model="m", data="d", out="o"), "threads", "--threads"),
+        (partial(TokenizerSettings, files=("a",)), "min_frequency", "--min-frequency"),
+        (partial(TokenizerSettings, files=("a",)), "processes", "--processes"),
     ],
-)  # fmt: skip
+)
 def test_settings_that_never_end(settings, name, place):
     for value in (10**26, math.inf, math.nan):
         with pytest.raises(ConfigError, match=f"{place}: found {value}; allowed is"):
@@ -51,13 +45,11 @@ def test_settings_that_never_end(settings, name, place):
     [
         (partial(OptimSettings, learning_rate=0.0),
          r"optim\.learning_rate: found 0\.0; allowed is a number above 0"),
-        (partial(OptimSettings, learning_rate=math.inf), r"optim\.learning_rate: found inf"),
         (partial(OptimSettings, adam_beta2=1.0), r"optim\.adam_beta2: found 1\.0"),
         (partial(OptimSettings, warmup_fraction=1.0), r"optim\.warmup_fraction"),
         (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
          "decay_fraction: .* 1 - warmup_fraction"),
         (partial(OptimSettings, max_grad_norm=-1.0), r"optim\.max_grad_norm"),
-        (partial(TrainingSettings, batch_size=-1), r"training\.batch_size: found -1"),
         (partial(TrainingSettings, seed=-1), r"training\.seed: found -1"),
         (partial(TrainingSettings, steps=5, minutes=1.0),
          r"--steps \(5\) and --minutes \(1\.0\)"),
@@ -88,16 +80,11 @@ def test_sizes_of_models_and_minutes():
     [
         ("params --layers 10000000 --hidden 64", "--layers: found 10000000"),
         ("params tiny --max-positions 100000000", "--max-positions: found 100000000"),
-        ("params --hidden 64000000 --layers 2", "--hidden: found 64000000"),
         ("plan --preset tiny --steps 5 --measure-seconds inf", "--measure-seconds: found inf"),
         ("plan --preset tiny --minutes 1e300", "minutes: found 1e\\+300"),
         ("pretrain {0}/recipe.toml", r"recipe\.toml: training: .*batch_size: found 10{26};"),
         ("pretrain {0}/digits.toml", r"digits\.toml: not valid TOML: Exceeds the limit"),
-        (
-            "finetune classify --model m --train t --eval e --out o --threads 0",
-            "--threads: found 0",
-        ),
-        ("glue --model m --data d --out o --threads 1000000", "--threads: found 1000000"),
+        ("finetune tag --model m --train t --eval e --out o --threads 0", "--threads: found 0"),
         ("pretrain --corpus c --out o --steps 1 --threads 0", "--threads: found 0"),
         ("compare r --corpus c --out o --threads 1000000", "--threads: found 1000000"),
     ],

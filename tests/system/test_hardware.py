@@ -14,10 +14,7 @@ from bertsmith.system.hardware import (
     select_device,
     select_precision,
 )
-from bertsmith.system.matrix_products import (
-    MAX_BF16_ERROR,
-    measured_products,
-)
+from bertsmith.system.matrix_products import MAX_BF16_ERROR, measured_products
 
 CPU = torch.device("cpu")
 

@@ -51,9 +51,7 @@ def place(tmp_path):
 COMMANDS = {
     "tokenizer train {0}/text.txt --vocab-size 60 --out {out}": "folder",
     "corpus build {0}/text.txt --tokenizer {0}/tok --processes 1 --out {out}": "folder",
-    "compress {0}/model --layers 0 --device cpu --out {out}": "folder",
     "predict {0}/model --file {0}/text.txt --device cpu --out {out}.jsonl": "file",
-    "embed {0}/model {0}/text.txt --device cpu --out {out}.npy": "file",
     "evaluate {0}/model --data {0}/data.csv --device cpu --page {out}.html": "file",
 }
 
@@ -81,13 +79,6 @@ def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(pl
         (place / "out-2/vocab.txt").rename(out / "vocab.txt")
         other.communicate("\n")
     assert "--overwrite" in refused(*words, out)
-
-    def find_it_taken():
-        raise ConfigError("taken")
-
-    with pytest.raises(ConfigError, match="taken"), hold_folder(place / "three", find_it_taken):
-        pass
-    assert not (place / "three").exists()
 
 
 def test_threads_do_not_share_what_they_hold(tmp_path):

@@ -30,7 +30,7 @@ main(words)
 def test_a_limit_is_met_with_one_line(tmp_path):
     labels = ("neg", "pos")
     save_tiny(tmp_path / "small", "classify", labels=labels)
-    save_tiny(tmp_path / "wide", "classify", labels=labels, intermediate_size=1_000_000,
+    save_tiny(tmp_path / "wide", "classify", labels=labels, intermediate_size=400_000,
               num_hidden_layers=1)  # fmt: skip
     rows = write_reviews(tmp_path / "data.csv", 50)
     words = (
@@ -39,7 +39,7 @@ def test_a_limit_is_met_with_one_line(tmp_path):
     )
     warm = f"predict {tmp_path}/small x --device cpu --precision fp32"
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, warm, words, str(100 * 2**20)],
+        [sys.executable, "-c", LIMITED, warm, words, str(40 * 2**20)],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr

@@ -2,35 +2,19 @@
 
 import mmap
 import os
-import pickle
 import subprocess
 import sys
 
 import pytest
-import torch
 from limits import file_size_limit
-from tiny_models import tiny_model
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.shared import SharedFile, SharedModel
+from bertsmith.model.shared import SharedFile
 from bertsmith.system.memory import available_bytes, resident_bytes
 
 MEGABYTE = 2**20
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-
-
-@on_linux
-def test_more_memory_is_seen():
-    before = resident_bytes([os.getpid()])
-    # Its own pages, not some that the process has held before.
-    with mmap.mmap(-1, 64 * MEGABYTE) as held:
-        for place in range(0, len(held), mmap.PAGESIZE):
-            held[place] = 1
-        after = resident_bytes([os.getpid()])
-    assert after - before == pytest.approx(64 * MEGABYTE, rel=0.1)
-    assert resident_bytes([2**22 + 1]) is None
-    assert available_bytes() > 0
 
 
 LOOK = """
@@ -57,23 +41,8 @@ def test_what_is_shared_counts_once():
     file.close()
     # Alone, each counts half of what it shares, and code of its own.
     assert size < both <= mine + other
-
-
-def test_weights_are_sent_by_their_place_and_keep_types_and_mode():
-    model = tiny_model("classify", num_labels=3, hidden_size=96).to(torch.bfloat16).train()
-    model.heads.float()
-    expected = {name: weight.clone() for name, weight in model.state_dict().items()}
-    shared = SharedModel(model)
-    pickled = pickle.dumps(shared)
-    assert len(pickled) < sum(p.nbytes for p in model.parameters()) / 2
-    copy = pickle.loads(pickled).model
-    assert copy.training and not any(p.requires_grad for p in copy.parameters())
-    for name, weight in expected.items():
-        assert copy.state_dict()[name].dtype == weight.dtype
-        assert torch.equal(copy.state_dict()[name], weight), name
-    with torch.no_grad():
-        shared.model.layers[1].feed_forward.up.bias[5] = 41.0
-    assert copy.layers[1].feed_forward.up.bias[5] == 41.0
+    assert resident_bytes([2**22 + 1]) is None
+    assert available_bytes() > 0
 
 
 def test_a_limit_on_the_size_of_files_is_named():

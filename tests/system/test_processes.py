@@ -27,15 +27,6 @@ def test_an_error_in_the_work_reaches_the_caller():
     assert any("In a worker process" in note for note in caught.value.__notes__)
 
 
-def test_an_error_while_items_are_read_reaches_the_caller():
-    def broken():
-        yield from "abc"
-        raise LookupError("broken file")
-
-    with pytest.raises(LookupError, match="broken file"):
-        list(LocalProcesses(2).map_in_order(str, broken()))
-
-
 def dies_while_it_answers(size):
     """Give so many bytes, of which the process writes half before it is killed."""
     send = Connection._send
@@ -57,21 +48,23 @@ def test_a_worker_that_is_killed_while_it_hands_over_a_result():
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.parametrize("guard", ["", 'if __name__ == "__main__":'])
-def test_scripts_need_no_guard(tmp_path, guard):
+@pytest.mark.parametrize(
+    ("guard", "is_typed", "times"),
+    [("if True:", False, 1), ("if True:", True, 1), ('if __name__ == "__main__":', False, 3)],
+)
+def test_scripts_need_no_guard(tmp_path, guard, is_typed, times):
     script = tmp_path / "script.py"
     script.write_text(
         "from bertsmith.system.processes import LocalProcesses\n"
-        f"print('run once')\n{guard or 'if True:'}\n"
+        f"print('run once')\n{guard}\n"
         "    print(list(LocalProcesses(2).map_in_order(abs, [-1, -2, -3])))\n"
     )
-    for command, text, times in (
-        ([sys.executable, script], "", 1 if not guard else 3),
-        ([sys.executable, "-"], script.read_text(), 1),
-    ):
-        run = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
-        assert run.stdout.splitlines()[-1] == "[1, 2, 3]", run.stderr
-        assert run.stdout.count("run once") == times
+    run = subprocess.run(
+        [sys.executable, "-" if is_typed else script], input=script.read_text(),
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert run.stdout.splitlines()[-1] == "[1, 2, 3]", run.stderr
+    assert run.stdout.count("run once") == times
 
 
 class DiesWhenItArrives:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.system.processes import _Worker
 from bertsmith.system.stop_signal import StopSignal
 
 
@@ -29,21 +28,13 @@ def test_a_second_ctrl_c_stops_at_once():
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc tells of signals")
 def test_the_first_worker_does_not_see_ctrl_c_while_it_begins():
     program = (
-        "from pathlib import Path; from bertsmith.training.workers.local import _Worker; "
-        "worker = _Worker(0, b''); "
-        "status = Path('/proc', str(worker.process.pid), 'status').read_text(); "
-        "print(status.partition('SigBlk:')[2].split()[0]); worker.process.kill()"
+        "from pathlib import Path; from bertsmith.system.processes import _Worker; "
+        "process = _Worker(len)._process; "
+        "status = Path('/proc', str(process.pid), 'status').read_text(); "
+        "print(status.partition('SigBlk:')[2].split()[0]); process.kill()"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert int(run.stdout, 16) >> (signal.SIGINT - 1) & 1
-
-
-def test_a_worker_of_the_executor_can_still_be_ended():
-    worker = _Worker(len)
-    assert worker.do("abc") == 3
-    worker._process.terminate()  # as multiprocessing does when the main process exits
-    worker._process.join(60)
-    assert worker._process.exitcode == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])

@@ -12,7 +12,6 @@ from library_tokenizers import assert_same, assert_same_batch, library_of, texts
 from tiny_tokenizers import TEXT, tiny_byte_bpe
 from tokenizers import models, pre_tokenizers, trainers
 
-from bertsmith.errors import ConfigError
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import (
@@ -33,10 +32,10 @@ def gpt2(data_dir):
 
 def test_the_vocabulary_of_gpt2_agrees_on_random_strings_and_real_lines(gpt2, data_dir):
     library = library_of(gpt2)
-    for text in texts_to_try(400):
+    for text in texts_to_try(120):
         assert_same(gpt2, library, text)
     for corpus in ("enwiki", "zhwiki"):
-        text = (data_dir / corpus / "small.txt").read_text(encoding="utf-8")[:100_000]
+        text = (data_dir / corpus / "small.txt").read_text(encoding="utf-8")[:30_000]
         assert_same_batch(gpt2, library, text.split("\n"))
 
 
@@ -58,7 +57,7 @@ def test_a_tokenizer_of_modernbert_agrees_in_composed_text_and_pairs(pair_type_i
     composed = ["\u00e9", "xe\u0301y e\u0301\u0302z", "a\u0315\u0300\u05ae\u0300b", "\u0958\u212b",
                 "a\u0307\u0323\u0301", "[MAS\u212a] [MASK] e\u0301e", "\u1100\u1161\u11a8",
                 "a\u0344\u0316y", "\u1e69\u0327x", "\u1e9b\u0323 "]  # fmt: skip
-    for text in [*composed, *texts_to_try(400)]:
+    for text in [*composed, *texts_to_try(120)]:
         assert_same(tokenizer, library, text)
         assert_same(tokenizer, library, text, "the second\u0301 one")
         words = "".join(tokenizer.words(text))
@@ -113,8 +112,3 @@ def test_vocab_json_and_merges_txt_are_enough(tmp_path):
     (tmp_path / "tokenizer_config.json").unlink()
     for path in (tmp_path, tmp_path / "merges.txt", tmp_path / "vocab.json"):
         assert load_tokenizer(path).fingerprint == tiny_byte_bpe().fingerprint
-
-
-def test_a_vocabulary_without_room_for_the_bytes_is_refused():
-    with pytest.raises(ConfigError, match="at least 261"):
-        learn_byte_bpe({"a": 1}, 260)

@@ -51,7 +51,7 @@ def test_odd_texts_and_pairs_are_encoded_as_by_transformers(both, options):
     ours, theirs = both
     if ours.pair_type_id:  # transformers 5 leaves type ids out for ALBERT, which has them
         options = {**options, "return_token_type_ids": True}
-    texts = [text for text in texts_to_try(80) if len(text) < 200]
+    texts = [text for text in texts_to_try(40) if len(text) < 200]
     pairs = random.Random(3).sample(texts, len(texts))
     for given in ((texts,), (texts, pairs), (list(zip(texts, pairs, strict=True)),)):
         found, expected = ours(*given, **options), theirs(*given, **options)

@@ -28,16 +28,18 @@ def library_words(normalized):
     return [word for word, _ in BertPreTokenizer().pre_tokenize_str(normalized)]
 
 
-def disagreements(codes, lowercase, strip_accents, tokenize_chinese_chars):
+def disagreements(codes, lowercase, strip_accents):
     """Blocks of characters, each between two letters, that normalize or split differently."""
-    ours = Normalizer(lowercase, strip_accents, tokenize_chinese_chars)
-    theirs = BertNormalizer(True, tokenize_chinese_chars, strip_accents, lowercase)
+    ours = Normalizer(lowercase, strip_accents)
+    theirs = BertNormalizer(True, True, strip_accents, lowercase)
+    are_kept = not (lowercase or strip_accents)  # all characters that words can have
     wrong = []
     for start in range(codes.start, codes.stop, BLOCK):
         block = (chr(c) for c in range(start, start + BLOCK) if c not in SURROGATES)
         text = "x".join(block) + "x"
         normalized = theirs.normalize_str(text)
-        if ours.normalize(text) != normalized or ours.words(text) != library_words(normalized):
+        is_same = ours.normalize(text) == normalized
+        if not is_same or (are_kept and ours.words(text) != library_words(normalized)):
             wrong.append(f"{start:x}")
     return wrong
 
@@ -45,7 +47,7 @@ def disagreements(codes, lowercase, strip_accents, tokenize_chinese_chars):
 @pytest.mark.parametrize("codes", [ASSIGNED, SPECIAL_PURPOSE, pytest.param(OTHERS, marks=SLOW)])
 @pytest.mark.parametrize(("lowercase", "strip_accents"), SETTINGS)
 def test_every_code_point_is_as_in_the_library(codes, lowercase, strip_accents):
-    assert disagreements(codes, lowercase, strip_accents, tokenize_chinese_chars=True) == []
+    assert disagreements(codes, lowercase, strip_accents) == []
 
 
 def test_lone_surrogates_are_removed_and_new_letters_lowered():
@@ -77,14 +79,12 @@ def words(text, rule="words"):
             "Ca n't they ’re do n’t rock'n'roll O'Neil 's",
         ),
         ("see http://x.com/a-b?", "see http://x.com/a-b ?"),
-        ("AL-AIN -- AT&T", "AL-AIN -- AT&T"),
         ("中共中央GDP增长3.5%，", "中 共 中 央 GDP 增 长 3.5 % ，"),
         ("great😀👍🏽 ok", "great 😀👍🏽 ok"),
         ("שלום, עולם!", "שלום , עולם !"),
         ("न्यूयॉर्क में", "न्यूयॉर्क में"),
         ("n't 's", "n't 's"),
         ("   ", ""),
-        ("", ""),
     ],
 )
 def test_text_is_cut_as_corpora_are(text, expected):

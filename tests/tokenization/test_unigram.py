@@ -12,18 +12,11 @@ from library_tokenizers import (
     sentencepiece_file,
     texts_to_try,
 )
-from tiny_tokenizers import TEXT
 from tokenizers import normalizers
-from transformers.models.albert import AlbertTokenizer
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.unigram import (
-    ALBERT_STEPS,
-    CharacterMap,
-    UnigramNormalizer,
-    UnigramTokenizer,
-)
+from bertsmith.tokenization.unigram import ALBERT_STEPS, CharacterMap, UnigramTokenizer
 from bertsmith.tokenization.unigram_files import read_sentencepiece
 from bertsmith.vocabulary.train import learn_unigram
 
@@ -47,20 +40,20 @@ def test_the_pieces_of_t5_agree_on_random_strings_and_real_lines(steps, t5, data
     ours = UnigramTokenizer(t5.vocab[: t5.num_pieces], t5.scores, steps=steps, charsmap=t5.charsmap)
     library, charsmap = library_of(ours), CharacterMap(t5.charsmap)
     compared = 0
-    for text in texts_to_try(300):
+    for text in texts_to_try(100):
         if any(charsmap.image(char) == "" for char in text):
             # What is removed at the start, the library's offsets do not survive.
             assert ours.encode(text).ids == library.encode(text).ids, ascii(text)
         else:
             assert_same(ours, library, text)
             compared += 1
-    assert compared > 200
+    assert compared > 80
     text = "\x01\x02river\x03 run"
     found = ours.encode(text)
     places = dict(zip(found.tokens, found.offsets, strict=True))
     assert [text[slice(*places[f"▁{word}"])] for word in ("river", "run")] == ["river", "run"]
     for corpus in ("enwiki", "zhwiki"):
-        text = (data_dir / corpus / "small.txt").read_text(encoding="utf-8")[:50_000]
+        text = (data_dir / corpus / "small.txt").read_text(encoding="utf-8")[:20_000]
         assert_same_batch(ours, library, text.split("\n"))
 
 
@@ -83,23 +76,6 @@ def test_a_sentencepiece_file_is_read_as_alberts(t5_file):
     assert not any(token[-1] == "," and token[-2:-1].isdigit() for token in numbers)
 
 
-def test_what_is_learnt_is_read_by_alberts_tokenizer(tmp_path):
-    normalizer = UnigramNormalizer(ALBERT_STEPS, b"")
-    counts = {}
-    for word in normalizer.words(TEXT * 5):
-        counts[word] = counts.get(word, 0) + 1
-    learned = learn_unigram(counts, 90)
-    assert learned.tokens[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    assert len(learned.tokens) == len(learned.scores) <= 90
-    ours = UnigramTokenizer(learned.tokens, learned.scores)
-    pieces = list(zip(learned.tokens, learned.scores, strict=True))
-    theirs = AlbertTokenizer(vocab=pieces)
-    for text in texts_to_try(100):
-        assert theirs(text)["input_ids"] == ours.encode(text).ids, ascii(text)
-    with pytest.raises(ConfigError, match="too small for 5 special tokens"):
-        learn_unigram(counts, 20)
-
-
 def test_clauses_without_spaces_are_learnt_from():
     rng = random.Random(0)
     words = ["北京", "大学", "学习", "语言", "我们", "今天"]
@@ -118,6 +94,8 @@ def test_a_special_token_in_the_text_is_learnt_once():
     assert len(set(learned.tokens)) == len(learned.tokens) == len(learned.scores)
     assert learned.tokens[:2] == ["<pad>", "<unk>"]
     UnigramTokenizer(learned.tokens, learned.scores)
+    with pytest.raises(ConfigError, match="too small for 5 special tokens"):
+        learn_unigram(counts, 12)
 
 
 def test_alberts_own_file_is_read(tmp_path):

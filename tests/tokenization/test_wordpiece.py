@@ -57,7 +57,7 @@ def assert_same_on_random_strings(ours, library, seed, count):
         assert_same_batch(ours, library, texts)
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [150, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", REAL_VOCABULARIES)
 def test_real_vocabularies_agree_on_random_strings_and_real_lines(name, count, data_dir):
     ours, library = real_pair(name, data_dir)
@@ -65,8 +65,8 @@ def test_real_vocabularies_agree_on_random_strings_and_real_lines(name, count, d
     assert_same_on_random_strings(ours, library, seed=seed, count=count)
     for corpus in ("enwiki", "zhwiki"):
         text = (data_dir / corpus / "valid.txt").read_text(encoding="utf-8")
-        assert_same(ours, library, text[:30_000])
-        assert_same_batch(ours, library, text[: 75 * count].split("\n"))
+        assert_same(ours, library, text[:10_000])
+        assert_same_batch(ours, library, text[: 100 * count].split("\n"))
 
 
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -80,7 +80,7 @@ def test_added_tokens_with_any_flags_are_found_as_in_the_library(tmp_path):
         *("foo bar", "Foo", "ab", "é", "e\u0301", "<x>", "x", "漢字", "=", "≠", "İ", "a", "b", ","),
         *(" ", "\t\u3000", "_", "\u0903", "\u200d", "²", "[MASK]", "\x85", "\u0301", "A"),
     ]
-    for number in range(40):
+    for number in range(16):
         library = library_of(WordPieceTokenizer(VOCAB, lowercase=number % 2 == 0))
         chosen = rng.sample(contents, rng.randrange(1, 6))
         by_form = {content.casefold().replace("é", "e"): content for content in chosen}
@@ -92,7 +92,7 @@ def test_added_tokens_with_any_flags_are_found_as_in_the_library(tmp_path):
         library.save(str(tmp_path / "tokenizer.json"))
         ours = load_tokenizer(tmp_path)
         assert ours.vocab_size == library.get_vocab_size()
-        for _ in range(30):
+        for _ in range(20):
             assert_same(ours, library, "".join(rng.choices(pieces, k=rng.randrange(1, 9))))
             ids = rng.choices(range(ours.vocab_size), k=rng.randrange(12))
             assert_same_text(ours, library, ids)
@@ -103,9 +103,6 @@ def test_a_vocabulary_without_continuations_or_with_a_bare_prefix_ends():
     assert [pieces.ids(word) for word in ("ab", "aba", "b")] == [(2,), (0,), (0,)]
     pieces = WordPiece(["?", "a", "##", ""], unk_id=0, max_chars=100)
     assert [pieces.ids(word) for word in ("a", "aa")] == [(1,), (0,)]
-    # Short words that may be too long are not cut in bulk.
-    assert WordPiece(["?", "a"], unk_id=0, max_chars=15).cutter() is None
-    assert WordPiece(["?", "a"], unk_id=0, max_chars=16).cutter() is not None
 
 
 def test_results_do_not_depend_on_what_is_remembered(monkeypatch):
@@ -134,20 +131,6 @@ def test_vocab_txt_and_its_configuration_are_enough(tmp_path):
     for end in ("\n", "\r\n"):
         (tmp_path / "vocab.txt").write_bytes("".join(f"{token}{end}" for token in vocab).encode())
         assert load_tokenizer(tmp_path).vocab == vocab
-
-
-def test_folders_of_early_transformers_are_read(tmp_path):
-    (tmp_path / "vocab.txt").write_text("\n".join(["<pad>", *VOCAB[1:]]), encoding="utf-8")
-    for name, content in (
-        ("special_tokens_map.json", {"pad_token": {"content": "<pad>"}}),
-        ("added_tokens.json", {"[E1]": len(VOCAB), "[E2]": len(VOCAB) + 1}),
-        ("tokenizer_config.json", {"do_lower_case": False}),
-    ):
-        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    tokenizer = load_tokenizer(tmp_path)
-    assert tokenizer.pad_id == 0
-    assert not tokenizer.lowercase
-    assert tokenizer.encode("[E2]A[MASK]").tokens == ["[CLS]", "[E2]", "A", "[MASK]", "[SEP]"]
 
 
 def test_normalization_in_the_config_is_followed_as_by_transformers(tmp_path):

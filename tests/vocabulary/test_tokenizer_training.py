@@ -5,19 +5,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.stats import tokenizer_stats
-from bertsmith.vocabulary.train import (
-    TokenizerSettings,
-    count_words,
-    learn_with_library,
-    train_tokenizer,
-)
+from bertsmith.vocabulary.train import TokenizerSettings, learn_with_library, train_tokenizer
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 SYLLABLES = ["ka", "to", "mi", "ru", "sen", "do", "pa", "li", "x"]
@@ -28,17 +21,6 @@ def document(seed):
     rng = random.Random(seed)
     words = ["".join(rng.choices(SYLLABLES, k=3)) for _ in range(60)]
     return " ".join(words) + ".\nÜber " + words[0].title()
-
-
-TEXTS = ["It's a test.", "", "Ein Café, a café!", "中文 text", "a " * 50]
-
-
-@given(st.permutations(TEXTS), st.integers(1, 40))
-def test_order_and_batches_do_not_change_counts(texts, batch_chars):
-    words = Normalizer().words
-    expected = Counter(word for text in TEXTS for word in words(text))
-    assert count_words(texts, words, batch_chars=batch_chars) == expected
-    assert expected["cafe"] == 2 and expected["中"] == 1
 
 
 @pytest.fixture
@@ -64,15 +46,6 @@ def test_neither_order_nor_files_nor_processes_change_the_tokens(files, tmp_path
     assert train([str(whole)], rule=rule, compare=False, processes=2)[1].tokens == first
 
 
-def test_without_held_out_text_all_words_are_known_and_nothing_is_measured(files):
-    tokenizer, learned, report = train(files, character_coverage=1.0, held_out_share=0.0)
-    assert learned.skipped_words == 0
-    for file in files:
-        assert tokenizer.unk_id not in tokenizer.encode_ids(Path(file).read_text())
-    assert report.stats == {}
-    assert any("--held-out" in note for note in report.notes)
-
-
 def test_a_share_of_the_documents_is_kept_out_of_learning(files, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # of the library
     none, some, more = (train(files, held_out_share=share)[2] for share in (0.0, 0.2, 0.5))
@@ -81,18 +54,6 @@ def test_a_share_of_the_documents_is_kept_out_of_learning(files, monkeypatch):
     assert some.learning.documents == none.learning.documents == 120
     assert set(some.stats) == {"bertsmith"}
     assert any("not installed" in note for note in some.notes)
-
-
-def test_held_out_files_are_measured_and_not_learned(files, tmp_path):
-    other = tmp_path / "other.txt"
-    other.write_text("Kato mirusen, 中 kato!")
-    tokenizer, _, report = train(files, held_out=(str(other),))
-    ids = tokenizer.encode_ids(other.read_text())
-    stats = report.stats["bertsmith"]
-    assert stats.num_words == len(Normalizer().words(other.read_text())) == 6
-    assert stats.num_pieces == len(ids)
-    assert stats.num_unknown == ids.count(tokenizer.unk_id) == 3  # the comma, 中 and !
-    assert set(report.stats) == {"bertsmith", "tokenizers library"}
 
 
 def test_a_held_out_file_is_not_learned_from_where_files_name_it_too(files, tmp_path):

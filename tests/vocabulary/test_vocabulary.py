@@ -76,7 +76,7 @@ def naive_merges(counts, start, num_pieces, rule, min_frequency):
 
 
 @pytest.mark.parametrize("rule", RULE_NAMES)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=40)
 @given(counts=corpora, min_frequency=st.integers(1, 3), extra=st.integers(0, 40))
 def test_the_incremental_learner_equals_one_that_recounts_everything(
     rule, counts, min_frequency, extra
@@ -89,7 +89,7 @@ def test_the_incremental_learner_equals_one_that_recounts_everything(
     assert learned.tokens == naive_merges(counts, start, len(start) + extra, rule, min_frequency)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(counts=corpora, extra=st.integers(0, 12), surplus=st.floats(0, 2))
 def test_every_word_learnt_from_stays_known_whatever_is_dropped(counts, extra, surplus):
     start = single_character_pieces(sorted(set("".join(counts))), counts)
