@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_threads import another_number
 
@@ -20,11 +20,12 @@ from bertsmith.model.varlen import VarlenTrial, varlen_pays, varlen_trial
 from bertsmith.system import measurements
 
 CPU = torch.device("cpu")
-falling = st.lists(st.integers(1, 600), min_size=1, max_size=80).map(
+falling = st.lists(st.integers(1, 600), min_size=1, max_size=40).map(
     lambda lengths: tuple(sorted(lengths, reverse=True))
 )
 
 
+@settings(max_examples=50)
 @given(falling)
 def test_blocks_hold_every_sequence_once_and_little_padding(lengths):
     blocks = cut_blocks(lengths, MAX_SCORES)
@@ -56,7 +57,7 @@ def attention_by_the_formula(module, hidden):
     return module.output(torch.cat(heads, -1))
 
 
-@pytest.mark.parametrize("length", [8, 31, 40, 256, 300])
+@pytest.mark.parametrize("length", [31, 256])
 def test_softmax_in_bf16_is_that_of_fp32_rounded(length):
     torch.manual_seed(length)
     scores = (3 * torch.randn(7, length)).bfloat16().requires_grad_()
@@ -84,9 +85,9 @@ def by_sequence(query, key, value, query_starts, key_starts, longest_query, long
     )
 
 
-@pytest.mark.parametrize("lengths", [(13, 13, 13), (23, 19, 7, 7, 3, 1)])
-def test_the_whole_row_at_once_is_given_to_the_kernel_as_it_wants_it(lengths, monkeypatch):
+def test_the_whole_row_at_once_is_given_to_the_kernel_as_it_wants_it(monkeypatch):
     """The kernel itself runs on CUDA alone; see test_cuda.py."""
+    lengths = (23, 19, 7, 7, 3, 1)
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", by_sequence)
     torch.manual_seed(0)
     module = SelfAttention(33, 3, 0.0)

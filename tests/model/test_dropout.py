@@ -7,12 +7,10 @@ import torch
 from bertsmith.model.dropout import dropout, dropout_seed
 
 
-@pytest.mark.parametrize(
-    ("p", "dtype"), [(0.1, torch.float32), (0.5, torch.bfloat16), (0.9, torch.float32)]
-)
+@pytest.mark.parametrize(("p", "dtype"), [(0.1, torch.float32), (0.5, torch.bfloat16)])
 def test_share_and_mean_are_those_of_dropout(p, dtype):
     torch.manual_seed(1)
-    count = 1_000_003
+    count = 300_007
     out = dropout(torch.ones(count, dtype=dtype), p, training=True).float()
     kept = (out != 0).float()
     deviation = (p * (1 - p) / count) ** 0.5

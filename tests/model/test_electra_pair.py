@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-import transformers
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.electra_pair import (
@@ -56,31 +55,6 @@ def test_a_draw_is_the_sum_that_its_word_passes(words, dtype):
         assert sample_tokens(ends, torch.full((2,), draw)).tolist() == [5, words - 1]
 
 
-def test_loss_and_gradients_are_those_without_samples(monkeypatch):
-    model = pair().generator
-    head = model.heads["masked_lm"]
-    generator = torch.Generator().manual_seed(1)
-    hidden = torch.randn(41, 12, generator=generator)
-    labels = torch.randint(0, VOCAB, (41,), generator=generator)
-    draws = torch.rand(41, generator=generator)
-    words = model.embeddings.word.weight
-
-    def learnt(loss_of, *more):
-        inputs = [x.detach().clone().requires_grad_() for x in (hidden, words)]
-        loss, correct, *samples = loss_of(*inputs, labels, *more)
-        loss.backward()
-        return (loss.detach(), correct, *(x.grad for x in inputs)), samples
-
-    with_samples, [samples] = learnt(head.loss_and_samples, draws)
-    torch.testing.assert_close(with_samples, learnt(head.loss)[0], atol=0, rtol=0)
-    expected = sample_tokens(head(hidden, words).softmax(-1).detach(), draws)
-    assert torch.equal(samples, expected) and not samples.requires_grad
-    # However logits are divided.
-    monkeypatch.setattr("bertsmith.model.masked_lm_loss.MAX_LOGITS", 5 * VOCAB)
-    monkeypatch.setattr("bertsmith.model.masked_lm_loss.CACHED_BYTES", 8 * VOCAB)
-    assert torch.equal(head.loss_and_samples(hidden, words, labels, draws)[2], samples)
-
-
 def test_the_generator_is_a_share_as_wide():
     for share, width, heads in ((0.5, 12, 1), (1 / 3, 8, 1), (1.0, 24, 3), (0.75, 18, 2)):
         found = generator_config(config(), share)
@@ -89,26 +63,14 @@ def test_the_generator_is_a_share_as_wide():
         assert (found.num_hidden_layers, found.embedding_size, found.vocab_size) == (3, 13, VOCAB)
 
 
-def test_a_pair_comes_back_from_its_folder_which_transformers_reads(tmp_path):
+def test_a_pair_comes_back_from_its_folder(tmp_path):
     model = pair()
     save_model(model, tmp_path)
-    mask = torch.tensor([[1] * 37, [1] * 19 + [0] * 18])
-    inputs = {
-        "input_ids": torch.randint(0, VOCAB, (2, 37)),
-        "attention_mask": mask,
-        "token_type_ids": torch.randint(0, 2, (2, 37)),
-    }
-    for name, ours, folder in (
-        ("ElectraForPreTraining", model, tmp_path),
-        ("ElectraForMaskedLM", model.generator, tmp_path / "generator"),
+    for name, folder in (
+        ("ElectraForPreTraining", tmp_path),
+        ("ElectraForMaskedLM", tmp_path / "generator"),
     ):
         assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
-        theirs, info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
-        assert not info["missing_keys"] and not info["unexpected_keys"]
-        with torch.no_grad():
-            expected, found = theirs.eval()(**inputs).logits, ours(**inputs).logits
-        real = mask.bool()
-        torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
     again = build_trained(read_folder(tmp_path))
     assert isinstance(again, ElectraPair) and not again.training
     assert again.embeddings.word is again.generator.embeddings.word

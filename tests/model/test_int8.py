@@ -40,7 +40,7 @@ def test_the_largest_sums_are_not_cut_off(sign):
 
 
 @needs_kernels
-@pytest.mark.parametrize("shape", [(1, 37, 23), (257, 384, 384)])
+@pytest.mark.parametrize("shape", [(1, 37, 23), (65, 192, 96)])
 def test_the_product_is_that_of_the_rounded_numbers(shape):
     tokens, wide, out = shape
     torch.manual_seed(0)
@@ -67,6 +67,7 @@ def test_the_product_is_that_of_the_rounded_numbers(shape):
     assert (found - plain).norm() < (0.017 if saturates() else 0.015) * plain.norm()
 
 
+@settings(max_examples=50)
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40))
 def test_two_neighbouring_weights_fit_into_16_bits(values):
     weight = torch.tensor([values])

@@ -59,27 +59,6 @@ def test_parts_that_there_are_not(small_model):
                 change(model, heads)
 
 
-def test_transformers_without_these_layers_computes_the_same(small_model, padded_inputs, tmp_path):
-    model = small_model("classify", num_labels=3, num_hidden_layers=5)
-    model.id2label = {0: "a", 1: "b", 2: "c"}
-    model.task_settings = {"task": "classify", "pairs": False}
-    save_model(model, tmp_path / "whole")
-    save_model(truncate_layers(model, [0, 3, 4]), tmp_path / "part")
-    whole = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "whole").eval()
-    layers = whole.bert.encoder.layer
-    whole.bert.encoder.layer = torch.nn.ModuleList(layers[i] for i in (0, 3, 4))
-    part = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "part").eval()
-    ours = load_model(tmp_path / "part")
-    assert ours.config.num_hidden_layers == part.config.num_hidden_layers == 3
-    assert ours.id2label == model.id2label and ours.task_settings == model.task_settings
-    with torch.no_grad():
-        expected = whole(**padded_inputs).logits
-        torch.testing.assert_close(part(**padded_inputs).logits, expected, rtol=0, atol=0)
-        begun = padded_inputs["attention_mask"][:, 0] == 1  # theirs reads padding in the others
-        found = ours(**padded_inputs).logits
-        torch.testing.assert_close(found[begun], expected[begun], **CLOSE)
-
-
 @pytest.fixture
 def whole(small_model):
     """Five heads of 7 in each of two layers."""

@@ -56,26 +56,15 @@ def test_what_is_written_is_read_and_outlives_the_file(tensors, tmp_path):
     assert_same(found, every)
 
 
-def test_checksum_sees_name_type_shape_and_value(tensors):
-    assert checksum(dict(reversed(tensors.items()))) == checksum(tensors)
-    changed = [
-        {**tensors, "d": torch.zeros(0)},
-        {**tensors, "a": tensors["a"].float()},
-        {**tensors, "b": tensors["b"].view(3, 5)},
-        {**tensors, "c": tensors["c"].nextafter(torch.tensor(9.0))},
-        {"z" if name == "a" else name: tensor for name, tensor in tensors.items()},
-    ]
-    assert len({checksum(tensors), *map(checksum, changed)}) == 6
-
-
 def test_a_flipped_byte_or_a_cut_file_is_found(tensors, tmp_path):
     file = tmp_path / "model.safetensors"
     write_safetensors(file, tensors)
     intact = file.read_bytes()
-    for place in (0, 5, -1):
+    # The header's length, then all behind the metadata: names, types, shapes and values.
+    for place in (0, 5, *range(intact.index(b"}"), len(intact))):
         damaged = bytearray(intact)
         damaged[place] ^= 1
-        for data in (damaged, intact[: place * 20 + 7]):
+        for data in (damaged, intact[:place]):
             file.write_bytes(data)
             with pytest.raises(CheckpointError, match=r"model\.safetensors: truncated or altered"):
                 read_weights(tmp_path)

@@ -14,8 +14,6 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining import counted_start
 from bertsmith.pretraining.counted_start import (
-    ITERATIONS,
-    OVERSAMPLING,
     WINDOW,
     PairCounts,
     PmiMatrix,
@@ -25,6 +23,21 @@ from bertsmith.pretraining.counted_start import (
     positive_pmi,
 )
 from bertsmith.pretraining.token_counts import token_counts
+
+
+def built(folder, corpus_dir, text):
+    """A corpus of a text in the words of the small one."""
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    tokenizer = Corpus.open(corpus_dir).tokenizer()
+    build_corpus([folder / "text.txt"], tokenizer, folder / "built", CorpusSettings(held_out=0.0))
+    return Corpus.open(folder / "built")
+
+
+def new_model(corpus, hidden_size=16):
+    config = BertConfig(corpus.vocab_size, hidden_size, 1, 1, 16, initializer_range=0.05)
+    torch.manual_seed(0)
+    model = BertModel(config, {"masked_lm": MaskedLMHead(config)})
+    return model, model.embeddings.word.weight.detach().clone()
 
 
 def documents_of(corpus):
@@ -80,75 +93,48 @@ def test_positive_pmi_is_that_of_the_definition(monkeypatch):
         torch.testing.assert_close(matrix.columns.to_dense(), expected.T)
 
 
-def test_a_sparse_matrix_gives_the_vectors_of_a_dense_one(corpus_dir, monkeypatch):
-    corpus = Corpus.open(corpus_dir)
-    pairs, found = count_neighbours(corpus), []
-    for limit in (corpus.vocab_size, 0):
-        monkeypatch.setattr(counted_start, "MAX_DENSE", limit)
-        torch.manual_seed(0)
-        vectors = factorize(positive_pmi(pairs, corpus.vocab_size), 16)
-        found.append(vectors @ vectors.T)  # whatever the signs of the vectors
-    torch.testing.assert_close(*found, atol=1e-3, rtol=1e-3)
-
-
 def test_vectors_reproduce_a_matrix_of_their_rank():
     torch.manual_seed(0)
     half = torch.randn(40, 6)
     matrix = half @ half.T
     vectors = factorize(PmiMatrix(matrix, matrix.T), 6)
     torch.testing.assert_close(vectors @ vectors.T, matrix, atol=1e-3, rtol=1e-3)
-    assert factorize(PmiMatrix(half[:6], half[:6].T), 9).shape == (6, 9)
-    full = torch.rand(50, 40)
-    torch.manual_seed(0)
-    left, values, _ = torch.svd_lowrank(full, 5 + OVERSAMPLING, niter=ITERATIONS)
-    torch.manual_seed(0)
-    torch.testing.assert_close(
-        factorize(PmiMatrix(full, full.T), 5), left[:, :5] * values[:5].sqrt()
-    )
 
 
-def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir, monkeypatch):
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_a_model_begins_with_frequencies_and_likeness(tmp_path, corpus_dir, is_dense, monkeypatch):
     """Two words that are used alike are alike from the start, unlike those used otherwise."""
-    tokenizer = Corpus.open(corpus_dir).tokenizer()
+    monkeypatch.setattr(counted_start, "MAX_DENSE", 2**14 if is_dense else 0)
     rng = np.random.default_rng(0)
     groups = [("baba", "ceba"), ("diba", "foba"), ("guba", "haba")]
     text = [" ".join(rng.choice(groups[i % 3], 6)) + "." for i in range(300)]
-    source = tmp_path / "text.txt"
-    source.write_text("\n\n".join(text), encoding="utf-8")
-    build_corpus([source], tokenizer, tmp_path / "built", CorpusSettings(held_out=0.0))
-    corpus = Corpus.open(tmp_path / "built")
-    config = BertConfig(corpus.vocab_size, 16, 1, 1, 16, initializer_range=0.05)
-    torch.manual_seed(0)
-    model = BertModel(config, {"masked_lm": MaskedLMHead(config)})
-    before = model.embeddings.word.weight.detach().clone()
+    corpus = built(tmp_path, corpus_dir, "\n\n".join(text))
+    model, before = new_model(corpus)
     initialize_counted(model, corpus)
     counts = torch.from_numpy(token_counts(corpus) + 1.0)
     torch.testing.assert_close(
         model.heads["masked_lm"].bias.exp(), (counts / counts.sum()).float(), atol=1e-6, rtol=1e-5
     )
-    monkeypatch.setattr(counted_start, "BYTES_PER_PAIR", 2**50)
-    initialize_counted(model, corpus)  # so small a vocabulary takes little memory in any text
-    monkeypatch.setattr(counted_start, "MAX_DENSE", corpus.vocab_size - 1)
-    with pytest.raises(ConfigError, match=r"--word-initializer counted: .* Choose normal, or"):
-        initialize_counted(model, corpus)
     words, seen = model.embeddings.word.weight.detach(), counts > 1
     assert words[seen].std().item() == pytest.approx(0.05, rel=1e-3)
     torch.testing.assert_close(words[~seen], before[~seen])
     likeness = torch.nn.functional.cosine_similarity(words[:, None], words[None], dim=-1)
-    ids = [tokenizer.encode_ids(word)[0] for group in groups for word in group]
+    ids = [corpus.tokenizer().encode_ids(word)[0] for group in groups for word in group]
     for first, second, other in ((0, 1, 2), (2, 3, 4), (4, 5, 0)):
         assert likeness[ids[first], ids[second]] > 0.8 > likeness[ids[first], ids[other]]
 
 
+def test_pairs_of_a_large_vocabulary_must_fit_into_memory(corpus_dir, monkeypatch):
+    corpus = Corpus.open(corpus_dir)
+    monkeypatch.setattr(counted_start, "BYTES_PER_PAIR", 2**50)
+    initialize_counted(new_model(corpus)[0], corpus)  # a small one takes little in any text
+    monkeypatch.setattr(counted_start, "MAX_DENSE", corpus.vocab_size - 1)
+    with pytest.raises(ConfigError, match=r"--word-initializer counted: .* Choose normal, or"):
+        initialize_counted(new_model(corpus)[0], corpus)
+
+
 def test_a_text_of_one_word_leaves_the_random_vectors(tmp_path, corpus_dir):
-    tokenizer = Corpus.open(corpus_dir).tokenizer()
-    (tmp_path / "text.txt").write_text("baba baba baba baba", encoding="utf-8")
-    build_corpus(
-        [tmp_path / "text.txt"], tokenizer, tmp_path / "built", CorpusSettings(held_out=0.0)
-    )
-    corpus = Corpus.open(tmp_path / "built")
-    config = BertConfig(corpus.vocab_size, 16, 1, 1, 16)
-    model = BertModel(config, {"masked_lm": MaskedLMHead(config)})
-    before = model.embeddings.word.weight.detach().clone()
+    corpus = built(tmp_path, corpus_dir, "baba baba baba baba")
+    model, before = new_model(corpus, hidden_size=160)  # more numbers than there are words
     initialize_counted(model, corpus)
     assert torch.equal(model.embeddings.word.weight.detach(), before)

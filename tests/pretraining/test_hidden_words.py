@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
@@ -27,6 +27,7 @@ def packed(sequences):
 sequences = st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=30), min_size=1, max_size=7)
 
 
+@settings(max_examples=60)
 @given(sequences, st.integers(1, 40), st.sampled_from(KINDS), st.integers(0, 2**32))
 def test_words_are_whole_and_budgets_kept(sequences, percent, kind, seed):
     words, lengths = packed(sequences)
@@ -58,7 +59,7 @@ def test_words_are_whole_and_budgets_kept(sequences, percent, kind, seed):
 )
 def test_runs_have_the_lengths_of_spanbert_and_albert(kind, weights, mean):
     """In one long text of words of a piece."""
-    words, lengths = packed([[1] * 60_000])
+    words, lengths = packed([[1] * 20_000])
     budget, rng = np.rint(lengths * 0.15).astype(int), np.random.default_rng(7)
     _, runs = choose_words(words, lengths, budget, RUN_LENGTHS[kind], rng)
     sizes = np.unique(runs, return_counts=True)[1]
@@ -117,6 +118,7 @@ def packed_rows(lengths, rng):
     return np.concatenate(rows).astype(np.uint16)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(3, 97), min_size=1, max_size=13), st.integers(0, 2**32))
 def test_each_sequence_gives_its_exact_count(lengths, seed):
     rng = np.random.default_rng(seed)

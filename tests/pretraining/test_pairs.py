@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.encoded_examples import IGNORE_INDEX
@@ -51,6 +51,7 @@ def document_of(bounds, token):
     return np.searchsorted(starts, token, side="right") - 1
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_segments_fill_the_target_inside_one_document_each(seed):
     bounds = random_text(seed, num_documents=7)
@@ -124,6 +125,7 @@ def test_an_epoch_covers_the_text_evenly_in_an_order_of_its_own():
     assert np.sort(first).tolist() != np.sort(second).tolist()
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_order_labels_say_the_truth(seed):
     bounds = random_text(seed, num_documents=7)

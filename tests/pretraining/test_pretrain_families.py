@@ -29,36 +29,33 @@ def test_every_family_can_be_asked_for():
 @pytest.mark.parametrize(
     ("family", "kind", "mask"),
     [
-        ("electra", "wordpiece", "[MASK]"),
         ("roberta", "byte-bpe", "<mask>"),
         ("albert", "unigram", "[MASK]"),
         ("distilbert", "wordpiece", "[MASK]"),
-        ("modernbert", "wordpiece", "[MASK]"),
         ("modernbert", "byte-bpe", "<mask>"),
     ],
 )
 def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_path, bertsmith):
+    """An ELECTRA is in commands/test_pretrain_replaced_tokens.py."""
     text = corpus_dir.parent / "text.txt"
     tokens, corpus, out, task = (tmp_path / name for name in ("tokens", "corpus", "run", "task"))
     bertsmith("tokenizer", "train", text, "--kind", kind, "--vocab-size", 300, "--out", tokens)
     bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out", 0.15,
               "--processes", 1)  # fmt: skip
-    has_recipe = family in ("electra", "roberta", "albert")
-    how = [family] if has_recipe else ["--family", family]
+    how = [family] if family in ("roberta", "albert") else ["--family", family]
     result = bertsmith("pretrain", *how, "--corpus", corpus, "--out", out, *SMALL, "--json")
-    guesser = out / "generator" if family == "electra" else out
     told = describe_run(json.loads(result) | {"held_out_mlm_loss": 0.0})
-    assert f'bertsmith fill {guesser} "… {mask} …"' in told
+    assert f'bertsmith fill {out} "… {mask} …"' in told
     assert json.loads((out / "config.json").read_text())["model_type"] == family
-    theirs = transformers.AutoModelForMaskedLM.from_pretrained(guesser).eval()
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(out).eval()
     ids = torch.randint(5, 100, (3, 31), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        found, expected = load_model(guesser)(ids).logits, theirs(ids).logits
+        found, expected = load_model(out)(ids).logits, theirs(ids).logits
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
     theirs = transformers.AutoTokenizer.from_pretrained(out)
     assert theirs.model_max_length == 32
     assert load_model(out)(**theirs("baba ceba " * 40, truncation=True, return_tensors="pt"))
-    assert f"{mask} 1:" in bertsmith("fill", guesser, f"baba {mask} ceba")
+    assert f"{mask} 1:" in bertsmith("fill", out, f"baba {mask} ceba")
     train, held_out = (write_reviews(tmp_path / name, 20) for name in ("train.csv", "eval.csv"))
     bertsmith("finetune", "classify", "--model", out, "--train", train, "--eval", held_out,
               "--out", task, "--epochs", 1, "--max-length", 24, *MACHINE)  # fmt: skip

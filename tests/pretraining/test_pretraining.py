@@ -79,9 +79,7 @@ def test_a_run_can_begin_with_more_and_shorter_rows(corpus_dir):
 @pytest.mark.parametrize(
     "change",
     [
-        {},
-        {"masking": "span"},
-        {"mask_share": 0.5, "random_share": 0.5, "keep_share": 0.0},
+        {"masking": "span", "mask_share": 0.5, "random_share": 0.5, "keep_share": 0.0},
         {"masking_schedule_steps": 3, "final_masking_rate": 0.3},
     ],
     ids=str,
@@ -275,14 +273,14 @@ def test_sentence_order_is_learnt_of_two_sentences_only(tmp_path, corpus_dir):
     task = objective(built, replace(SHORT, pairs="sentence_order"))
     assert 0 < task.facts()["single_sentence_share"] < 1
     labels = []
-    for step in range(1, 60):
+    for step in range(1, 41):
         (batch,) = task.micro_batches(step)
         chosen = batch.targets["sentence_order_rows"].tolist()
         labels += batch.targets["sentence_order_labels"].tolist()
         pairs = [i for i, (ids, _) in enumerate(rows(batch)) if (ids == 3).sum() == 2]
         assert chosen == pairs
-    assert 100 < len(labels) < 59 * 13
-    assert np.mean(labels) == pytest.approx(0.5, abs=0.12)
+    assert 80 < len(labels) < 40 * 13
+    assert np.mean(labels) == pytest.approx(0.5, abs=0.15)
     model = model_of("masked_lm", "sentence_order")
     assert set(task.losses(model, batch)) == {"mlm", "sop"}
 

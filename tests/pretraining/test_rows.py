@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.corpus import CorpusSettings, build_corpus
@@ -90,6 +90,7 @@ def test_a_row_is_what_the_tokenizer_builds(corpus, tokenizer, parts):
 
 
 @pytest.mark.parametrize("chinese", [False, True])
+@settings(max_examples=30)
 @given(data=st.data())
 def test_words_of_any_segment_are_those_of_the_text(corpus, chinese, data):
     start = data.draw(st.integers(0, corpus.num_tokens - 1))

@@ -8,7 +8,7 @@ from os import system
 from subprocess import Popen  # noqa: F401 - found by its name
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.errors import ConfigError
@@ -70,6 +70,7 @@ def test_the_longest_word_of_a_list_is_taken_from_the_left(tmp_path):
     assert read_word_list(path)("学生在北京") == ["学生", "在", "北京"]
 
 
+@settings(max_examples=50)
 @given(st.text("天地玄黄", max_size=30), st.lists(st.text("天地玄黄", min_size=1, max_size=5)))
 def test_words_add_up_to_the_text(text, words):
     found = MaximumMatching(words)(text)

@@ -7,9 +7,7 @@ import signal
 import pytest
 import torch
 from small_workers import (
-    OPTIM,
     check_same_as_one_process,
-    small_config,
     small_model,
     small_objective,
     small_workers,
@@ -18,7 +16,6 @@ from small_workers import (
 from torch_threads import threads
 
 from bertsmith.errors import TrainingError
-from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
 from bertsmith.training.optim import OptimSettings
@@ -39,36 +36,21 @@ class EveryOtherStepInPieces(Pretraining):
         return Pretraining._batches(other, step)
 
 
-FROZEN = LayerwiseOptim(
-    learning_rate=3e-3, weight_decay=0.1, num_layers=2, layer_decay=0.8, freeze_layers=1
-)
-
-
-@pytest.mark.parametrize(
-    ("num_members", "dtype", "kind", "optim"),  # of three micro-batches in a step
-    [(2, torch.float32, Pretraining, FROZEN), (3, BF16, EveryOtherStepInPieces, OPTIM)],
-)
-def test_workers_do_what_one_process_would(corpus_dir, num_members, dtype, kind, optim):
-    task, models = small_objective(corpus_dir, kind), (small_model(), small_model())
-    before = {name: value.clone() for name, value in models[0].state_dict().items()}
-    for model in models:
-        freeze(model, optim)
-    teams = (small_workers(task, num_members, dtype, model, optim) for model in models)
-    check_same_as_one_process(*teams)
-    for name, value in models[1].state_dict().items():
-        is_frozen = optim is FROZEN and name.startswith(("embeddings.", "layers.0."))
-        assert torch.equal(value, before[name]) == is_frozen, name
-
-
-def test_layers_that_share_weights_share_them_in_workers_too(corpus_dir):
-    task = small_objective(corpus_dir, pairs="none")
-    config = small_config(AlbertConfig, embedding_size=11, num_hidden_layers=3)
-    alone, together = (
-        small_workers(task, 2, BF16, small_model("masked_lm", config=config)) for _ in range(2)
+def test_workers_do_what_one_process_would(corpus_dir):
+    """Three of them, one for each micro-batch of a step; a part of the model is frozen."""
+    optim = LayerwiseOptim(
+        learning_rate=3e-3, weight_decay=0.1, num_layers=2, layer_decay=0.8, freeze_layers=1
     )
-    check_same_as_one_process(alone, together, 3)
-    for model in (together.model, together.compute_model):
-        assert model.layers[0].attention is model.layers[2].attention
+    task = small_objective(corpus_dir, EveryOtherStepInPieces)
+    alone, together = small_model(), small_model()
+    before = {name: value.clone() for name, value in together.state_dict().items()}
+    for model in (alone, together):
+        freeze(model, optim)
+    teams = (small_workers(task, 3, BF16, model, optim) for model in (alone, together))
+    check_same_as_one_process(*teams)
+    for name, value in together.state_dict().items():
+        is_frozen = name.startswith(("embeddings.", "layers.0."))
+        assert torch.equal(value, before[name]) == is_frozen, name
 
 
 @pytest.mark.parametrize("dtype", [BF16, torch.float32])
@@ -89,23 +71,6 @@ def test_steps_whose_gradients_are_summed_follow_steps_whose_are_not(corpus_dir)
         train(small_workers(task, 1, dtype, plain()), 1, 5)[1::2] for dtype in (BF16, torch.float32)
     )
     assert rounded == pytest.approx(exact, rel=0.03)
-
-
-class Broken(Pretraining):
-    """Refuses what a worker computes."""
-
-    def losses(self, model, batch):
-        if multiprocessing.parent_process() is not None:
-            raise TrainingError("this batch is broken")
-        return super().losses(model, batch)
-
-
-def test_an_error_in_a_worker_is_raised_here(corpus_dir):
-    with small_workers(small_objective(corpus_dir, Broken), 2) as team:
-        team.wait()
-        with pytest.raises(TrainingError, match="this batch is broken"):
-            train(team, 1, 2)
-    assert all(worker.process.exitcode == 0 for worker in team.workers)
 
 
 @pytest.mark.parametrize("is_up", [True, False])
@@ -129,10 +94,23 @@ def test_a_run_that_ends_before_its_workers_are_up_does_not_wait_for_them(corpus
     assert team.workers[0].process.exitcode == -signal.SIGKILL
 
 
+class Broken(Pretraining):
+    """Refuses the second batch that a worker computes."""
+
+    num_computed = 0
+
+    def losses(self, model, batch):
+        if multiprocessing.parent_process() is not None:
+            self.num_computed += 1
+            if self.num_computed == 2:
+                raise TrainingError("this batch is broken")
+        return super().losses(model, batch)
+
+
 def test_signals_are_for_the_main_process_and_measuring_uses_the_cores_of_all(corpus_dir):
     """As of Ctrl-C in a terminal, or of `timeout`: a worker that ended would lose the step."""
     with threads(2):
-        with small_workers(small_objective(corpus_dir), 2) as team:
+        with small_workers(small_objective(corpus_dir, Broken), 2) as team:
             assert torch.get_num_threads() == 1
             for is_up in (False, True):
                 for number in (signal.SIGINT, signal.SIGTERM):
@@ -143,6 +121,9 @@ def test_signals_are_for_the_main_process_and_measuring_uses_the_cores_of_all(co
             with team.evaluating() as model:
                 assert torch.get_num_threads() == 2 and not model.training
             assert torch.get_num_threads() == 1 and model.training
+            # An error in a worker is raised here.
+            with pytest.raises(TrainingError, match="this batch is broken"):
+                train(team, 2, 3)
         assert team.workers[0].process.exitcode == 0
         assert torch.get_num_threads() == 2
 
