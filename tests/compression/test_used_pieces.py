@@ -26,7 +26,7 @@ def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     return tokenizer.encode(text).tokens
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(pieces=PIECES, words=st.lists(WORDS, max_size=20), keep=st.booleans())
 def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(pieces, words, keep):
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *pieces])
@@ -56,7 +56,7 @@ def test_what_stays_in_any_case():
         assert kept == [*SPECIAL_TOKENS, *expected]
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(pieces=PIECES, words=st.lists(st.text("abc", min_size=1, max_size=7), max_size=20))
 def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, words):
     alphabet = ["a", "b", "c", "##a", "##b", "##c"]
@@ -67,7 +67,7 @@ def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, word
 
 
 @pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     texts=st.lists(st.lists(st.sampled_from(TEXT.split()), max_size=4).map(" ".join), max_size=4),
     unknown=st.text(max_size=5),

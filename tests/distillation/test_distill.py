@@ -8,7 +8,14 @@ import torch
 import transformers
 from samples import SAMPLES, prepare
 from stop_at import StopAt
-from tiny_models import GOOD, save_tiny, tiny_tokenizer, write_csv, write_reviews
+from tiny_models import (
+    GOOD,
+    load_for_task,
+    save_tiny,
+    tiny_tokenizer,
+    write_csv,
+    write_reviews,
+)
 
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted
@@ -38,7 +45,7 @@ def place(tmp_path_factory):
 def settings_in(folder, out):
     return ClassifySettings(
         model=folder / "start", train=folder / "train.csv", eval=folder / "eval.csv", out=out,
-        steps=80, learning_rate=5e-3, dropout=0.0, device="cpu", precision="fp32", threads=1,
+        steps=40, learning_rate=5e-3, dropout=0.0, device="cpu", precision="fp32", threads=1,
     )  # fmt: skip
 
 
@@ -69,19 +76,15 @@ def test_a_student_of_half_the_layers_learns_what_its_teacher_knows(settings, st
     assert "teacher (before) and student (after)" in str(result)
 
 
-@pytest.mark.parametrize("is_cached", [False, True])
-def test_a_stopped_run_is_continued_as_if_it_never_stopped(
-    settings, student, place, tmp_path, is_cached
-):
-    settings = replace(settings, steps=12)
-    cache = tmp_path / "cache" if is_cached else None
-    student = replace(student, unlabelled=place / "eval.csv", cache=cache)
+def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, student, place, tmp_path):
+    settings = replace(settings, steps=6)
+    student = replace(student, unlabelled=place / "eval.csv", cache=tmp_path / "cache")
     result = distill(student, Classify, settings)
     assert result.num_unlabelled == 30
     assert "30 of the 30 texts without labels are eval texts, too" in str(result)
     stopped = replace(settings, out=tmp_path / "stopped")
     with pytest.raises(Interrupted):
-        distill(student, Classify, stopped, [StopAt(7)])
+        distill(student, Classify, stopped, [StopAt(4)])
     resumed = replace(stopped, resume=True)
     with pytest.raises(ConfigError, match=r"teaching\.soft_temperature was 2\.0, is now 3\.0"):
         distill(replace(student, soft_temperature=3.0), Classify, resumed)
@@ -90,10 +93,17 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(
     assert all(torch.equal(first[name], second[name]) for name in first)
     losses = [[entry.get("loss") for entry in journal(r.out)] for r in (settings, stopped)]
     assert losses[0] == losses[1]
+    model = load_model(place / "teacher")
+    with torch.no_grad():
+        model.heads["classify"].dense.bias.add_(0.5)
+    save_model(model, tmp_path / "other", tiny_tokenizer())
+    other = replace(settings, out=tmp_path / "second")
+    with pytest.raises(ConfigError, match=r"made of another teacher\. Choose another --cache"):
+        distill(replace(student, teacher=tmp_path / "other"), Classify, other)
 
 
 def test_texts_without_labels_teach(settings, student, place, tmp_path):
-    few = replace(settings, limit=4, steps=120)
+    few = replace(settings, limit=4, steps=60)
     result = distill(replace(student, unlabelled=place / "train.csv"), Classify, few)
     assert (result.num_unlabelled, result.student.num_train) == (80, 4)
     assert result.student.evaluation.accuracy > 0.8
@@ -107,10 +117,11 @@ def test_texts_without_labels_teach(settings, student, place, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLES) - {"classify"}))
 def test_every_task_has_students(name, tmp_path):
-    task, settings = prepare(name, tmp_path, 24, 9, threads=1, steps=1)
-    finetune(task, settings)
-    out = tmp_path / "student"
-    student = DistillSettings(teacher=settings.out, unlabelled=settings.eval)
+    task, settings = prepare(name, tmp_path, 12, 9, threads=1, steps=1)
+    dataset, out, teacher = task.read(settings), tmp_path / "student", tmp_path / "teacher"
+    save_model(load_for_task(settings, dataset)[0], teacher, tiny_tokenizer())
+    dataset.task.write_files(teacher)
+    student = DistillSettings(teacher=teacher, unlabelled=settings.eval)
     sides = distill(student, task, replace(settings, out=out)).comparison
     assert sides.after.parameters["total"] < sides.before.parameters["total"]
     assert task_of_folder(read_folder(out)) is task
@@ -139,10 +150,9 @@ def test_it_starts_as_the_teachers_own_layers_and_the_run_names_it(settings, stu
 def test_a_student_of_another_width(settings, student, tmp_path):
     narrow = save_tiny(tmp_path / "narrow", hidden_size=12, num_hidden_layers=1)
     student = replace(student, student=narrow, hidden_weight=0.0)
-    result = distill(student, Classify, replace(settings, steps=2))
+    result = distill(student, Classify, replace(settings, steps=1))
     assert load_model(settings.out).config.hidden_size == 12
     assert str(narrow) in result.made_of
-    assert "hidden_loss" not in journal(settings.out)[-2]
 
 
 def of_another_piece(folder):
@@ -188,15 +198,6 @@ def test_what_does_not_fit_the_teacher(settings, student, place, tmp_path):
     table.write_text("text,label\ngood,pos\nbad,neg\nfilm,so\n")
     with pytest.raises(ConfigError, match=r"does not know the label 'so' of the ex.*'neg', 'pos'"):
         distill(student, Classify, replace(settings, train=table))
-    cached = replace(student, cache=tmp_path / "cache")
-    distill(cached, Classify, replace(settings, steps=1))
-    model = load_model(place / "teacher")
-    with torch.no_grad():
-        model.heads["classify"].dense.bias.add_(0.5)
-    save_model(model, tmp_path / "other", tiny_tokenizer())
-    other = replace(settings, out=tmp_path / "second")
-    with pytest.raises(ConfigError, match=r"made of another teacher\. Choose another --cache"):
-        distill(replace(cached, teacher=tmp_path / "other"), Classify, other)
     # The teacher is not written over.
     inside = replace(settings, out=place / "teacher", overwrite=True)
     start = replace(student, student=place / "start")

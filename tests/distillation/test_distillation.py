@@ -50,20 +50,16 @@ class Case:
 
     def datasets(self, **settings):
         tokenizer, task = tiny_tokenizer(), self.task
-        train, held_out = (
-            task.encode(tokenizer, examples, NUM_POSITIONS, labelled=True)
-            for examples in (self.dataset.train, self.dataset.held_out)
+        others = list(task.reader(self.settings.eval, self.settings.columns, labelled=False))
+        train, held_out, texts = (
+            task.encode(tokenizer, examples, NUM_POSITIONS, labelled=examples is not others)
+            for examples in (self.dataset.train, self.dataset.held_out, others)
         )
         held_out = HeldOutExamples(held_out, Path("b"), self.dataset.held_out)
-        labelled = with_row_numbers(
-            training_examples(task, train, Path("a"), self.dataset.train), 0
-        )
-        others = list(task.reader(self.settings.eval, self.settings.columns, labelled=False))
-        texts = task.encode(tokenizer, others, NUM_POSITIONS, labelled=False)
-        first = len(labelled.encoded.rows)
-        unlabelled = with_row_numbers(
-            training_examples(task, texts, Path("c"), others, labelled=False), first
-        )
+        labelled = training_examples(task, train, Path("a"), self.dataset.train)
+        unlabelled = training_examples(task, texts, Path("c"), others, labelled=False)
+        labelled = with_row_numbers(labelled, 0)
+        unlabelled = with_row_numbers(unlabelled, len(train.rows))
         return [
             FineTuning(task, examples, held_out, batch_size=size, **settings)
             for examples, size in ((labelled, 5), (unlabelled, 3))
@@ -183,21 +179,17 @@ def texts_of(case):
     return case.datasets()[0].train.encoded.rows
 
 
-def test_a_cache_of_something_else(one, tmp_path):
-    teacher, texts, cache = one.teacher(hidden=False), texts_of(one), tmp_path / "cache"
+def test_a_cache_for_other_texts(one, tmp_path):
+    teacher, texts, cache = one.teacher(), texts_of(one), tmp_path / "cache"
     others = one.datasets()[1].train.encoded.rows
     stored_teacher(cache, teacher, texts, FACTS)
-    for folder, who, asked, changes, words in (
-        (cache, teacher, texts, {"teacher": "two"}, r"made of another teacher\. Choose"),
-        (cache, teacher, texts, {"max_length": 9}, "with another --max-length"),
-        (cache, teacher, others, {}, "for other texts"),
-        (cache, one.teacher(), texts, {}, "without the vectors of its last layer"),
-        (tmp_path, teacher, texts, {}, "is no cache of a teacher"),
+    for asked, changes, words in (
+        (texts, {"max_length": 9}, "with another --max-length"),
+        (others, {}, "for other texts"),
     ):
         with pytest.raises(ConfigError, match=words):
-            stored_teacher(folder, who, asked, FACTS | changes)
-    stored_teacher(tmp_path / "more", one.teacher(), texts, FACTS)
-    stored_teacher(tmp_path / "more", Silent(teacher), texts, FACTS)
+            stored_teacher(cache, teacher, asked, FACTS | changes)
+    stored_teacher(cache, Silent(one.teacher(hidden=False)), texts, FACTS)
 
 
 class Stopped(LiveTeacher):
@@ -237,10 +229,9 @@ def test_a_damaged_cache(one, tmp_path):
     batch = one.objective(stored).labelled.micro_batches(1)[0]
     path = folder / "outputs-00000.npy"
     whole = path.read_bytes()
-    for altered in (whole.replace(b"}", b" "), whole[:-5] + b"12345", b"no numbers", b""):
-        path.write_bytes(altered)
-        with pytest.raises(CheckpointError, match=r"outputs-00000\.npy: damaged\. Remove"):
-            stored_teacher(folder, one.teacher(), texts, FACTS).prepare(batch)
+    path.write_bytes(whole[:-5] + b"12345")
+    with pytest.raises(CheckpointError, match=r"outputs-00000\.npy: damaged\. Remove"):
+        stored_teacher(folder, one.teacher(), texts, FACTS).prepare(batch)
 
 
 def test_labels_in_the_teachers_order_keep_their_weights(one):
@@ -250,5 +241,3 @@ def test_labels_in_the_teachers_order_keep_their_weights(one):
     assert student.labels == ("pos", "so", "neg")
     assert student.loss.weights == (0.5, 1.0, 3.0)
     assert weighted.with_teacher_labels(one.task) == weighted
-    with pytest.raises(ConfigError, match=r"does not know the label 'pos' of the examples; it k"):
-        one.task.with_teacher_labels(replace(one.task, labels=("neg", "good")))

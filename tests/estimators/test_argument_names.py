@@ -1,5 +1,7 @@
 """Errors name arguments to whoever calls Python, and flags to whoever types a command."""
 
+import copy
+import functools
 import pickle
 import re
 
@@ -41,6 +43,7 @@ def estimator(folder, **settings):
     return bertsmith.TextClassifier(folder, **{"steps": 1, "threads": 1} | CPU | settings)
 
 
+@functools.cache
 def fitted(folder):
     return estimator(folder).fit(TEXTS, LABELS, show_progress=False)
 
@@ -72,7 +75,8 @@ CALLS = {
     "score": (lambda it: fitted(it).score(FRAME, label_column="a"), "with label_column"),
     "evaluate": (lambda it: fitted(it).evaluate(FRAME, label_column="a"), "with label_column"),
     "pickle": (
-        lambda it: pickle.loads(pickle.dumps(fitted(it).set_params(**NOT_HERE))), NO_DEVICE
+        lambda it: pickle.loads(pickle.dumps(copy.copy(fitted(it)).set_params(**NOT_HERE))),
+        NO_DEVICE,
     ),
 }  # fmt: skip
 

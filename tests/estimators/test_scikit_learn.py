@@ -44,26 +44,28 @@ def test_copies_have_the_same_parameters_and_are_not_fitted(estimator):
     assert is_classifier(changed) and is_regressor(bertsmith.TextRegressor("m"))
     with pytest.raises(NotFittedError):
         check_is_fitted(changed)
-    with pytest.raises(NotFittedError):
-        changed.predict(TEXTS)
+    for use in (changed.predict, changed.save):
+        with pytest.raises(NotFittedError, match="TextClassifier is not fitted yet"):
+            use(TEXTS)
     check_is_fitted(changed.fit(TEXTS, LABELS, **QUIET))
     with pytest.raises(NotFittedError):
         check_is_fitted(clone(changed))
 
 
 def test_cross_validation(estimator):
-    folds = StratifiedKFold(3)
-    for scoring in (None, "roc_auc"):
-        scores = cross_val_score(estimator, TEXTS, LABELS, cv=folds, params=QUIET, scoring=scoring)
-        assert len(scores) == 3
-        assert (scores >= 0).all()
+    scores = cross_val_score(
+        estimator, TEXTS, LABELS, cv=StratifiedKFold(2), params=QUIET, scoring="roc_auc"
+    )
+    assert len(scores) == 2
+    assert (scores >= 0).all()
 
 
 def test_pipelines_and_searches(estimator):
+    folds = [np.arange(18).reshape(2, 9)]
     steps = [("clean", FunctionTransformer(np.char.lower)), ("bert", clone(estimator))]
-    search = GridSearchCV(Pipeline(steps), {"bert__steps": np.array([1, 3])}, cv=2)
+    search = GridSearchCV(Pipeline(steps), {"bert__steps": np.array([1, 2])}, cv=folds)
     search.fit(np.array(TEXTS), LABELS, bert__show_progress=False)
-    assert search.best_params_["bert__steps"] in (1, 3)
+    assert search.best_params_["bert__steps"] in (1, 2)
     assert set(search.predict(np.array(TEXTS))) <= {0, 1}
     assert search.predict_proba(np.array(TEXTS)).shape == (18, 2)
     made = make_pipeline(FunctionTransformer(), clone(estimator))

@@ -6,7 +6,7 @@ import pytest
 from tiny_models import save_tiny, write_reviews
 
 from bertsmith.data.examples import Columns
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
 from bertsmith.model.loading import load_model
@@ -33,9 +33,8 @@ def classifier(folders):
 def test_a_limit(classifier, tmp_path):
     path = write_reviews(tmp_path / "a.csv", 11)
     assert evaluate(classifier, path, limit=7).num_texts == 7
-    for limit in (0, -1):
-        with pytest.raises(ConfigError, match=f"--limit: found {limit}; allowed is a number above"):
-            evaluate(classifier, path, limit=limit)
+    with pytest.raises(ConfigError, match="--limit: found 0; allowed is a number above"):
+        evaluate(classifier, path, limit=0)
 
 
 def test_what_was_cut_or_skipped_is_counted(classifier, tmp_path):
@@ -74,12 +73,7 @@ def test_two_models_side_by_side(folders, tmp_path):
     assert json.loads(json.dumps(found.to_json()))["after"]["scores"] == found.after.scores
 
 
-def test_folders_without_a_task_are_not_compared(folders, tmp_path):
-    save_tiny(tmp_path / "bare")
-    data = write_reviews(tmp_path / "a.csv", 3)
+def test_folders_without_a_task_are_not_compared(tmp_path):
+    bare, data = read_folder(save_tiny(tmp_path / "bare")), write_reviews(tmp_path / "a.csv", 3)
     with pytest.raises(CheckpointError, match="no classification head"):
-        compare_side_by_side(*[read_folder(tmp_path / "bare")] * 2, ComparisonInput(data, **QUICK))
-    with pytest.raises(InputError, match="no such file"):
-        compare_side_by_side(
-            *map(read_folder, folders), ComparisonInput(tmp_path / "none.csv", **QUICK)
-        )
+        compare_side_by_side(bare, bare, ComparisonInput(data, **QUICK))

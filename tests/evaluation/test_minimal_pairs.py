@@ -12,7 +12,6 @@ from tiny_runs import FP32
 from bertsmith.data.examples import Columns
 from bertsmith.errors import InputError
 from bertsmith.evaluation.minimal_pairs import evaluate_minimal_pairs, load_pair_scorer
-from bertsmith.model.families import FAMILIES
 from bertsmith.tasks.minimal_pairs import MinimalPair
 
 LONG = " ".join([*GOOD, *BAD, *OTHER[:7]] * 2)
@@ -53,7 +52,7 @@ def theirs(model, tokenizer, text):
     return total
 
 
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"electra"}))
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
 def test_scores_are_those_of_transformers(tmp_path, family):
     window = {"local_attention": 6} if family == "modernbert" else {}
     folder = save_tiny_of(tmp_path / family, family, **window)
@@ -67,6 +66,7 @@ def test_scores_are_those_of_transformers(tmp_path, family):
 def test_accuracies(scorer):
     report = evaluate_minimal_pairs(scorer, ROWS)
     points = [{"good": 1, "bad": 0, "tie": 0.5}[found.answer] for found in scorer(PAIRS)]
+    assert scorer(MinimalPair(*PAIRS[0]).to_json()) == scorer(PAIRS)[0]
     assert points[-1] == 0.5
     assert set(points[:-1]) == {0, 1}  # so that the test can tell them apart
     assert report.accuracy == pytest.approx(sum(points) / 5)
@@ -78,8 +78,11 @@ def test_accuracies(scorer):
     assert report.mean_over_paradigms == pytest.approx(sum(expected.values()) / 4)
     assert (report.num_pairs, report.num_identical, report.num_truncated) == (5, 1, 0)
     assert "mean accuracy of the 4 paradigms" in str(report)
-    plain = evaluate_minimal_pairs(scorer, [{k: row[k] for k in list(row)[:2]} for row in ROWS])
+    rows = [{k: row[k] for k in list(row)[:2]} for row in ROWS]
+    rows.append({**rows[0], "sentence_bad": ""})
+    plain = evaluate_minimal_pairs(scorer, rows, Columns(skip_incomplete=True))
     assert (plain.accuracy, plain.mean_over_paradigms) == (report.accuracy, None)
+    assert (plain.num_pairs, plain.num_skipped) == (5, 1)
 
 
 def test_what_is_cut_is_counted(folder):
@@ -90,11 +93,10 @@ def test_what_is_cut_is_counted(folder):
     assert "1 texts were longer than the model reads" in str(report)
 
 
-@pytest.mark.parametrize(("limit", "count"), [(1, 4), (2, 5)])
-def test_a_limit_is_for_each_paradigm(scorer, limit, count):
-    assert evaluate_minimal_pairs(scorer, ROWS, limit=limit).num_pairs == count
+def test_a_limit_is_for_each_paradigm(scorer):
+    assert evaluate_minimal_pairs(scorer, ROWS, limit=1).num_pairs == 4
     plain = [{**row, "UID": ""} for row in ROWS]
-    assert evaluate_minimal_pairs(scorer, plain, limit=limit).num_pairs == limit
+    assert evaluate_minimal_pairs(scorer, plain, limit=2).num_pairs == 2
 
 
 @pytest.mark.parametrize(
@@ -102,10 +104,8 @@ def test_a_limit_is_for_each_paradigm(scorer, limit, count):
     [
         ([{"sentence_good": "a"}], "no column looks like the bad sentence"),
         ([ROWS[0], {"sentence_bad": "a"}], "row 2 of the rows given: no key 'sentence_good'"),
-        ([{**ROWS[0], "sentence_good": " "}], "row 1 .*: 'sentence_good' is empty"),
         ([{**ROWS[0], "sentence_bad": None}], "row 1 .*: 'sentence_bad' is empty"),
         ([{**ROWS[0], "sentence_bad": 3}], "'sentence_bad' is a number; a string is expected"),
-        ([{**ROWS[0], "UID": ["a"]}], "'UID' is a list; a string or a number is expected"),
         ([{**ROWS[0], "sentence_bad": "\u200b"}], "row 1: 'sentence_bad' has no token"),
         ([], "no complete rows"),
     ],
@@ -113,12 +113,6 @@ def test_a_limit_is_for_each_paradigm(scorer, limit, count):
 def test_rows_that_are_no_pairs(scorer, rows, message):
     with pytest.raises(InputError, match=message):
         evaluate_minimal_pairs(scorer, rows)
-
-
-def test_incomplete_rows_can_be_skipped(scorer):
-    rows = [*ROWS, {**ROWS[0], "sentence_bad": ""}]
-    report = evaluate_minimal_pairs(scorer, rows, Columns(skip_incomplete=True))
-    assert (report.num_pairs, report.num_skipped) == (5, 1)
 
 
 @pytest.fixture
@@ -153,7 +147,6 @@ def test_bf16_is_compared_with_fp32(folder, file, bertsmith):
 REFUSED = {
     "": "exactly one of them",
     "--minimal-pairs @ --data @": "exactly one of them",
-    "--minimal-pairs @ --errors e.csv": "--errors: found with --minimal-pairs",
     "--minimal-pairs @ --stride 3 --page r.html": "--stride, --page: found with --minimal",
     "--minimal-pairs @ --label-column UID": "--label-column: found with --minimal-pairs",
     "--minimal-pairs @ --scores s.csv": "allowed are names that end in .jsonl",
@@ -168,36 +161,20 @@ def test_flags_that_do_not_fit(folder, file, refused, words):
     assert REFUSED[words] in refused("evaluate", folder, *line, *FP32)
 
 
-HEADS = {
-    "classify": ("bert", "head found: 'classify'; sentences are scored by a masked-LM head"),
-    "replaced_token": ("electra", "head found: an ELECTRA discriminator's, 'replaced_token'"),
-    "": ("bert", "head found: none"),
-}
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_other_heads_are_refused(tmp_path, file, refused, head):
-    family, message = HEADS[head]
-    labels = ("a", "b") if head == "classify" else ()
-    if family == "electra":
-        save_tiny_of(tmp_path / "m", "electra", heads=("replaced_token",))
-    else:
-        save_tiny(tmp_path / "m", *filter(None, [head]), labels=labels)
+def test_other_heads_are_refused(tmp_path, file, refused):
+    save_tiny(tmp_path / "m", "classify", labels=("a", "b"))
     line = refused("evaluate", tmp_path / "m", "--minimal-pairs", file, *FP32)
-    assert message in line
+    assert "head found: 'classify'; sentences are scored by a masked-LM head" in line
     assert "bertsmith pretrain" in line
 
 
 def test_a_generator_is_named(tmp_path, file, bertsmith, refused):
     model, words = tmp_path / "m", ("--minimal-pairs", file, *FP32)
     save_tiny_of(model, "electra", heads=("replaced_token",))
+    found = "head found: an ELECTRA discriminator's, 'replaced_token'"
+    assert found in refused("evaluate", model, *words)
     save_tiny_of(model / "generator", "electra")
     use = f"Use its generator, which does: {model / 'generator'}"
     assert use in refused("evaluate", model, *words)
     found = json.loads(bertsmith("evaluate", model / "generator", *words, "--json"))
     assert found["num_pairs"] == 5
-
-
-def test_one_pair_from_memory(scorer):
-    pair = MinimalPair(*PAIRS[0])
-    assert scorer(pair.to_json()) == scorer.predict([pair])[0]

@@ -24,11 +24,11 @@ def test_threads_build_the_same_corpus(tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "PARTITION_BYTES", 300)
     texts = tmp_path / "texts"
     texts.mkdir()
-    (texts / "a.txt").write_text("\n\n".join(f"{TEXT[:n]} {n}" for n in range(1, 200)))
-    (texts / "b.csv").write_text("text\n" + "".join(f"{n} rivers\n" for n in range(100)))
+    (texts / "a.txt").write_text("\n\n".join(f"{TEXT[:n]} {n}" for n in range(1, 90)))
+    (texts / "b.csv").write_text("text\n" + "".join(f"{n} rivers\n" for n in range(50)))
     settings = CorpusSettings(held_out=0.1, deduplicate=True)
     threads, folders = Threads(), [tmp_path / name for name in ("processes", "threads")]
-    for folder, executor in zip(folders, (LocalProcesses(2), threads), strict=True):
+    for folder, executor in zip(folders, (LocalProcesses(1), threads), strict=True):
         build_corpus([texts], tiny_wordpiece(), folder, settings, executor=executor)
     ours, theirs = ({p.name: p.read_bytes() for p in f.glob("*.*")} for f in folders)
     assert ours == theirs

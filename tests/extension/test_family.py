@@ -1,7 +1,8 @@
 """A family of models, and a format of checkpoints, is one file and one entry of a table."""
 
-import runpy
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,24 +11,21 @@ from tiny_models import save_tiny, tiny_config, tiny_tokenizer, write_reviews
 
 from bertsmith import BertModel, load, load_model, save_model
 from bertsmith.finetuning.run import finetune
+from bertsmith.model.config import BertConfig
 from bertsmith.model.families import FAMILIES, build_heads
+from bertsmith.model.families.bert import BERT_HEADS, TASK_HEAD_NAMES, encoder_names
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.layers import Embeddings
 from bertsmith.model.weight_formats import READERS
 from bertsmith.model.weights import read_weights
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
-TOY_FILE = """
-from dataclasses import dataclass
-from typing import ClassVar
-
-from bertsmith.model.config import BertConfig
-from bertsmith.model.families.bert import BERT_HEADS, TASK_HEAD_NAMES, encoder_names
-from bertsmith.model.family import Family, architectures
-from bertsmith.model.layers import Embeddings
 
 @dataclass(unsafe_hash=True)
 class ToyConfig(BertConfig):
     scale: float = 1.0
     model_type: ClassVar[str] = "toy"
+
 
 class ToyEmbeddings(Embeddings):
     def __init__(self, config):
@@ -36,6 +34,7 @@ class ToyEmbeddings(Embeddings):
 
     def forward(self, batch, words=None):
         return self.scale * super().forward(batch, words)
+
 
 TOY = Family(
     config=ToyConfig,
@@ -53,16 +52,13 @@ TOY = Family(
     absent={},
     build_embeddings=ToyEmbeddings,
 )
-"""
 
 
 def test_a_family_is_fine_tuned_saved_and_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "toy.py").write_text(TOY_FILE)
-    toy = runpy.run_path(str(tmp_path / "toy.py"))["TOY"]
-    monkeypatch.setitem(FAMILIES, "toy", toy)
-    config = toy.config(**vars(tiny_config()), scale=0.5)
+    monkeypatch.setitem(FAMILIES, "toy", TOY)
+    config = ToyConfig(**vars(tiny_config()), scale=0.5)
     start, out = tmp_path / "start", tmp_path / "out"
     save_model(BertModel(config, build_heads(config, ["masked_lm"])), start, tiny_tokenizer())
     data = write_reviews(tmp_path / "reviews.csv", 8)

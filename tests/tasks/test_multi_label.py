@@ -21,8 +21,6 @@ from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.multi_label_classification import LabelsPrediction, MultiLabel
 from bertsmith.tasks.text_classification import Classify
 
-TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
-
 
 @pytest.fixture
 def settings(tmp_path):
@@ -83,7 +81,7 @@ def test_what_is_no_flag(tmp_path, value, found):
         assert rows(text_column="said", label_column="2-4", skip_incomplete=True) == [2, 4]
 
 
-@pytest.mark.parametrize("logit", [-38.0, -36.0, 36.0, 38.0])
+@pytest.mark.parametrize("logit", [-38.0, 38.0])
 def test_the_held_out_loss_of_a_sure_mistake_is_finite_and_near_its_logit(logit):
     task = MultiLabel(("a",))
     accumulator = task.accumulator(Path("x"))
@@ -99,9 +97,9 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     assert predictor.definition == MultiLabel(
         ("bad", "fine", "good"), label_separator="|", threshold=0.3, pairs=False
     )
-    for prediction in predictor(TEXTS):
-        likely = prediction.probabilities
-        assert prediction.labels == tuple(name for name in likely if likely[name] >= 0.3)
+    (prediction,) = predictor(["a good film"])
+    likely = prediction.probabilities
+    assert prediction.labels == tuple(name for name in likely if likely[name] >= 0.3)
     assert "micro-F1" in str(result)
     assert evaluate(predictor, settings.eval) == result.evaluation
     # Other data may have another separator.
@@ -115,11 +113,9 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     assert "with a model that gives several labels" in refused(words[0], tagger, *words[2:], ";")
 
 
-def test_settings_that_do_not_fit(settings):
-    for changes, message in (
-        ({"metric": "matthews_correlation"}, "--metric: found matthews_correlation; allowed are"),
-        ({"threshold": 1.0}, "--threshold: found 1"),
-        ({"label_separator": ""}, "--label-separator: found nothing"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            replace(settings, **changes)
+@pytest.mark.parametrize("name, value", [
+    ("metric", "matthews_correlation"), ("threshold", 1.0), ("label_separator", ""),
+])  # fmt: skip
+def test_settings_that_do_not_fit(settings, name, value):
+    with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')}: found"):
+        replace(settings, **{name: value})

@@ -7,6 +7,8 @@ import pytest
 import torch
 from samples import prepare
 from tiny_models import (
+    BAD,
+    GOOD,
     NUM_POSITIONS,
     OTHER,
     load_for_task,
@@ -98,18 +100,15 @@ def encoded(examples, max_length=NUM_POSITIONS):
 
 
 def test_a_long_prompt_is_read_in_windows_the_same_for_all_choices():
-    words = [OTHER[place % 7] for place in range(29)]
-    example = ChoiceExample(" ".join(words), ("good", "very bad film"), 0)
+    words = " ".join([*GOOD, *BAD, *OTHER[:7]])
+    example = ChoiceExample(words, ("good", "very bad film"), 0)
     choices = encode_choices(tiny_tokenizer(), example, 17, Windowing())
     rows = [row for choice in choices for row in choice.rows]
     half = len(rows) // 2
     prompts = [row.ids[row.type_ids == 0][1:-1].tolist() for row in rows]
     assert prompts[:half] == prompts[half:]
     assert max(len(row.ids) for row in rows) == 17
-    whole = tiny_tokenizer().encode_ids(" ".join(words))
-    covered = [any(whole[i : i + 3] == window[j : j + 3] for window in prompts
-                   for j in range(len(window) - 2)) for i in range(len(whole) - 2)]  # fmt: skip
-    assert all(covered)
+    assert {id_ for window in prompts for id_ in window} == set(tiny_tokenizer().encode_ids(words))
     assert {choice.num_cut for choice in choices} == {0}
 
 

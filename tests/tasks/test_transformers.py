@@ -45,13 +45,11 @@ def folder_of(path, name, **settings):
     return model, load(path, device="cpu", precision="fp32")
 
 
-@pytest.mark.parametrize("whose, precision, tolerance", [
-    ("theirs", "fp32", 1e-5), ("ours", "fp32", 1e-5), ("ours", "bf16", 0.05),
-])  # fmt: skip
+@pytest.mark.parametrize("precision, tolerance", [("fp32", 1e-5), ("bf16", 0.05)])
 @pytest.mark.parametrize("head", KINDS)
-def test_predictions_are_those_of_transformers(tmp_path, head, whose, precision, tolerance):
+def test_predictions_are_those_of_transformers(tmp_path, head, precision, tolerance):
     name, settings, decode = KINDS[head]
-    if whose == "theirs":
+    if precision == "fp32":
         theirs, ours = folder_of(tmp_path, name, **settings)
     else:
         save_tiny(tmp_path, head, labels=() if head == "regress" else NAMES)
