@@ -66,19 +66,14 @@ def test_a_gate_stops_after_the_steps_that_were_asked_for():
     assert second["burst"]["peak_megabytes"] > 1
 
 
-@pytest.fixture
-def run_contest(tmp_path, monkeypatch):
-    """Run a contest whose contenders are processes of their own."""
-    (tmp_path / "contender_for_test.py").write_text(CONTENDER, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    plan = Plan(data=tmp_path, work=tmp_path, threads=1, is_quick=True)
-    return lambda *settings, **more: run(Contest(*settings, **more), plan)
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """A result of four contenders, of which one fails at its third step and one was never there.
 
-
-@pytest.fixture
-def contest(run_contest):
-    """Four contenders, of which one fails at its third step and one was never there."""
-    target = "contender_for_test:steady"
+    The speeds are known: ours 300 to 500 tokens/s, the peer's 100.
+    """
+    folder, target = tmp_path_factory.mktemp("contest"), "contender_for_test:steady"
+    (folder / "contender_for_test.py").write_text(CONTENDER, encoding="utf-8")
     contenders = [
         Contender("ours", target, {"pause": 0.0}),
         Contender("peer", target, {"pause": 0.001}),
@@ -89,53 +84,37 @@ def contest(run_contest):
         Claim("sleeping", ("ours",), ("peer",), is_shown=True),
         Claim("sleeping", ("ours",), ("broken", "absent")),
     ]
-    found = run_contest("Sleeping", "tokens/s", contenders, claims, steps=2)
-    return {**found, "date": "2026-01-31 12:00"}
+    contest = Contest("Sleeping", "tokens/s", contenders, claims, steps=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        found = run(contest, Plan(data=folder, work=folder, threads=1, is_quick=True))
+    for name, speeds in (("ours", (500, 300, 400)), ("peer", (100, 100, 100))):
+        for burst, speed in zip(found["contenders"][name]["bursts"], speeds, strict=True):
+            burst |= {"amount": float(speed), "seconds": 1.0, "cells": speed * 1.25}
+    return {
+        "date": "2026-01-31",
+        "command": "make bench",
+        "machine": "a machine",
+        "versions": {"torch": "2"},
+        "parity": {"sleeping": {"loss": 1e-7}},
+        "contests": {"Sleeping": {**found, "date": "2026-01-31 12:00"}},
+    }
 
 
-def test_a_contender_that_fails_is_reported_and_the_others_go_on(contest):
-    found = contest["contenders"]
+def test_a_contender_that_fails_is_reported_and_the_others_go_on(result):
+    found = result["contests"]["Sleeping"]["contenders"]
     assert [len(found[name]["bursts"]) for name in ("ours", "peer")] == [3, 3]
     assert found["ours"]["facts"] == {"precision": "fp32"}
     assert "ValueError: no more steps" in found["broken"]["error"]
     assert found["absent"] == {"facts": {}, "bursts": [], "error": "it was not exported"}
 
 
-@pytest.fixture
-def result(contest, tmp_path):
-    """A result file whose speeds are known: ours 300 to 500 tokens/s, the peer's 100."""
-    for name, speeds in (("ours", (500, 300, 400)), ("peer", (100, 100, 100))):
-        for burst, speed in zip(contest["contenders"][name]["bursts"], speeds, strict=True):
-            burst |= {"amount": float(speed), "seconds": 1.0, "cells": speed * 1.25}
-    run = {
-        "date": "2026-01-31",
-        "command": "make bench",
-        "machine": "a machine",
-        "versions": {"torch": "2"},
-        "parity": {"sleeping": {"loss": 1e-7}},
-        "contests": {contest["title"]: contest},
-    }
-    path = tmp_path / "speed-2026-01-31.json"
-    path.write_text(json.dumps(run), encoding="utf-8")
-    return path
-
-
 def test_the_page_has_ratios_by_round_padding_and_errors(result):
-    text = page(json.loads(result.read_text(encoding="utf-8")))
+    text = page(result)
     assert "| ours: 400 tokens/s | peer: 100 tokens/s | **4.00×** (3.00 to 5.00) |" in text
     assert "| sleeping | ours: 400 tokens/s |  | not measured |" in text
     assert re.search(r"\| peer \| 100 \| 100 to 100 \| 20% \|", text)
     assert re.search(r"\| broken \| failed \|.*no more steps", text)
-
-
-def test_the_readme_is_written_from_a_result(result, tmp_path):
-    path = tmp_path / "README.md"
-    path.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", encoding="utf-8")
-    readme.write(path, result)
-    assert readme.shown(path) == readme.table(result)
-    assert "| sleeping | ours: 400 tokens/s | peer: 100 tokens/s | **4.0×** |" in readme.shown(path)
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
 
 
 @pytest.mark.parametrize("page", readme.READMES, ids=lambda page: page.name)

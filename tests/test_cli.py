@@ -108,6 +108,16 @@ def test_a_result_that_finds_no_room_is_an_error_in_one_line():
     )
 
 
+def test_a_file_is_not_opened_in_place_of_a_closed_standard_error(tmp_path):
+    program = (
+        "import sys; from bertsmith.cli import main; main(['-V']); file = open('journal', 'w'); "
+        "print('step', file=file, flush=True); print('note', file=sys.stderr)"
+    )
+    words = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", program]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd=tmp_path)
+    assert (tmp_path / "journal").read_text() == "step\n"
+
+
 def test_quiet_prints_the_result_alone(capsys, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("a cat sat\n\non the mat\n\n" * 20)

@@ -50,13 +50,6 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
     assert on_top == Settings(Path("c"), "tiny", 9, Optim(2e-4))
 
 
-def test_a_field_without_default_stays_required(tmp_path):
-    recipe = write(tmp_path, "steps = 7\n")
-    with pytest.raises(ConfigError, match=r"^not given: --corpus PATH \(The folder to read\)"):
-        parse_with_recipe(Settings, [recipe], "p", "d")
-    assert parse_with_recipe(Settings, [recipe, "--corpus", "x"], "p", "d").corpus == Path("x")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -237,6 +237,11 @@ clf = bertsmith.TextClassifier("m", epochs=3.0, class_weights={"spam": 2.0}).fit
 bertsmith.TextClassifier("m", epoch=3)  # error
 bertsmith.TextClassifier("m", epochs="3")  # error
 """
+    # Nothing of ours imports transformers, so only this test would have to read all of it.
+    (tmp_path / "transformers.pyi").write_text(
+        "from typing import Any\ndef __getattr__(name: str) -> Any: ...\n"
+    )
+    monkeypatch.setenv("MYPYPATH", str(tmp_path))
     files = [tmp_path / "kinds.py"]
     files[0].write_text(kinds, encoding="utf-8")
     for page, blocks in PROGRAMS.items():

@@ -238,7 +238,6 @@ def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
     [
         ("byte-bpe", "roberta"),
         ("unigram", "albert"),
-        ("wordpiece", "electra"),
         ("wordpiece", "modernbert"),
     ],
 )

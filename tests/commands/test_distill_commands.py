@@ -1,7 +1,9 @@
 """`bertsmith distill` as it is typed: a task, and pre-training."""
 
+import io
 import json
 import shutil
+from contextlib import redirect_stdout
 
 import pytest
 import torch
@@ -10,9 +12,12 @@ from folders import contents
 from tiny_models import save_tiny, save_tiny_of, write_reviews
 from tiny_runs import FP32, LENGTHS
 
+from bertsmith.cli import main
 from bertsmith.data.shards import Corpus
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining import micro_batch
+
+BOTH_SIDES = "teacher (before) and student (after):"
 
 
 @pytest.fixture(scope="module")
@@ -48,69 +53,91 @@ def of_corpus(corpus_dir, teacher, out, *more):
     ]  # fmt: skip
 
 
-def test_pretraining_with_a_teacher(bertsmith, corpus_dir, reader, tmp_path):
-    printed = bertsmith(*of_corpus(corpus_dir, reader, tmp_path / "out", "--steps", 4))
+@pytest.fixture(scope="module")
+def taught(corpus_dir, reader, tmp_path_factory):
+    """The folder of a student of another family, and what its run printed."""
+    out, printed = tmp_path_factory.mktemp("taught") / "out", io.StringIO()
+    words = of_corpus(corpus_dir, reader, out, "--steps", 4, "--family", "distilbert")
+    with redirect_stdout(printed):
+        main([*map(str, words)])
+    return out, printed.getvalue()
+
+
+def forget(out, *keys):
+    """Remove facts of a run, as if it had ended before them; give all that it had."""
+    facts = json.loads((out / "run.json").read_text())
+    left = {name: value for name, value in facts.items() if name not in keys}
+    (out / "run.json").write_text(json.dumps(left))
+    return facts
+
+
+def test_pretraining_with_a_teacher(taught, reader):
+    out, printed = taught
     assert "student    layers 0, 3 of the 4 of " in printed
     assert "held out mlm loss" in printed
-    assert "teacher (before) and student (after):" in printed
-    lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
+    assert BOTH_SIDES in printed
+    lines = (out / "journal.jsonl").read_text().splitlines()
     first = next(entry for entry in map(json.loads, lines) if "loss" in entry)
     parts = 0.3 * first["mlm_loss"] + 0.7 * first["soft_loss"] + 0.15 * first["hidden_loss"]
     assert first["loss"] == pytest.approx(parts)
-    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    run = json.loads((out / "run.json").read_text())
     assert run["distillation"]["teacher"] == str(reader)
     assert run["config"]["pretraining"]["mask_share"] == 0.8
     before, after = (run["comparison"][side]["scores"] for side in ("before", "after"))
     assert before["held_out_mlm_loss"] == pytest.approx(5.0, abs=0.3)
     last = json.loads(lines[-1])["held_out_mlm_loss"]
     assert after["held_out_mlm_loss"] == pytest.approx(last, abs=1e-4)
-    model = load_model(tmp_path / "out")
+    model = load_model(out)
     assert (model.config.num_hidden_layers, list(model.heads)) == (2, ["masked_lm"])
-    transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
-
-
-def test_a_student_of_the_family_distilbert(bertsmith, corpus_dir, reader, tmp_path):
-    out = tmp_path / "out"
-    bertsmith(*of_corpus(corpus_dir, reader, out, "--steps", 2, "--family", "distilbert"))
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(out).eval()
     assert type(theirs).__name__ == "DistilBertForMaskedLM"
-    assert theirs.config.n_layers == 2
     ids = torch.randint(5, 60, (3, 13), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        expected, found = theirs(ids).logits, load_model(out)(ids).logits
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model(ids).logits, theirs(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, taught, tmp_path):
+    out = shutil.copytree(taught[0], tmp_path / "out")
+    words = of_corpus(corpus_dir, reader, out, "--steps", 4, "--family", "distilbert", "--resume")
+    journal, whole = (out / "journal.jsonl").read_text(), load_model(out).state_dict()
+    wanted = forget(out, "comparison")
+    assert BOTH_SIDES in bertsmith(*words)
+    assert (out / "journal.jsonl").read_text() == journal  # nothing learnt again
+    found = forget(out, "summary", "comparison")
+    assert found["comparison"]["after"]["scores"] == wanted["comparison"]["after"]["scores"]
+    # As if it had been stopped after two steps.
+    (out / "model.safetensors").unlink()
+    (out / "checkpoints" / "step-00000004").rename(tmp_path / "gone")
+    assert json.loads(bertsmith(*words, "--json"))["steps"] == 4
+    assert all(value.equal(whole[name]) for name, value in load_model(out).state_dict().items())
 
 
 def test_what_a_teacher_said_serves_students_of_any_size(
-    bertsmith, corpus_dir, reader, tmp_path, monkeypatch
+    bertsmith, refused, corpus_dir, reader, place, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(micro_batch, "MAX_KEPT", 10**5)  # some rows, of a flatter student more
     cache, written = tmp_path / "cache", []
     for num_layers in (2, 1):
         words = ("--steps", 2, "--cache", cache, "--num-layers", num_layers)
-        bertsmith(*of_corpus(corpus_dir, reader, tmp_path / str(num_layers), *words))
+        printed = bertsmith(*of_corpus(corpus_dir, reader, tmp_path / str(num_layers), *words))
+        assert f"cache      {cache}  (" in printed
         written.append({path: path.stat().st_mtime_ns for path in cache.iterdir()})
     assert written[0] == written[1]  # nothing is computed again
-
-
-def test_a_pretraining_teacher_is_asked_once(
-    bertsmith, refused, corpus_dir, reader, place, tmp_path
-):
-    cache = tmp_path / "cache"
-    words = ("--steps", 3, "--duplicates", 1)
-    bertsmith(*of_corpus(corpus_dir, reader, tmp_path / "asked", *words))
-    kept = of_corpus(corpus_dir, reader, tmp_path / "kept", *words, "--cache", cache)
-    assert f"cache      {cache}  (3 batches, " in bertsmith(*kept)
-    models = [load_model(tmp_path / name).state_dict() for name in ("asked", "kept")]
-    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
     message = refused(*of_task(place, tmp_path / "task", "--cache", cache))
     assert f"{cache}: a cache that was made for another purpose" in message
 
 
 def test_students_by_flags_and_by_a_recipe(bertsmith, place, tmp_path):
-    printed = bertsmith(*of_task(place, tmp_path / "out", "--num-layers", 3))
+    out = tmp_path / "out"
+    words = of_task(place, out, "--num-layers", 3)
+    printed = bertsmith(*words)
     assert printed.startswith("student: layers 0, 1, 3 of the 4 of ")
-    assert "teacher (before) and student (after):" in printed
+    assert BOTH_SIDES in printed
+    wanted, journal = forget(out, "result"), (out / "journal.jsonl").read_text()
+    assert BOTH_SIDES in bertsmith(*words, "--resume")
+    both = [facts["result"]["comparison"]["after"]["scores"] for facts in (wanted, forget(out))]
+    assert both[0] == both[1]
+    assert (out / "journal.jsonl").read_text() == journal  # nothing learnt again
     recipe = tmp_path / "student.toml"
     recipe.write_text(
         f"train = '{place}/data.csv'\neval = '{place}/data.csv'\nsteps = 1\n"
@@ -120,46 +147,10 @@ def test_students_by_flags_and_by_a_recipe(bertsmith, place, tmp_path):
     found = json.loads(bertsmith("finetune", "classify", recipe, "--out", out, "--json", *FP32))
     assert found["made_of"].startswith("layers 0 of the 4")
     assert found["comparison"]["before"]["parameters"]["encoder"] > 0
-    run = json.loads((out / "run.json").read_text())
-    assert run["distillation"]["soft_temperature"] == 3.0
+    assert forget(out)["distillation"]["soft_temperature"] == 3.0
     several = of_task(place, tmp_path / "two", "--seeds", 2, "--cache", tmp_path / "c", "--json")
     assert json.loads(bertsmith(*several))["names"] == ["seed-0", "seed-1"]
     assert load_model(tmp_path / "two").config.num_hidden_layers == 2
-
-
-def test_a_run_that_ended_before_the_comparison_makes_it_when_resumed(
-    bertsmith, corpus_dir, reader, place, tmp_path
-):
-    of_reader = of_corpus(corpus_dir, reader, tmp_path / "reader", "--steps", 2)
-    for words, out, key in (
-        (of_task(place, tmp_path / "task"), tmp_path / "task", "result"),
-        (of_reader, tmp_path / "reader", "comparison"),
-    ):
-        bertsmith(*words)
-        facts, journal = (
-            (out / name).read_text() for name in ("run.json", "journal.jsonl")
-        )  # fmt: skip
-        lost = {name: value for name, value in json.loads(facts).items() if name != key}
-        (out / "run.json").write_text(json.dumps(lost))
-        assert "teacher (before) and student (after):" in bertsmith(*words, "--resume")
-        found, wanted = (json.loads((out / "run.json").read_text())[key], json.loads(facts)[key])
-        assert found.get("after", {}).get("scores") == wanted.get("after", {}).get("scores")
-        assert (out / "journal.jsonl").read_text() == journal  # nothing learnt again
-
-
-def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, tmp_path):
-    out = tmp_path / "out"
-    words = of_corpus(corpus_dir, reader, out, "--steps", 4, "--json")
-    bertsmith(*words)
-    whole = load_model(out).state_dict()
-    # As if it had been stopped after two steps.
-    run = json.loads((out / "run.json").read_text())
-    del run["summary"], run["comparison"]
-    (out / "run.json").write_text(json.dumps(run))
-    (out / "model.safetensors").unlink()
-    (out / "checkpoints" / "step-00000004").rename(tmp_path / "gone")
-    assert json.loads(bertsmith(*words, "--resume"))["steps"] == 4
-    assert all(value.equal(whole[name]) for name, value in load_model(out).state_dict().items())
 
 
 def test_refusals(refused, corpus_dir, reader, place, tmp_path):

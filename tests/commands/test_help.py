@@ -47,6 +47,11 @@ def test_help_names_the_flags_that_are_parsed(monkeypatch, capsys, name):
     assert shown - {"--recipe"} == parsed
 
 
+@pytest.mark.parametrize("flag", ["-h", "--help", "--help-all"])
+def test_help_needs_no_model(capsys, flag):
+    assert "bertsmith predict" in run(capsys, "predict", "no/such/folder", flag)[1]
+
+
 def test_help_of_a_recipe_has_its_defaults(capsys):
     code, out, _ = run(capsys, "pretrain", "--recipe", "quarter-hour", "--help")
     assert code == 0

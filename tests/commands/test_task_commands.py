@@ -139,8 +139,11 @@ def test_predict_tags(bertsmith, place, tmp_path, monkeypatch):
     predict = ("predict", place / "tagger", *FP32)
     (line,) = bertsmith(*predict, "a good film.").splitlines()
     assert line.replace("[", "").replace(" PER]", "") == "a good film."
+    # A name of the hub tells the task, too, whatever stands before it.
+    tagger = str(place / "tagger")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: tagger)
     for more, words in (((), ["a", "film", "."]), (("--split", "spaces"), ["a", "film."])):
-        report = json.loads(bertsmith(*predict, *more, "--json", "a film."))
+        report = json.loads(bertsmith("predict", *FP32, "org/tagger", *more, "--json", "a film."))
         assert report["predictions"][0]["words"] == words
     out = tmp_path / "out.conll"
     assert bertsmith(*predict, "--file", place / "names.conll", "--out", out).startswith("2 texts")
@@ -173,6 +176,7 @@ def test_fill(bertsmith, place):
         ("evaluate classifier --data data.csv --page data.csv/a.html", "cannot be written"),
         ("evaluate tagger --data names.conll --label-column 3", "no column '3' for the label"),
         ("evaluate nowhere --data data.csv", "nowhere"),
+        ("predict nowhere --split spaces good", "nowhere: there is no such"),
         ("fill pretrained no-mask", "no [MASK]"),
         ("fill classifier [MASK]", "no masked-LM head"),
     ],

@@ -27,23 +27,6 @@ def test_everything_is_drawn_inside_the_frame(values):
     assert all(chart.left <= tick.place <= chart.right + 1e-6 for tick in chart.x_ticks)
 
 
-class Counted(list):
-    """Points that know how often they were read."""
-
-    reads = 0
-
-    def __iter__(self):
-        self.reads += 1
-        return super().__iter__()
-
-
-def test_a_long_curve_is_read_a_few_times():
-    values = Counted((float(x), 1.0) for x in range(1000))
-    chart = Chart("title", "x", "y", [Series("s", values)])
-    assert chart.curves and chart.x_ticks and chart.y_ticks
-    assert values.reads < 9
-
-
 @given(points, st.integers(1, 10))
 def test_thinned_curve_keeps_its_mean(values, limit):
     thinned = thin(values, limit)
