@@ -5,10 +5,14 @@ style for wide and narrow screens, light and dark. All values are escaped, so th
 data set never becomes markup.
 """
 
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bertsmith.system.files import atomic_write
+
+if TYPE_CHECKING:
+    import jinja2
 
 TEMPLATES_DIR = Path(__file__).parents[1]
 
@@ -18,6 +22,12 @@ def render(template: str, **values: Any) -> str:
 
     An example is `demo/page.html`.
     """
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> "jinja2.Environment":
+    """Keep compiled templates: a page of a run is written again and again."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -29,7 +39,7 @@ def render(template: str, **values: Any) -> str:
     )
     environment.filters["percent"] = "{:.1%}".format
     environment.filters["count"] = "{:,.0f}".format
-    return environment.get_template(template).render(**values)
+    return environment
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
