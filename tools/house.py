@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 337_795,
+    "code tokens": 337_796,
     "code tokens in benchmarks": 27_370,
     "code tokens in commands": 17_718,
     "code tokens in comparison": 8_449,
@@ -30,7 +30,7 @@ LIMITS: dict[str, float] = {
     "code tokens in data": 42_298,
     "code tokens in demo": 9_129,
     "code tokens in estimators": 8_864,
-    "code tokens in distillation": 9_278,
+    "code tokens in distillation": 9_279,
     "code tokens in evaluation": 10_088,
     "code tokens in finetuning": 9_018,
     "code tokens in metrics": 8_508,

@@ -92,8 +92,8 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
                 vectors = self.cache.vectors(batch, lambda: encode(batch))
         if self.cache is not None and not self.cache.holds_all:
             return Taught(vectors)
-        at_hidden = vectors.index_select(0, batch.targets["masked_positions"])
-        return Taught(at_hidden, vectors if self.teaching.hidden_weight else None)
+        at_masked = vectors.index_select(0, batch.targets["masked_positions"])
+        return Taught(at_masked, vectors if self.teaching.hidden_weight else None)
 
     def _soft_term(
         self, model: BertModel, vectors: Tensor, taught: Tensor, batch: Batch

@@ -213,14 +213,18 @@ def _prepare_student(
     limit = max_text_length(tokenizer, min(positions), settings.max_length)
     tokenizer.model_max_length = limit
     unlabelled = _read_unlabelled(settings, student, dataset)
-    datasets = _build_datasets(settings, student, dataset, tokenizer, unlabelled, machine)
+    objectives = _build_objectives(settings, student, dataset, tokenizer, unlabelled, machine)
     facts = {"teacher": teacher.fingerprint, "is_cached": student.cache is not None}
     live = _live_teacher(teacher, machine, hidden=teaching.hidden_weight > 0)
     chosen: Teacher = live
     if student.cache is not None:
-        chosen = _cached(student.cache, live, datasets, teacher, limit, say)
+        chosen = _cached(student.cache, live, objectives, teacher, limit, say)
     objective = Distillation(
-        datasets[0], chosen, teaching, unlabelled=datasets[1] if unlabelled else None, facts=facts
+        objectives[0],
+        chosen,
+        teaching,
+        unlabelled=objectives[1] if unlabelled else None,
+        facts=facts,
     )
     config = resolve_finetuning(settings, objective, model.config, limit, machine)
     known = facts_of(student, teacher.fingerprint, made_of) | {"num_unlabelled": len(unlabelled)}
@@ -261,7 +265,7 @@ def _read_unlabelled(
     return dataset.task.reader(student.unlabelled, settings.columns, labelled=False).read()
 
 
-def _build_datasets(
+def _build_objectives(
     settings: FinetuneSettings,
     student: DistillSettings,
     dataset: TaskDataset[Any],
@@ -361,13 +365,13 @@ def _live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> 
 def _cached(
     directory: Path,
     live: LiveTeacher,
-    datasets: Sequence[FineTuning],
+    objectives: Sequence[FineTuning],
     teacher: LoadedTeacher,
     max_length: int,
     say: Say,
 ) -> Teacher:
     """Build the teacher whose outputs are cached in a folder."""
-    texts = all_texts([dataset.train.encoded.rows for dataset in datasets])
+    texts = all_texts([objective.train.encoded.rows for objective in objectives])
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,
         "tokenizer": teacher.tokenizer.fingerprint,

@@ -1,0 +1,1 @@
+"""The one look of all HTML pages, and charts as SVG."""

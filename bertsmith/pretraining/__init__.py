@@ -1,0 +1,1 @@
+"""A corpus to an encoder: from settings (`resolve.py`) to a run (`run.py`)."""

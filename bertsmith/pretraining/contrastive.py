@@ -1,7 +1,7 @@
 """Contrastive pairs: two segments of one document against all others of a micro-batch.
 
-The vector of a segment, the mean of its tokens' vectors, is to be nearer to that of the next
-segment of its document than to those of other documents (InfoNCE: van den Oord et al. 2018; with
+The vector of a segment, the mean of its tokens' vectors, is to be nearer to that of the other half
+of its text than to those of all other rows (InfoNCE: van den Oord et al. 2018; with
 segments of a text as pairs: Giorgi et al. 2021, "DeCLUTR", section 3). Rows 2i and 2i + 1 are a
 pair. The loss needs no weights of its own, so the folder is that of a plain masked LM.
 """

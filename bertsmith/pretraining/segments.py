@@ -23,7 +23,7 @@ class TextBounds(Protocol):
     """The bounds of a text's sentences and documents; a `Corpus` is one.
 
     `sentence_starts` holds token offsets, int64 `[sentences + 1]`; `document_starts` holds sentence
-    offsets, int64 `[documents + 1]`. The last entry of each is the end of the text.
+    numbers, int64 `[documents + 1]`. The last entry of each is the end of the text.
     """
 
     @property
@@ -100,9 +100,10 @@ class _Chunks:
 class Anchors:
     """Token positions around which rows are built, reshuffled every epoch.
 
-    An epoch has an anchor about every `spacing` tokens. Row `r` of a run is anchor `r mod K` of
-    epoch `r // K` in an order keyed by (`seed`, epoch), so that any row can be computed at any
-    time. With `moving` false the anchors of every epoch are at the same positions.
+    An epoch has an anchor about every `spacing` tokens. Anchor `a` of a run is number
+    `a mod num_anchors` of epoch `a // num_anchors` in an order keyed by (`seed`, epoch), so that
+    any row can be computed at any time. With `moving` false the anchors of every epoch are at the
+    same positions.
     """
 
     def __init__(self, num_tokens: int, spacing: int, seed: int, *, moving: bool = True) -> None:
@@ -112,15 +113,13 @@ class Anchors:
         self._moving = moving
         self._epochs: dict[int, np.ndarray] = {}
 
-    def positions(self, first_row: int, num_rows: int) -> np.ndarray:
-        """Return token offsets of `num_rows` rows from `first_row`, int64 `[num_rows]`."""
-        epochs = range(
-            first_row // self.num_anchors, (first_row + num_rows - 1) // self.num_anchors + 1
-        )
+    def positions(self, first: int, count: int) -> np.ndarray:
+        """Return the token offsets of `count` anchors from the `first`, int64 `[count]`."""
+        epochs = range(first // self.num_anchors, (first + count - 1) // self.num_anchors + 1)
         # Local name: another thread may ask for other rows at the same time.
         self._epochs = orders = {epoch: self._epoch(epoch) for epoch in epochs}
-        skipped = first_row - epochs.start * self.num_anchors
-        return np.concatenate(list(orders.values()))[skipped : skipped + num_rows]
+        skipped = first - epochs.start * self.num_anchors
+        return np.concatenate(list(orders.values()))[skipped : skipped + count]
 
     def _epoch(self, epoch: int) -> np.ndarray:
         if epoch in self._epochs:
@@ -167,7 +166,7 @@ def draw_pairs(
     is_next = wants_next & (num_sentences > 1)
     a_end = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
     len_a = starts[a_end] - starts[chunks.first]
-    wanted_b = _continuation_length(bounds, chunks, targets) - len_a
+    wanted_b = _pair_length(bounds, chunks, targets) - len_a
     elsewhere = _other_document_tokens(bounds, chunks, rng)
     random_b = _gather_sentences(bounds, elsewhere, np.maximum(wanted_b, 1))
     b_first = np.where(is_next, a_end, random_b.first)
@@ -390,7 +389,7 @@ def _reach_for_neighbour(
     return _Chunks(chunks.document_first, chunks.document_end, first, end)
 
 
-def _continuation_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
+def _pair_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
     """Return the length of A with its true continuation.
 
     It is the target, or that of a short document.

@@ -1,0 +1,1 @@
+"""Files, processes, memory and measurements of this computer."""

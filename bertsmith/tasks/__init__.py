@@ -2,5 +2,5 @@
 
 The tasks: `text_classification`, `multi_label_classification`, `regression`,
 `token_classification`, `question_answering`, `multiple_choice`, `sentence_embedding`; without
-fine-tuning `fill_mask` and `text_vectors`. `catalog.TASKS` is their table.
+fine-tuning `fill_mask`, `text_vectors` and `minimal_pairs`. `catalog.TASKS` is their table.
 """

@@ -57,7 +57,7 @@ class FinetuneSettings(Compute):
     """Number of updates of the weights, instead of --epochs."""
     batch_size: int = 16
     """Batch size: examples per update."""
-    learning_rate: float | None = None
+    learning_rate: float | None = None  # see finetuning/resolve.py
     """Peak learning rate: how far an update moves the weights. By default 5e-5 for a base model
     (768 wide), in proportion more for narrower ones, and at least 1e-3 for tiny ones (up to 128).
     """

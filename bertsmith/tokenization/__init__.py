@@ -1,1 +1,1 @@
-"""Tokenizers and vocabulary learning: characters to token ids, without torch."""
+"""Tokenizers: characters to token ids, without torch."""

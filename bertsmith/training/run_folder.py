@@ -1,4 +1,4 @@
-"""The folder of a run: where its files are, and whether a new run may begin in it.
+"""The folder of a run: where its files are, and whether a run may begin or go on in it.
 
     OUT/                      the final model, a Hugging Face folder
     ├── run.json              settings, versions, machine, data; at the end also the summary

@@ -1,4 +1,7 @@
-"""Settings of a training run: its length, the rows of a step, evaluations and checkpoints."""
+"""Settings of a pre-training run: its length, the rows of a step, evaluations and checkpoints.
+
+Those of fine-tuning are in `tasks/settings.py`.
+"""
 
 from dataclasses import dataclass
 

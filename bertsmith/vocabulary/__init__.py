@@ -1,0 +1,1 @@
+"""Texts to a tokenizer: learning (`train.py`), extending, pruning."""
