@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 337_796,
+    "code tokens": 337_800,
     "code tokens in benchmarks": 27_370,
     "code tokens in commands": 17_718,
     "code tokens in comparison": 8_449,
@@ -35,7 +35,7 @@ LIMITS: dict[str, float] = {
     "code tokens in finetuning": 9_018,
     "code tokens in metrics": 8_508,
     "code tokens in model": 39_364,
-    "code tokens in pages": 1_940,
+    "code tokens in pages": 1_944,
     "code tokens in pretraining": 25_878,
     "code tokens in root": 3_220,
     "code tokens in system": 10_513,

@@ -22,16 +22,16 @@ def render(template: str, **values: Any) -> str:
 
     An example is `demo/page.html`.
     """
-    return _environment().get_template(template).render(**values)
+    return _environment(TEMPLATES_DIR).get_template(template).render(**values)
 
 
 @cache
-def _environment() -> "jinja2.Environment":
+def _environment(folder: Path) -> "jinja2.Environment":
     """Keep compiled templates: a page of a run is written again and again."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES_DIR),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
