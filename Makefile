@@ -26,7 +26,7 @@ test-avx2: .venv/test.stamp  ## what depends on the processor's instructions, as
 	else echo "test-avx2: this processor has no instructions to hide"; fi
 
 test-slow: .venv/test.stamp  ## the long comparisons over large data
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m slow
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m slow
 
 bench: .venv/bench.stamp  ## against the peers, half an hour; writes benchmarks/results/speed-DATE.md
 	$(BIN)/python -m benchmarks.speed
