@@ -117,6 +117,16 @@ def test_the_page_has_ratios_by_round_padding_and_errors(result):
     assert re.search(r"\| broken \| failed \|.*no more steps", text)
 
 
+def test_the_readme_is_written_from_a_result(result, tmp_path):
+    source, path = tmp_path / "speed-2026-01-31.json", tmp_path / "README.md"
+    source.write_text(json.dumps(result), encoding="utf-8")
+    path.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", encoding="utf-8")
+    readme.write(path, source)
+    assert "| sleeping | ours: 400 tokens/s | peer: 100 tokens/s | **4.0×** |" in readme.shown(path)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+
+
 @pytest.mark.parametrize("page", readme.READMES, ids=lambda page: page.name)
 def test_the_speeds_of_the_readmes_are_those_of_a_result(page):
     shown = readme.shown(page)

@@ -95,9 +95,9 @@ class Pace:
         return (
             f"Plan, so that all ends after {TOTAL_SECONDS / 60:.0f} minutes: this computer learns "
             f"from {self.tokens_per_second:,.0f} tokens a second. Pre-training: {steps}. "
-            f"Fine-tuning: {2 * scale.num_draws} times {scale.finetune_steps} steps of "
-            f"{2 * full.num_draws} times {full.finetune_steps}. All would take "
-            f"{self.full_seconds / 60:.1f} minutes of pre-training: --minutes {self.minutes}.{few}"
+            f"Fine-tuning: {2 * scale.num_draws} runs of {scale.finetune_steps} steps, in place of "
+            f"{2 * full.num_draws} of {full.finetune_steps}. For all of it, give pre-training "
+            f"{self.full_seconds / 60:.1f} minutes: --minutes {self.minutes}.{few}"
         )
 
     @property
