@@ -59,18 +59,19 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# pip would compile thousands of modules that nobody imports, which is half of its time.
 .venv/demo.stamp: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps --editable .
 	touch $@
 
 .venv/test.stamp: .venv/demo.stamp requirements-test.lock
-	$(BIN)/python -m pip install --quiet --requirement requirements-test.lock
+	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements-test.lock
 	touch $@
 
 .venv/bench.stamp: .venv/test.stamp requirements-bench.lock
-	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock
+	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements-bench.lock
 	touch $@
 
 lock:  ## resolve the dependencies anew and write the lock files
