@@ -21,6 +21,7 @@ from bertsmith.system.argument_names import on_command_line
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
+from bertsmith.system.stop_signal import StopSignal
 from bertsmith.system.streams import (
     allow_any_character,
     discard,
@@ -179,10 +180,14 @@ def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
     # costs 0.15 s of a start, and time in every later search.
     gc.disable()
     try:
-        return importlib.import_module(module).main
+        with StopSignal() as stop:  # its C++ code would swallow a KeyboardInterrupt, or crash
+            main = importlib.import_module(module).main
     finally:
         gc.freeze()
         gc.enable()
+    if stop.requested:
+        raise KeyboardInterrupt
+    return main
 
 
 def live_page(name: str) -> Page:

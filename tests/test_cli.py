@@ -1,15 +1,20 @@
 """The program and the package as a whole: commands, public names, output of any kind."""
 
+import gc
+import importlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import bertsmith
+from bertsmith import cli
 from bertsmith.cli import COMMANDS, main
 
 
@@ -137,6 +142,20 @@ def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):
     code, out, err = run(capsys, "completion")
     assert (code, out) == (130, "")
     assert "Ctrl-C" in err
+
+
+def test_ctrl_c_while_torch_is_imported(monkeypatch):
+    def import_as_torch_does(name):
+        with suppress(KeyboardInterrupt):  # by C++ code
+            signal.raise_signal(signal.SIGINT)
+        return sys
+
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(importlib, "import_module", import_as_torch_does)
+    monkeypatch.setattr(sys, "main", print, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        cli._main_of("plan")
+    gc.unfreeze()
 
 
 def test_help_for_a_reader_that_has_left():

@@ -23,7 +23,7 @@ ALIGNMENT = 64
 
 
 class SharedFile:
-    """Zeroed memory that other processes can map by its `path`, until `close`.
+    """Zeroed memory that other processes can map by its `path`, until `close` or its own end.
 
     It is not on a disk where the system allows that.
 
@@ -33,15 +33,17 @@ class SharedFile:
 
     def __init__(self, num_bytes: int) -> None:
         self.num_bytes = num_bytes
+        named = None
         if hasattr(os, "memfd_create"):
-            self._file = os.memfd_create("bertsmith")
-            self.path = f"/proc/{os.getpid()}/fd/{self._file}"
-            self._named: str | None = None
+            file = os.memfd_create("bertsmith")
+            self.path = f"/proc/{os.getpid()}/fd/{file}"
         else:
-            self._file, self.path = tempfile.mkstemp(prefix="bertsmith-")
-            self._named = self.path
+            file, self.path = tempfile.mkstemp(prefix="bertsmith-")
+            named = Path(self.path)
+        self.close = weakref.finalize(self, _close, file, named)
+        """End further mapping; existing mappings stay."""
         try:
-            os.ftruncate(self._file, num_bytes)
+            os.ftruncate(file, num_bytes)
         except OSError as error:
             self.close()
             if error.errno != errno.EFBIG:
@@ -56,11 +58,11 @@ class SharedFile:
         """Return the file's bytes, uint8 `[num_bytes]`, mapped while the tensor lives."""
         return map_file(self.path, self.num_bytes)
 
-    def close(self) -> None:
-        """End further mapping; existing mappings stay."""
-        os.close(self._file)
-        if self._named is not None:
-            Path(self._named).unlink()
+
+def _close(file: int, named: Path | None) -> None:
+    os.close(file)
+    if named is not None:
+        named.unlink()
 
 
 def map_file(path: str, num_bytes: int) -> Tensor:
@@ -93,7 +95,6 @@ class SharedModel:
 
     def _share(self) -> None:
         self._file = SharedFile(sum(map(_room, self.model.parameters())))
-        weakref.finalize(self, self._file.close)
         _place(self.model, self._file.map(), fill=True)
 
 

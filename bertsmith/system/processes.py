@@ -71,7 +71,8 @@ class LocalProcesses:
     """Executor of `processes` on this machine; by default one for each core.
 
     Each process has one copy of the work, which keeps its state. A single item, or all items of a
-    single process, are worked on in this process.
+    single process, are worked on in this process; so are all in a worker of a
+    `multiprocessing.Pool`, which may start none.
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -87,7 +88,7 @@ class LocalProcesses:
         """
         remaining = iter(items)
         first = list(islice(remaining, self.processes))
-        if len(first) == 1:
+        if len(first) == 1 or multiprocessing.current_process().daemon:
             yield from map(work, chain(first, remaining))
             return
         workers: list[_Worker] = []

@@ -243,7 +243,8 @@ class Trainer:
                 self._evaluate()
             if self._is_ended or (self.best is not None and self.best.is_exhausted):
                 return
-            if self._is_checkpoint_due():
+            is_last = self.budget.is_done(self.state.step, self._elapsed(), step_seconds)
+            if self._is_checkpoint_due() and not is_last:  # the end has its own
                 self._checkpoint()
 
     def _step(self, sizes: Sequence[BatchSize], began: float) -> dict[str, Any]:

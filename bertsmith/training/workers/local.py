@@ -49,7 +49,8 @@ class LocalWorkers:
     """Use it as a context: workers start on entering it and end on leaving it.
 
     Until all workers are up, which takes seconds, this process does their share too: that changes
-    no result. Only a member whose workers were started makes batches ahead.
+    no result. So it does where it may start none, as a worker of a `multiprocessing.Pool`. Only a
+    member whose workers were started makes batches ahead.
 
     Args:
         model: the fp32 weights that are updated; its parameters become views of the arrays.
@@ -131,7 +132,7 @@ class LocalWorkers:
         """Give the model that computes, without dropout, on the cores of the workers too."""
         threads = torch.get_num_threads()
         self.compute_model.eval()
-        if self.workers:  # also while they start: how many cores take part changes last digits
+        if self._file is not None:  # how many cores take part changes last digits
             torch.set_num_threads(self._threads_before)
         try:
             yield self.compute_model
@@ -194,8 +195,9 @@ class LocalWorkers:
             settings = _Settings(self._file.path, self.layout, self._storage, choices)
             skeleton = without_values(self.compute_model)
             job = pickle.dumps((settings, self.plan, skeleton))
+            number = 1 if multiprocessing.current_process().daemon else self.plan.num_members
             try:
-                for index in range(1, self.plan.num_members):
+                for index in range(1, number):
                     self.workers.append(_Worker(index, job))
             except BaseException as error:
                 self.__exit__(type(error), error, error.__traceback__)
@@ -282,8 +284,8 @@ class _Worker:
         return TrainingError(
             f"a worker process ended (exit code {self.process.exitcode}), perhaps because the "
             "memory was full, or because a script trains outside of 'if __name__ == "
-            '"__main__"\'. Earlier checkpoints are as they were. Continue with --resume and '
-            "smaller batches or fewer --threads."
+            '"__main__"\'. Earlier checkpoints are as they were. Continue with --resume when more '
+            "memory is free; smaller batches or fewer --threads need a new run."
         )
 
     def stop(self) -> None:
