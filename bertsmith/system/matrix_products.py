@@ -31,6 +31,9 @@ MAX_RATIO = 1.5
 
 NUM_ROWS, SIZE = 2048, 512
 
+_routes: list[str] = []
+"""The routes of blocks that are at work, after that of the program."""
+
 
 @dataclass(frozen=True)
 class ProductSpeeds:
@@ -120,13 +123,22 @@ def _is_disproved(found: ProductSpeeds) -> bool:
 
 @contextlib.contextmanager
 def using_route(route: Float32Route) -> Iterator[None]:
-    """Compute a block's fp32 products by this route; the setting is process-wide, so restore it."""
-    before = torch.get_float32_matmul_precision()
+    """Compute a block's fp32 products by this route.
+
+    The setting is process-wide. The last of all blocks to end, which may be of several threads,
+    restores what was before the first.
+    """
+    if not _routes:
+        _routes.append(torch.get_float32_matmul_precision())
+    _routes.append(route)
     torch.set_float32_matmul_precision(route)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        _routes.remove(route)
+        torch.set_float32_matmul_precision(_routes[-1])
+        if len(_routes) == 1:
+            _routes.clear()
 
 
 def has_onednn() -> bool:
