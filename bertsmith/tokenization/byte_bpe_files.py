@@ -18,10 +18,12 @@ from bertsmith.tokenization.tokenizer_files import (
     TokenizerSource,
     check_parts,
     config_settings,
+    follow_config,
     frame_object,
     listed_tokens,
     member,
     read_added_tokens,
+    read_flags,
     read_frame,
     read_vocab_ids,
     shared_config,
@@ -116,10 +118,8 @@ def _pair(parts: Sequence[Any], place: str) -> tuple[str, str]:
 def _folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
     """Read the settings of tokenizer_config.json."""
     place = file.with_name(CONFIG_FILE)
-    settings = config_settings(config, place)
-    for name in ("add_prefix_space", "trim_offsets"):
-        if config.get(name) is not None:
-            settings[name] = member(config, name, bool, place)
+    names = {name: name for name in ("add_prefix_space", "trim_offsets")}
+    settings = config_settings(config, place) | read_flags(config, names, place)
     if listed := member(config, "added_tokens_decoder", dict, place, {}):
         settings["added_tokens"] = listed_tokens(listed, vocab, place)
     return settings
@@ -143,6 +143,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "added_tokens": read_added_tokens(added, vocab, path),
         "composes": composes,
     }
+    follow_config(settings, config, {"add_prefix_space": "add_prefix_space"}, path)
     return vocab, merges, settings | _read_frame(root.get("post_processor"), path)
 
 

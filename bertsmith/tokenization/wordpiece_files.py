@@ -5,7 +5,6 @@ beside it: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.jso
 and Chinese characters are as tokenizer_config.json says, if it does: transformers goes by it, too.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,10 +22,12 @@ from bertsmith.tokenization.tokenizer_files import (
     check_parts,
     check_range,
     config_settings,
+    follow_config,
     frame_object,
     listed_tokens,
     member,
     read_added_tokens,
+    read_flags,
     read_frame,
     read_vocab_ids,
     shared_config,
@@ -39,8 +40,6 @@ NORMALIZATION = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "tokenize_chinese_chars",
 }
-PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Classes of transformers that go by tokenizer.json alone."""
 # What a tokenizer.json must be made of.
 KINDS = {
     "model": "WordPiece",
@@ -121,16 +120,10 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
 def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Json:
     """Read the settings that stand beside a vocab.txt."""
     place = files.path(CONFIG_FILE)
-    settings = config_settings(config, place) | _read_normalization(config, place)
+    settings = config_settings(config, place) | read_flags(config, NORMALIZATION, place)
     if listed := member(config, "added_tokens_decoder", dict, place, {}):
         settings["added_tokens"] = listed_tokens(listed, vocab, place)
     return settings
-
-
-def _read_normalization(config: Json, place: Path) -> Json:
-    """Read what tokenizer_config.json says of how text is normalized."""
-    given = {key: name for key, name in NORMALIZATION.items() if config.get(key) is not None}
-    return {name: member(config, key, bool, place) for key, name in given.items()}
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
@@ -152,21 +145,8 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
         "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
     }
-    if config.get("tokenizer_class") not in PLAIN_CLASSES:
-        _follow_config(settings, _read_normalization(config, path.with_name(CONFIG_FILE)), path)
+    follow_config(settings, config, NORMALIZATION, path)
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
-
-
-def _follow_config(settings: Json, configured: Json, path: Path) -> None:
-    """Replace settings of a tokenizer.json by those configured beside it, with a warning."""
-    for key, name in NORMALIZATION.items():
-        if name in configured and configured[name] != settings[name]:
-            warn_once(
-                f"{path.with_name(CONFIG_FILE)}: {key} is {json.dumps(configured[name])}, and "
-                f"{json.dumps(settings[name])} in {TOKENIZER_FILE}. {CONFIG_FILE} is used, as in "
-                "transformers; correct the wrong one."
-            )
-    settings.update(configured)
 
 
 def write_wordpiece(

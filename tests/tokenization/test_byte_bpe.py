@@ -112,3 +112,14 @@ def test_vocab_json_and_merges_txt_are_enough(tmp_path):
     (tmp_path / "tokenizer_config.json").unlink()
     for path in (tmp_path, tmp_path / "merges.txt", tmp_path / "vocab.json"):
         assert load_tokenizer(path).fingerprint == tiny_byte_bpe().fingerprint
+
+
+def test_a_space_before_the_text_is_as_the_config_says(tmp_path):
+    tiny_byte_bpe(add_prefix_space=False).save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "add_prefix_space": True}))
+    (tmp_path / "SHA256SUMS").unlink()
+    with pytest.warns(UserWarning, match="add_prefix_space is true, and false in tokenizer.json"):
+        tokenizer = load_tokenizer(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.encode("The River").ids == theirs("The River")["input_ids"]

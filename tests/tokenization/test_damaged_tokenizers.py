@@ -143,6 +143,10 @@ def test_lengths_and_numbers_that_are_none(tmp_path):
     for length in (3, 512, 10**30, 1e30, 1000000000000000019884624838656):
         path.write_text(json.dumps({**intact, "model_max_length": length}))
         assert load_tokenizer(tmp_path).model_max_length == int(length)
+    path.write_text(json.dumps({**intact, "truncation_side": "left"}))
+    with pytest.raises(CheckpointError, match="truncation_side is 'left'; texts are cut at their"):
+        load_tokenizer(tmp_path)
+    path.write_text(json.dumps({**intact, "truncation_side": "right"}))
     path = tmp_path / "tokenizer.json"
     root = json.loads(path.read_text())
     for number in (-1, 0):
