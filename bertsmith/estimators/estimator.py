@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal, Self
 from bertsmith.config import from_mapping
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
-from bertsmith.errors import ConfigError, InputError, Interrupted
+from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
 from bertsmith.estimators.messages import PythonDisplay, not_fitted
 from bertsmith.estimators.rows import (
     Row,
@@ -191,6 +191,11 @@ class Estimator(ABC):
                 except Interrupted as error:  # scikit-learn's searches go on after an Exception
                     lost = "fit: stopped. Nothing is kept, as the estimator has no `out`."
                     raise KeyboardInterrupt(lost if folder else as_arguments(str(error))) from None
+                except TrainingError as error:
+                    if folder:  # in which the file is removed
+                        lost = f" (all in {settings.out / 'failure.json'})"
+                        error.args = (str(error).replace(lost, ""),)
+                    raise
             start, notes = as_arguments(result.start_note), map(as_arguments, result.notes)
             result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
             if show_progress:
@@ -321,16 +326,13 @@ class Estimator(ABC):
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
         def build(item: Any, label: Any) -> Row:
+            if isinstance(item, Mapping):
+                name = str(columns.get("label_column") or self.labels_name)
+                return {**item, **self._label_cells(item, label, name)}
             row = self._row(item, label)
             return {columns.get(self.names.get(name, "")) or name: row[name] for name in row}
 
-        return as_source(
-            X,
-            y,
-            build,
-            str(columns.get("label_column") or self.labels_name),
-            unlabelled=not self.needs_labels,
-        )
+        return as_source(X, y, build, unlabelled=not self.needs_labels)
 
     def _held_out(self, given: Any, columns: Mapping[str, Any]) -> Any:
         if given is None or isinstance(given, bool):
@@ -347,6 +349,10 @@ class Estimator(ABC):
     @abstractmethod
     def _row(self, item: Any, label: Any) -> Row:
         """Return an item and its label as a row with the usual names of columns."""
+
+    def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
+        """Return the cells that a label adds to a table's row."""
+        return {name: label}
 
     def _look_at_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_texts import name_type
+from bertsmith.data.json_rows import as_json
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import AnswerOptions, ChooseOptions
@@ -39,16 +40,22 @@ class QuestionAnswerer(Estimator):
         values = as_values(item)
         if len(values) != 2:
             raise InputError(f"X: found {name_type(item)}. Give tuples (question, passage).")
-        question, passage = values
-        given = [] if label is None else label if isinstance(label, list) else [label]
+        row = dict(zip(("question", "context"), values, strict=True))
+        return {**row, **self._label_cells(row, label, self.labels_name)}
+
+    def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
+        given = as_json(label)
+        if isinstance(given, dict) and isinstance(given.get("text"), list):
+            return {name: given}  # the two lists of `datasets`
+        given = [] if given is None else given if isinstance(given, list) else [given]
+        passage = str(row.get("context"))
         answers = [
             one
             if isinstance(one, Mapping)
-            else {"text": one, "answer_start": _place(str(passage), str(one))}
+            else {"text": one, "answer_start": _place(passage, str(one))}
             for one in given
         ]
-        row = {"question": question, "context": passage, "answers": answers}
-        return row if answers else {**row, "is_impossible": True}
+        return {name: answers} if answers else {name: answers, "is_impossible": True}
 
     def _answers(self, predictions: Iterator[Any]) -> list[str]:
         return [prediction.answer for prediction in predictions]

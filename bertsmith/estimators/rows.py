@@ -4,6 +4,7 @@ import glob
 import itertools
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,12 @@ class TableRows:
                 f"found tables by name ({list_names(self.table)}). Give one of them, such as "
                 f"data['{next(iter(self.table))}']."
             )
+        # A dict would keep the last of them.
+        twice = [name for name, count in Counter(map(str, self.names)).items() if count > 1]
+        if twice:
+            raise InputError(
+                f"several columns are called '{twice[0]}'. Rename all but the right one."
+            )
 
     def __iter__(self) -> Iterator[Row]:
         table = self.table
@@ -71,7 +78,8 @@ class TableRows:
         if isinstance(self.table, Mapping):
             return list(self.table)
         name = "column_names" if self._can("column_names") else "columns"
-        return list(getattr(self.table, name, ()))
+        names = getattr(self.table, name, ())
+        return [] if names is None else list(names)
 
     @property
     def num_rows(self) -> int:
@@ -97,7 +105,7 @@ class BuiltRows:
         return map(self.build, self.items, self.labels)
 
 
-def as_named(given: Any, argument: str) -> Path | Iterable[Mapping[str, Any]] | None:
+def as_named(given: Any, argument: str) -> Path | TableRows | Sequence[Mapping[str, Any]] | None:
     """Return a file or rows with names; None for plain items such as texts.
 
     Raises:
@@ -116,15 +124,14 @@ def as_named(given: Any, argument: str) -> Path | Iterable[Mapping[str, Any]] | 
 
 
 def as_source(
-    given: Any, labels: Any, build: Callable[[Any, Any], Row], label_name: str, *, unlabelled: bool
+    given: Any, labels: Any, build: Callable[[Any, Any], Row], *, unlabelled: bool
 ) -> ExampleSource:
     """Return the source of labelled examples that the arguments of `fit` or `score` stand for.
 
     Args:
         given: X: a path, a table, rows, or items such as texts.
         labels: y, or None where X holds the labels.
-        build: makes a row of an item and its label.
-        label_name: the column that takes the labels of named rows.
+        build: makes a row of an item, which may be a row without label, and its label.
         unlabelled: whether items need no labels.
 
     Raises:
@@ -156,13 +163,10 @@ def as_source(
             )
         return BuiltRows(items, itertools.repeat(None), build)
     values = as_labels(labels)
-    if named is not None:
-        count = named.num_rows if isinstance(named, TableRows) else len(given)
-        _check_lengths({"X": count, "y": len(values)})
-        return BuiltRows(named, values, lambda row, label: {**row, label_name: label})
-    items = as_list(plain_column(given), "X")
-    _check_lengths({"X": len(items), "y": len(values)})
-    return BuiltRows(items, values, build)
+    rows = as_list(plain_column(given), "X") if named is None else named
+    count = rows.num_rows if isinstance(rows, TableRows) else len(rows)
+    _check_lengths({"X": count, "y": len(values)})
+    return BuiltRows(rows, values, build)
 
 
 def as_labels(given: Any) -> list[Any]:
@@ -187,7 +191,7 @@ def as_labels(given: Any) -> list[Any]:
 def matrix_names(given: Any) -> list[str] | None:
     """Return the names of the columns of a table or matrix of labels; None for a list."""
     if is_table(given):
-        return [str(name) for name in TableRows(given).names]
+        return [str(name).strip() for name in TableRows(given).names]
     if isinstance(given, np.ndarray) and given.ndim == 2:
         return [str(number) for number in range(given.shape[1])]
     return None

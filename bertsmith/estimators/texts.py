@@ -111,7 +111,9 @@ class TextClassifier(TextEstimator):
             self._several = "matrix"
             return {name: name for name in names}
         found = _labels_of(source, columns, self.multi_label)
-        values = {label_name(value): value for value in found}
+        values = {
+            label_name(value): value.strip() if isinstance(value, str) else value for value in found
+        }
         kinds = sorted({type(value).__name__ for value in values.values()})
         if len(kinds) > 1:
             raise InputError(

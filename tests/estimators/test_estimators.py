@@ -21,7 +21,13 @@ import pytest
 from tiny_models import reviews, save_tiny
 
 import bertsmith
-from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
+from bertsmith.errors import (
+    BertsmithError,
+    CheckpointError,
+    ConfigError,
+    InputError,
+    TrainingError,
+)
 from bertsmith.estimators import options
 from bertsmith.estimators.estimator import NOT_PARAMETERS
 
@@ -128,6 +134,14 @@ def test_labels_come_back_as_they_were_given(model, labels, form):
     assert found.score(TEXTS, y) == np.mean(predicted == y)
 
 
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_blanks_around_a_label_are_no_part_of_it(model, multi_label):
+    y = [f"{label}{' ' * (place % 3)}" for place, label in enumerate(LABELS)]
+    found = bertsmith.TextClassifier(model, multi_label=multi_label, **QUICK)
+    found.fit(TEXTS, [[label] for label in y] if multi_label else y, **QUIET)
+    assert found.classes_.tolist() == ["neg", "pos"]
+
+
 def test_several_labels(model):
     y = [
         ["long"] * (len(text) > 30) + ["good"] * (label == "pos")
@@ -140,7 +154,7 @@ def test_several_labels(model):
     names = ["long", "never", "good"]
     matrix = np.array([[name in row for name in names] for row in y], dtype=int)
     proba = lists.predict_proba(TEXTS)
-    found = kind.fit(TEXTS, pandas.DataFrame(matrix, columns=names), **QUIET)
+    found = kind.fit(TEXTS, pandas.DataFrame(matrix, columns=["long", "never ", "good "]), **QUIET)
     assert found.classes_.tolist() == names
     np.testing.assert_array_equal(found.predict_proba(TEXTS)[:, [2, 0]], proba)
     assert kind.fit(TEXTS, matrix, **QUIET).predict(TEXTS[:3]).shape == (3, 3)
@@ -198,6 +212,22 @@ def test_an_answer_is_found_as_whole_words():
     for passage, answer, place in (("The man said he left.", "he", 13), ("1910s", "1910", 0)):
         (found,) = answerer._row(("who?", passage), answer)["answers"]
         assert found == {"text": answer, "answer_start": place}
+
+
+@pytest.mark.parametrize("form", [pandas.DataFrame, lambda rows: rows])
+def test_answers_beside_a_table_are_as_those_beside_tuples(model, form):
+    first, *_, last = words = [text.split()[0] for text in TEXTS]
+    placed = {"text": first, "answer_start": 0}
+    lists = {"text": [last], "answer_start": [0]}
+    table = form([{"question": question, "context": text} for question, text in PASSAGES])
+    y = [placed, None, *[[word] for word in words[2:8]], *words[8:-1], lists]
+    found = bertsmith.QuestionAnswerer(model, **QUICK).fit(table, y, eval=(table, y), **QUIET)
+    twin = bertsmith.QuestionAnswerer(model, **QUICK)
+    y[-1] = last
+    twin.fit(PASSAGES, y, eval=(PASSAGES, y), **QUIET)
+    assert str(found.result_.evaluation) == str(twin.result_.evaluation)
+    assert found.score(table, y) == twin.score(PASSAGES, y)
+    assert found.score(table[:9], [None] * 9) == twin.score(PASSAGES[:9], [None] * 9)
 
 
 def test_every_row_is_predicted_though_some_were_skipped(model):
@@ -277,6 +307,11 @@ REFUSED = {
     "name as y": ((FRAME, "label"), {}, "y: found the string 'label'.*with label_column"),
     "NA": ((pandas.Series([None, *TEXTS[1:]], dtype="string"), LABELS), {}, "row 1 .*is empty"),
     "tables": (({"train": FRAME},), {}, r"tables by name \('train'\).*data\['train'\]"),
+    "columns": (
+        (pandas.concat([FRAME, FRAME["label"]], axis=1),),
+        {},
+        "columns .* 'label'. Rename",
+    ),
     "lazy table": ((polars.LazyFrame(FRAME),), {}, r"found LazyFrame.*frame\.collect\(\)"),
     "weights": ((FRAME,), {"sample_weight": [1] * 24}, "no weights.*class_weights"),
     "few": ((TEXTS[:2], ["a", "b"]), {}, "share above 0"),
@@ -317,6 +352,7 @@ def test_what_cannot_be_predicted_is_refused(fitted):
     for given, message in (("a film", r"found the string 'a film'. Give a list"),
                            (["a", None], r"examples\[1\]: 'text': found NoneType"),
                            (FRAME[["label"]], "no column looks like the text"),
+                           (pyarrow.table([TEXTS, TEXTS], ["text"] * 2), "several .* 'text'"),
                            (("a", "b"), r"\[\(a, b\)\] for a pair")):  # fmt: skip
         with pytest.raises(InputError, match=message):
             fitted.predict(given)
@@ -355,6 +391,16 @@ def test_ctrl_c_stops_a_search_and_keeps_what_has_a_folder(model, tmp_path):
     with pytest.raises(KeyboardInterrupt, match="with: the same call with resume=True"):
         found.fit(TEXTS, LABELS, callbacks=[Interrupt()], **QUIET)
     assert found.set_params(resume=True).fit(TEXTS, LABELS, **QUIET).result_.training.steps == 3
+
+
+def test_a_run_that_fails_names_no_file_that_is_removed(model, tmp_path):
+    found = bertsmith.TextClassifier(model, **QUICK | {"learning_rate": 1e38, "steps": 9})
+    with pytest.raises(TrainingError, match=r"Rows: [^(]*\. Try a lower") as failed:
+        found.fit(TEXTS, LABELS, **QUIET)
+    assert "failure.json" not in str(failed.value)
+    with pytest.raises(TrainingError, match=r"\(all in .*failure\.json\)"):
+        found.set_params(out=tmp_path / "run").fit(TEXTS, LABELS, **QUIET)
+    assert (tmp_path / "run" / "failure.json").exists()
 
 
 def test_notes_name_arguments(model, tmp_path, capsys):
