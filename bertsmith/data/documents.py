@@ -30,6 +30,7 @@ from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
 from bertsmith.data.sources import Format, Source, find_sources
+from bertsmith.data.tables import rival_hint
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import InputError
 from bertsmith.system.files import write_error
@@ -375,13 +376,16 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            close = 'Close each quote, and double those inside a field (""); mend the row'
-            advice = close if quoted else "Mend the row"
-            lines.reading.reject("bad_rows", f":{row_lines.first}", _csv_problem(error), advice)
+            number, line = row_lines.first
+            advice = "Mend the row"
+            if quoted:
+                hint = rival_hint("csv", line, '"') if number == 1 else ""
+                advice = f'Close each quote, and double those inside a field ("").{hint} {advice}'
+            lines.reading.reject("bad_rows", f":{number}", _csv_problem(error), advice)
             row_lines.give_back_all_but_first()
         else:
             if row:
-                yield row_lines.first, row
+                yield row_lines.first[0], row
 
 
 class _RowLines:
@@ -408,8 +412,8 @@ class _RowLines:
         return numbered[1]
 
     @property
-    def first(self) -> int:
-        return self._row[0][0]
+    def first(self) -> tuple[int, str]:
+        return self._row[0]
 
     def begin_row(self) -> None:
         self._row: list[tuple[int, str]] = []

@@ -23,6 +23,7 @@ from bertsmith.data.tables import (
     column_number,
     read_rows,
     read_txt,
+    rival_hint,
     table_format,
     whole_number,
 )
@@ -103,10 +104,10 @@ class ColumnSpec:
         if not self.is_many:
             place = find_column(usual, found, len(found))
             return [] if place is None else [place]
-        lowered = [name.strip().lower() for name in found]
+        names = lowered(found)
         called = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
-        places = [i for i, name in enumerate(lowered) if called.fullmatch(name)]
-        return sorted(places, key=lambda i: natural_key(lowered[i]))
+        places = [i for i, name in enumerate(names) if called.fullmatch(name)]
+        return sorted(places, key=lambda i: natural_key(names[i]))
 
     def texts(self, place: str, key: str, value: Any) -> list[str]:
         """Convert a JSON value under `key` to texts.
@@ -367,23 +368,10 @@ class RecordReader(Reader[ExampleT]):
             columns = f"The first row, read without a header, has {len(found)}: {list_names(found)}"
             advice = f"Give {spec.flag} a number from 1 to {len(found)}, or --header yes."
         asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
-        rivals = RIVALS.get(self.found_format, {})
-        rival = next((char for char in rivals if len(found) == 1 and char in found[0]), None)
-        if rival is not None:
-            kind = self.found_format
-            advice += (
-                f" Or are the columns those between {rivals[rival]}? In a .{kind} file they stand "
-                f"between {BORDERS[kind]}."
-            )
+        if len(found) == 1:
+            advice += rival_hint(self.found_format, found[0])
         return f"no column {asked}. {columns}. {advice}"
 
-
-BORDERS = {"csv": "commas", "tsv": "tabs"}
-RIVALS: dict[str, dict[str, str]] = {
-    "csv": {";": "semicolons", "\t": "tabs", "|": "bars"},
-    "tsv": {",": "commas", ";": "semicolons", "|": "bars"},
-}
-"""Separators of columns, and those of files with the wrong ending."""
 
 RAGGED = {
     "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
@@ -468,7 +456,7 @@ def find_column(name: str, found: Sequence[str], width: int) -> int | None:
 
 def stands_twice(name: str, found: Sequence[str]) -> bool:
     """Return whether several columns have this name."""
-    return sum(column.strip().lower() == name.strip().lower() for column in found) > 1
+    return lowered(found).count(name.strip().lower()) > 1
 
 
 def natural_key(name: str) -> tuple[str, int, str]:

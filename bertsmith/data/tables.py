@@ -26,6 +26,9 @@ from bertsmith.errors import InputError
 
 FoundFormat = Literal["csv", "tsv", "jsonl", "txt"]
 TableFormat = Literal["auto", FoundFormat]
+BORDERS = {"csv": ",", "tsv": "\t"}
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+"""Separators of columns, those of files with the wrong ending too."""
 ASK_FORMAT = "If it is a table by another name, say which: --format tsv (or csv, jsonl)."
 
 
@@ -55,6 +58,18 @@ def table_format(source: ExampleSource, asked: TableFormat | None = None) -> Fou
             f".csv, .tsv or .jsonl, plain or compressed as .gz, .xz or .zst.{hint}"
         )
     return file.format
+
+
+def rival_hint(kind: str, row: str, before: str = "") -> str:
+    """Ask whether other separators, seen in a first row behind `before`, are meant."""
+    border = BORDERS.get(kind)
+    rival = next((char for char in SEPARATORS if char != border and before + char in row), None)
+    if border is None or rival is None:
+        return ""
+    return (
+        f" Or are the columns those between {SEPARATORS[rival]}? In a .{kind} file they stand "
+        f"between {SEPARATORS[border]}."
+    )
 
 
 def whole_number(text: str) -> int | None:
@@ -95,11 +110,11 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
             `MAX_ROW_BYTES`, as after a quote that never ends.
     """
     csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
-    place = place_name(path)
+    place, line = place_name(path), ""
     row = size = 0
 
     def row_lines() -> Iterator[str]:
-        nonlocal size
+        nonlocal line, size
         for line in iter_lines(path):
             size += len(line)
             if size > MAX_ROW_BYTES:
@@ -116,9 +131,10 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             if "new-line character" in str(error):  # a CR outside of quotes, not before LF
                 raise lone_return(f"{place}:{reader.line_num}") from None
+            hint = rival_hint("csv", line, '"') if row == 1 else ""
             raise InputError(
                 f"{place}:{row}: not valid CSV ({error}). A quoted cell ends at a double quote; "
-                "a quote inside it is written twice."
+                f"a quote inside it is written twice.{hint}"
             ) from None
         yield row, cells
 

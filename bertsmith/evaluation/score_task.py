@@ -14,7 +14,7 @@ from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tables import FoundFormat, table_format
 from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
-from bertsmith.data.text_files import iter_lines
+from bertsmith.data.text_files import STANDARD_INPUT, check_is_file, iter_lines
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.evaluation.score import (
     AnswerScoring,
@@ -110,8 +110,9 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     Raises:
         InputError: no task, or more than one; shows the first rows.
     """
-    if not gold.is_file():
-        raise InputError(f"{gold}: no such file. Check the spelling.")
+    if gold == STANDARD_INPUT:
+        raise InputError(f"{gold}: standard input can be read once only. Write it to a file.")
+    check_is_file(gold)
     is_set = options.multi_label
     readers: dict[ScoredTask, Callable[[], Iterable[Any]]] = {
         "answer": lambda: QuestionReader(gold, placed=False),
@@ -131,8 +132,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     asked = f"Give --task {' or '.join(found)}"
     if not found:
         asked = f"Give --task ({', '.join(get_args(ScoredTask))}), and the columns to read"
-    rows = islice(iter_lines(gold), 3)
-    shown = "\n".join(f"  {row.rstrip()[:100]}" for row in rows)
+    shown = "\n".join(f"  {row.rstrip()[:100]}" for row in islice(iter_lines(gold), 3))
     raise InputError(
         f"{gold}: may be data of {' or of '.join(found) or 'no task'}. {asked}. The first rows:\n"
         + shown

@@ -77,6 +77,8 @@ def test_the_task_is_found_from_the_files(score, refused, line, name, value):
         ("odd.csv labels.txt", ["odd.csv: ", "--task (answer, choose", "\n  utterance,intent\n"]),
         ("text.txt labels.txt", ["text.txt: ", "--task", "  running text"]),
         ("nowhere.csv labels.txt", ["nowhere.csv: no such file"]),
+        (". labels.txt", [".: a folder, not a file"]),
+        ("- labels.txt", ["-: standard input can be read once only"]),
         ("words.conll words.conll --header no", ["--header", "tag", "--task"]),
         ("gold.csv labels.txt --strict", ["--strict", "classify", "--task"]),
         ("gold.csv labels.txt --task classify --format conll", ["--format: found conll", "csv"]),

@@ -173,6 +173,10 @@ def test_fill(bertsmith, place):
         ("predict classifier --file bad.txt --out {0}/earlier.jsonl", "byte 5 is 0xff"),
         ("evaluate pretrained --data data.csv", "no classification head"),
         ("evaluate classifier --data none.csv", "none.csv: no such file"),
+        (
+            "evaluate classifier --data data.csv --text-column 1 --label-column 2",
+            "If the row names the columns, pass --header yes. Known labels",
+        ),
         ("evaluate classifier --data data.csv --page data.csv/a.html", "cannot be written"),
         ("evaluate tagger --data names.conll --label-column 3", "no column '3' for the label"),
         ("evaluate nowhere --data data.csv", "nowhere"),

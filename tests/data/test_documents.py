@@ -132,6 +132,7 @@ BAD = {
     "fields.csv": (b"text,n\na,1\nb\n", ":3: found 1 fields, the header names 2"),
     "return.tsv": (b"id\ttext\n1\ta\rb\n", ":2: a carriage return (CR) within the row"),
     "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
+    "semicolons.csv": (b'"text";"id"\n"a";"1"\n', "those between semicolons? In a .csv file"),
     "bytes.parquet": (table_bytes(pyarrow.table({"text": NOT_UTF8})), "row 2: invalid UTF-8"),
     "other.parquet": (table_bytes(pyarrow.table({"b": ["a"]})), "no column 'text', found: 'b'"),
     "twice.parquet": (table_bytes(TWICE), "several columns are called 'text'"),
