@@ -11,19 +11,17 @@ from typing import Any
 from bertsmith.errors import CheckpointError
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.sums import summed
+from bertsmith.tokenization.tokenizer_config import config_settings, follow_config, read_flags
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
     TokenizerSource,
     check_parts,
-    config_settings,
-    follow_config,
     frame_object,
     listed_tokens,
     member,
     read_added_tokens,
-    read_flags,
     read_frame,
     read_vocab_ids,
     shared_config,

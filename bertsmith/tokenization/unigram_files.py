@@ -18,13 +18,13 @@ from bertsmith.errors import CheckpointError
 from bertsmith.system.files import write_json
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.tokenizer_config import config_settings
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
     TokenizerSource,
     check_parts,
-    config_settings,
     frame_object,
     listed_tokens,
     member,

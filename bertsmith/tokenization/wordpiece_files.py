@@ -13,6 +13,7 @@ from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.tokenizer_config import config_settings, follow_config, read_flags
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -21,13 +22,10 @@ from bertsmith.tokenization.tokenizer_files import (
     TokenizerSource,
     check_parts,
     check_range,
-    config_settings,
-    follow_config,
     frame_object,
     listed_tokens,
     member,
     read_added_tokens,
-    read_flags,
     read_frame,
     read_vocab_ids,
     shared_config,

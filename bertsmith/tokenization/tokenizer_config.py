@@ -1,0 +1,63 @@
+"""What is read from a tokenizer_config.json, for all kinds of tokenizers."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from bertsmith.errors import CheckpointError, warn_once
+from bertsmith.tokenization.tokenizer_files import (
+    CONFIG_FILE,
+    FEWEST_TOKENS,
+    SPECIAL_NAMES,
+    TOKENIZER_FILE,
+    Json,
+    check_range,
+    member,
+)
+
+PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes of transformers that go by tokenizer.json alone."""
+
+
+def config_settings(config: Json, path: Path) -> Json:
+    """Return the special tokens and length of tokenizer_config.json."""
+    if (side := config.get("truncation_side", "right")) != "right":
+        raise CheckpointError(
+            f"{path}: truncation_side is {side!r}; texts are cut at their end here. Shorten long "
+            "texts at their beginning yourself, and remove the entry."
+        )
+    settings: Json = {}
+    for name in SPECIAL_NAMES:
+        value = config.get(name)
+        if isinstance(value, dict):
+            value = value.get("content")
+        if isinstance(value, str):
+            settings[name] = value
+    if config.get("model_max_length") is not None:
+        length = member(config, "model_max_length", (int, float), path)
+        # "No limit" is 1e30 to transformers, which is finite.
+        check_range(length, FEWEST_TOKENS, "model_max_length", path)
+        settings["model_max_length"] = int(length)
+    return settings
+
+
+def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
+    """Read what tokenizer_config.json says of settings; `names` are ours by its keys."""
+    given = {key: name for key, name in names.items() if config.get(key) is not None}
+    return {name: member(config, key, bool, path) for key, name in given.items()}
+
+
+def follow_config(settings: Json, config: Json, names: Mapping[str, str], path: Path) -> None:
+    """Replace settings of a tokenizer.json by those configured beside it, with a warning."""
+    if config.get("tokenizer_class") in PLAIN_CLASSES:
+        return
+    place = path.with_name(CONFIG_FILE)
+    configured = read_flags(config, names, place)
+    for key, name in names.items():
+        if name in configured and configured[name] != settings[name]:
+            warn_once(
+                f"{place}: {key} is {json.dumps(configured[name])}, and "
+                f"{json.dumps(settings[name])} in {TOKENIZER_FILE}. {CONFIG_FILE} is used, as in "
+                "transformers; correct the wrong one."
+            )
+    settings.update(configured)
