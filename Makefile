@@ -59,7 +59,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# pip would compile thousands of modules that nobody imports, which is half of its time.
+# pip would compile thousands of modules that nobody imports, which is nearly half of its time.
 .venv/demo.stamp: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock

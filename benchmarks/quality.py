@@ -3,7 +3,8 @@
 A run learns a vocabulary, pre-trains on one of three texts and is scored where it
 counts: bits per character and masked words of held-out text, tasks with few labels, and what needs
 no labels at all (STS-B by the cosine of mean vectors; BLiMP). `--from-scratch` gives the same model
-without pre-training, `--tf-idf` what words alone are worth.
+without pre-training, `--tf-idf` what words alone are worth. A page of its curves lies
+beside its model.
 
     python -m benchmarks.quality plain --text imdb --minutes 3 --work DIR
     python -m benchmarks.quality adamw --text imdb --minutes 3 --work DIR --flags --optimizer adamw
@@ -274,7 +275,8 @@ def pretrain(args: argparse.Namespace, seed: int, corpus: Path, model: Path) -> 
         length = ("--steps", 1)
     if not (model / "config.json").exists():
         bertsmith("pretrain", args.recipe, "--corpus", corpus, "--out", model, "--seed", seed,
-                  *length, *TEXTS[args.text].flags, *args.flags, "--overwrite")  # fmt: skip
+                  "--page", f"{model}.html", *length, *TEXTS[args.text].flags, *args.flags,
+                  "--overwrite")  # fmt: skip
     summary = json.loads((model / "run.json").read_text("utf-8"))["summary"]
     split = json.loads((corpus / "manifest.json").read_text("utf-8"))["splits"]["held_out"]
     held_out = summary["held_out"]

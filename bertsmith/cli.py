@@ -180,7 +180,7 @@ def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
     # costs 0.15 s of a start, and time in every later search.
     gc.disable()
     try:
-        with StopSignal() as stop:  # its C++ code would swallow a KeyboardInterrupt, or crash
+        with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
             main = importlib.import_module(module).main
     finally:
         gc.freeze()

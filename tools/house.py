@@ -22,8 +22,8 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 338_312,
-    "code tokens in benchmarks": 27_370,
+    "code tokens": 338_316,
+    "code tokens in benchmarks": 27_374,
     "code tokens in commands": 17_718,
     "code tokens in comparison": 8_449,
     "code tokens in compression": 4_990,

@@ -53,7 +53,7 @@ SAME_LANGUAGE = 0.5
 """Least cosine of token counts in one language: there 0.59 to 0.99 was found between texts of other
 kinds, from 50 sentences on, and between English, German, Dutch, French and Spanish 0.12 to 0.45."""
 ENOUGH_TOKENS = 300
-"""Of fewer tokens with letters on either side, counts say too little."""
+"""Least number of tokens with letters on either side, since counts of fewer say too little."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is read from a tokenizer_config.json, for all kinds of tokenizers."""
+"""Reading of tokenizer_config.json: special tokens, length and flags of any kind of tokenizer."""
 
 import json
 from collections.abc import Mapping

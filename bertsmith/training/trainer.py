@@ -129,6 +129,7 @@ class Trainer:
         self.computing = "\n".join(filter(None, [computing, config.notes]))
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
+        self._checkpointed_step = 0
         self._last_step: dict[str, Any] = {}
         self._held_out: dict[str, Any] = {}
         self.is_stop_requested = False
@@ -211,7 +212,7 @@ class Trainer:
                 self._loop(stop)
                 if self._held_out.get("step") != self.state.step:
                     self._evaluate()
-                if self.best is None:
+                if self.best is None and self._checkpointed_step != self.state.step:
                     self._checkpoint()
                 else:
                     with self._writing():
@@ -243,8 +244,7 @@ class Trainer:
                 self._evaluate()
             if self._is_ended or (self.best is not None and self.best.is_exhausted):
                 return
-            is_last = self.budget.is_done(self.state.step, self._elapsed(), step_seconds)
-            if self._is_checkpoint_due() and not is_last:  # the end has its own
+            if self._is_checkpoint_due():
                 self._checkpoint()
 
     def _step(self, sizes: Sequence[BatchSize], began: float) -> dict[str, Any]:
@@ -312,7 +312,7 @@ class Trainer:
 
     def _checkpoint(self) -> Path | None:
         """Save the run as it stands; None where no checkpoints are kept."""
-        self._checkpointed_at = self._clock()
+        self._checkpointed_at, self._checkpointed_step = self._clock(), self.state.step
         self.state.elapsed_seconds = self._elapsed()
         with self._writing():
             self._recorder.sync()
