@@ -63,10 +63,9 @@ OTHERS = {"attention_probs_dropout_prob": 0.1}
         (small_config(), [37, 37, 37, 31, 30, 11, 5], "next_sentence"),
         (small_config(pruned_heads={1: [0, 2]}), [37, 9], "next_sentence"),
         (ModernBertConfig(*SIZES, local_attention=8, **OTHERS), [37, 37, 9], "none"),
-        (AlbertConfig(*SIZES, embedding_size=7, **OTHERS), [37, 37, 9], "none"),
         (AlbertConfig(*SIZES, embedding_size=7, inner_group_num=2, **OTHERS), [37, 9], "none"),
     ],
-    ids=["bert", "pruned", "gated", "shared", "groups"],
+    ids=["bert", "pruned", "gated", "groups"],
 )
 def test_operations_are_those_that_torch_counts(config, lengths, pair_task):
     heads = ["masked_lm", *[pair_task] * (pair_task != "none")]
@@ -82,12 +81,10 @@ def test_operations_are_those_that_torch_counts(config, lengths, pair_task):
 def saved_bytes(model, batch):
     """What torch keeps of the encoder's forward pass, each memory once, weights left out."""
     kept = {each.untyped_storage().data_ptr(): 0 for each in model.parameters()}
-    held = []
 
     def pack_hook(tensor):
         storage = tensor.untyped_storage()
         kept.setdefault(storage.data_ptr(), storage.nbytes())
-        held.append(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack_hook, lambda tensor: tensor):
@@ -112,19 +109,14 @@ def test_activations_are_those_that_torch_keeps(kind, dtype, dropout, length, mo
 
 
 def test_memory_by_hand():
-    config = BertConfig.from_preset("tiny", 1000, attention_probs_dropout_prob=0.0)
-    model = pretraining_model(config)
+    model = pretraining_model(BertConfig.from_preset("tiny", 1000))
     size = Layout.of(model.parameter_specs()).size
-    work = Workload(100, 5000, 15, 4)
-    found = memory(model, work, "bf16", 2, size=size, is_fused=False, sums_gradients=True)
+    found, in_fp32 = (
+        memory(model, Workload(100, 5000, 15, 4), precision, 2, size=size, is_fused=False,
+               sums_gradients=precision == "bf16")
+        for precision in ("bf16", "fp32")
+    )  # fmt: skip
     assert (found.weights, found.optimizer, found.gradients) == (6 * size, 8 * size, 2 * 4 * size)
     assert found.shared == Storage(size, 2, torch.bfloat16, ("exp_avg", "exp_avg_sq")).num_bytes
-    layer = 100 * (10 * 128 + 2 * 512) + 5000 * 2
-    kept = 2 * (2 * layer + 100 * 2 * 128)
-    assert found.activations == kept + 2 * 15 * 1000 + 2 * 2 * 1000 * 128
     assert found.everything == found.shared + 2 * found.activations
-    as_they_came = memory(model, work, "bf16", 2, size=size, is_fused=False, sums_gradients=False)
-    assert as_they_came == replace(found, gradients=2 * 2 * size)
-    in_fp32 = memory(model, work, "fp32", 1, size=size, is_fused=True, sums_gradients=False)
-    assert in_fp32.gradients == in_fp32.weights == 4 * size
-    assert in_fp32.activations < 2 * found.activations
+    assert (in_fp32.weights, in_fp32.gradients) == (4 * size, 2 * 4 * size)

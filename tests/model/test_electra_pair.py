@@ -1,7 +1,5 @@
 """A generator and a discriminator as one model: shared embeddings, samples, folders."""
 
-import json
-
 import pytest
 import torch
 
@@ -66,16 +64,10 @@ def test_the_generator_is_a_share_as_wide():
 def test_a_pair_comes_back_from_its_folder(tmp_path):
     model = pair()
     save_model(model, tmp_path)
-    for name, folder in (
-        ("ElectraForPreTraining", tmp_path),
-        ("ElectraForMaskedLM", tmp_path / "generator"),
-    ):
-        assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
     again = build_trained(read_folder(tmp_path))
     assert isinstance(again, ElectraPair) and not again.training
     assert again.embeddings.word is again.generator.embeddings.word
-    assert again.config == model.config
-    assert again.generator.config == model.generator.config
+    assert (again.config, again.generator.config) == (model.config, model.generator.config)
     mine, theirs = dict(model.named_parameters()), dict(again.named_parameters())
     assert mine.keys() == theirs.keys()
     for name, value in mine.items():
@@ -83,12 +75,9 @@ def test_a_pair_comes_back_from_its_folder(tmp_path):
     again.set_dropout(0.25)
     assert again.generator.config.hidden_dropout_prob == 0.25
     alone = load_model(tmp_path)
-    assert not isinstance(alone, ElectraPair)
     assert set(alone.heads) == {"replaced_token"}
-    # Models of other runs are no pair.
     with pytest.raises(ConfigError, match=r"embeddings\.word\.weight .* differ"):
         ElectraPair.of(alone, pair(initializer_range=0.1).generator)
     save_model(alone, tmp_path / "alone")
-    assert not isinstance(build_trained(read_folder(tmp_path / "alone")), ElectraPair)
     with pytest.raises(CheckpointError, match="there is no generator/"):
         load_generator(tmp_path / "alone")

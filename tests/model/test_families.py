@@ -2,8 +2,7 @@
 
 import json
 import warnings
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from bertsmith.model.saving import save_model
 from bertsmith.model.shrinking import distilled, prune_heads, trim_vocabulary, truncate_layers
 from bertsmith.model.weight_names import canonical, their_names
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.layerwise import LayerwiseOptim
 
 TOLERANCE = 1e-5
@@ -47,6 +45,33 @@ MODERNBERT = {
     },
 }  # fmt: skip
 ELECTRA = {**SHAPE, "embedding_size": 19, "summary_last_dropout": 0.0}
+CASES = {
+    "bert": SHAPE,
+    "bert-wide": {
+        **SHAPE, "hidden_size": 35, "num_attention_heads": 5, "num_hidden_layers": 3,
+        "hidden_act": "gelu_python",
+    },
+    "roberta": {**SHAPE, "max_position_embeddings": 31},
+    "roberta-one-type": {
+        **SHAPE, "type_vocab_size": 1, "pad_token_id": 3, "hidden_act": "relu",
+        "max_position_embeddings": 33,
+    },
+    "distilbert": DISTILBERT,
+    "electra": ELECTRA,
+    "electra-wide": {**ELECTRA, "embedding_size": 33, "hidden_act": "swish"},
+    "albert": ALBERT,
+    "albert-groups": {**ALBERT, "num_hidden_layers": 5, "num_hidden_groups": 2},
+    "albert-inner": {**ALBERT, "num_hidden_groups": 2, "inner_group_num": 2},
+    "modernbert": MODERNBERT,
+    "modernbert-mean": {
+        **MODERNBERT, "classifier_pooling": "mean", "classifier_activation": "relu",
+        "hidden_activation": "silu", "local_attention": 9,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+    },
+}  # fmt: skip
+"""Settings of transformers by the name of their family, and what is special in them."""
+
+FAMILIES = ["roberta", "distilbert", "electra", "albert", "modernbert"]
 HEADS = {
     "": "AutoModel",
     "masked_lm": "AutoModelForMaskedLM",
@@ -56,81 +81,27 @@ HEADS = {
     "tag": "AutoModelForTokenClassification",
     "answer": "AutoModelForQuestionAnswering",
     "choose": "AutoModelForMultipleChoice",
-    "pretraining": "AutoModelForPreTraining",
-    "next_sentence": "AutoModelForNextSentencePrediction",
-    "sentence_order": "AutoModelForPreTraining",
-    "replaced_token": "AutoModelForPreTraining",
 }
+OWN_HEADS = {
+    "bert": {
+        "pretraining": "AutoModelForPreTraining",
+        "next_sentence": "AutoModelForNextSentencePrediction",
+    },
+    "albert": {"sentence_order": "AutoModelForPreTraining"},
+    "electra": {"replaced_token": "AutoModelForPreTraining"},
+}
+ALL_HEADS = HEADS | {head: name for heads in OWN_HEADS.values() for head, name in heads.items()}
 
 
-@dataclass(frozen=True)
-class Case:
-    """A config of transformers, and how many types of segments its models know."""
-
-    family: str
-    config: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    num_types: int = 3
-    heads: tuple[str, ...] = ("masked_lm",)
-    """The heads that are tried; of a family's first case all."""
+def family_of(name):
+    return name.partition("-")[0]
 
 
-CASES = {
-    "bert": Case("bert", "BertConfig", SHAPE),
-    "bert-wide": Case(
-        "bert",
-        "BertConfig",
-        {**SHAPE, "hidden_size": 35, "num_attention_heads": 5, "num_hidden_layers": 3,
-         "hidden_act": "gelu_python"},
-    ),
-    "roberta": Case("roberta", "RobertaConfig", {**SHAPE, "max_position_embeddings": 31}),
-    "roberta-one-type": Case(
-        "roberta",
-        "RobertaConfig",
-        {**SHAPE, "type_vocab_size": 1, "pad_token_id": 3, "hidden_act": "relu",
-         "max_position_embeddings": 33},
-        num_types=1,
-    ),
-    "distilbert": Case("distilbert", "DistilBertConfig", DISTILBERT, num_types=0),
-    "electra": Case("electra", "ElectraConfig", ELECTRA),
-    "electra-wide": Case(
-        "electra", "ElectraConfig", {**ELECTRA, "embedding_size": 33, "hidden_act": "swish"}
-    ),
-    "albert": Case("albert", "AlbertConfig", ALBERT),
-    "albert-groups": Case(
-        "albert", "AlbertConfig", {**ALBERT, "num_hidden_layers": 5, "num_hidden_groups": 2}
-    ),
-    "albert-inner": Case(
-        "albert", "AlbertConfig", {**ALBERT, "num_hidden_groups": 2, "inner_group_num": 2}
-    ),
-    "modernbert": Case("modernbert", "ModernBertConfig", MODERNBERT, num_types=0),
-    "modernbert-mean": Case(
-        "modernbert",
-        "ModernBertConfig",
-        {**MODERNBERT, "classifier_pooling": "mean", "classifier_activation": "relu",
-         "hidden_activation": "silu", "local_attention": 9,
-         "layer_types": ["sliding_attention"] * 3 + ["full_attention"]},
-        num_types=0,
-        heads=("classify", "choose"),
-    ),
-}  # fmt: skip
-FAMILIES = ["roberta", "distilbert", "electra", "albert", "modernbert"]
-
-
-def architectures_of(case):
-    """The heads that are tried: all of a family's first case, one of the others."""
-    if case is not CASES[case.family]:
-        return case.heads
-    own = {
-        "albert": ["sentence_order"],
-        "electra": ["replaced_token"],
-        "bert": ["pretraining", "next_sentence"],
-    }
-    of_some = {name for names in own.values() for name in names}
-    return [*(name for name in HEADS if name not in of_some), *own.get(case.family, [])]
-
-
-TRIED = [(name, head) for name, case in CASES.items() for head in architectures_of(case)]
+def heads_to_try(name):
+    """All heads of a family's plain case, those that read it otherwise of the others."""
+    if name == "modernbert-mean":
+        return ["classify", "choose"]
+    return ["masked_lm"] if "-" in name else [*HEADS, *OWN_HEADS.get(name, ())]
 
 
 @pytest.fixture(autouse=True)
@@ -139,9 +110,9 @@ def quiet():
     transformers.logging.disable_progress_bar()
 
 
-def reference(case, head):
+def reference(name, head):
     """A model of transformers with random weights, all of them away from zero."""
-    settings = dict(case.settings)
+    settings = dict(CASES[name])
     if head in ("classify", "multi_label", "tag"):
         settings["num_labels"] = 5
     if head == "regress":
@@ -149,22 +120,39 @@ def reference(case, head):
     if head == "multi_label":
         settings["problem_type"] = "multi_label_classification"
     torch.manual_seed(3)
-    config = getattr(transformers, case.config)(**settings)
-    theirs = getattr(transformers, HEADS[head]).from_config(config, attn_implementation="eager")
+    config = transformers.AutoConfig.for_model(family_of(name), **settings)
+    kind = getattr(transformers, ALL_HEADS[head])
+    theirs = kind.from_config(config, attn_implementation="eager")
     for name, parameter in theirs.named_parameters():
         is_norm = name.endswith("weight") and "norm" in name.lower()
         torch.nn.init.normal_(parameter, mean=float(is_norm), std=0.2)
     return theirs.eval()
 
 
-def inputs_of(case, padded_inputs):
+def both(name, head, folder):
+    """A model of transformers, and ours as it reads the folder."""
+    theirs = reference(name, head)
+    theirs.save_pretrained(folder)
+    return load_model(folder), theirs
+
+
+def read_by_transformers(folder, head="masked_lm"):
+    """The model of a folder, which must hold each of its weights and no other."""
+    theirs, info = getattr(transformers, ALL_HEADS[head]).from_pretrained(
+        folder, output_loading_info=True, attn_implementation="eager"
+    )
+    assert not any(info.values())
+    return theirs.eval()
+
+
+def inputs_of(name, padded_inputs):
     """Rows with any mask whose first column is real, which transformers' classifiers read."""
     padded_inputs["attention_mask"][:, 0] = 1
-    if case.family == "modernbert":  # whose windows count padding between tokens, in transformers
+    if family_of(name) == "modernbert":  # whose windows count padding between tokens, over there
         padded_inputs["attention_mask"] = padded_inputs["attention_mask"].sort(1, True).values
     types = padded_inputs.pop("token_type_ids")
-    if case.num_types:
-        padded_inputs["token_type_ids"] = types % case.num_types
+    if num_types := CASES[name].get("type_vocab_size"):
+        padded_inputs["token_type_ids"] = types % num_types
     return padded_inputs
 
 
@@ -221,24 +209,13 @@ def check_equal(ours, theirs, head, inputs):
             assert difference(mine, their, mask if is_of_tokens else None) < TOLERANCE
 
 
-def check_gradients(ours, theirs):
-    """Each weight's gradient must have its counterpart."""
-    family = family_named(ours.config.model_type)
-    gradients = {canonical(key, family): p.grad for key, p in theirs.named_parameters()}
-    for key, parameter in ours.named_parameters():
-        parts = [gradients.pop(their) for their in their_names(key, ours.config)]
-        assert difference(parameter.grad, torch.cat(parts)) < TOLERANCE, key
-    assert not gradients
-
-
-@pytest.mark.parametrize(("name", "head"), TRIED)
+@pytest.mark.parametrize(
+    ("name", "head"), [(name, head) for name in CASES for head in heads_to_try(name)]
+)
 def test_equal_both_ways_through_disk(name, head, padded_inputs, tmp_path):
-    case = CASES[name]
-    inputs = inputs_of(case, padded_inputs)
-    theirs = reference(case, head)
-    theirs.save_pretrained(tmp_path / "theirs")
-    ours = load_model(tmp_path / "theirs")
-    assert type(ours.config) is family_named(case.family).config
+    inputs = inputs_of(name, padded_inputs)
+    ours, theirs = both(name, head, tmp_path / "theirs")
+    assert type(ours.config) is family_named(family_of(name)).config
     heads = {
         "": (),
         "sentence_order": ("masked_lm", "sentence_order"),
@@ -250,31 +227,26 @@ def test_equal_both_ways_through_disk(name, head, padded_inputs, tmp_path):
     check_equal(ours, theirs, head, inputs)
 
     save_model(ours, tmp_path / "ours")
-    again, info = getattr(transformers, HEADS[head]).from_pretrained(
-        tmp_path / "ours", output_loading_info=True, attn_implementation="eager"
-    )
-    assert not any(info.values())
+    again = read_by_transformers(tmp_path / "ours", head)
     assert type(again) is type(theirs)
     assert_same_weights(again, theirs)
-    for key, value in case.settings.items():
+    for key, value in CASES[name].items():
         assert getattr(again.config, key) == value, key
-    check_equal(ours, again.eval(), head, inputs)
+    check_equal(ours, again, head, inputs)
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_losses_and_gradients_of_pretraining(name, padded_inputs, tmp_path):
-    is_bert = CASES[name].family == "bert"
-    inputs = inputs_of(CASES[name], padded_inputs)
-    theirs = reference(CASES[name], "pretraining" if is_bert else "masked_lm").train()
-    theirs.save_pretrained(tmp_path)
-    ours = load_model(tmp_path).train()
+    is_bert = family_of(name) == "bert"
+    inputs = inputs_of(name, padded_inputs)
+    ours, theirs = both(name, "pretraining" if is_bert else "masked_lm", tmp_path)
     mask, labels = inputs["attention_mask"], inputs["input_ids"].roll(1, 0)
     labels = torch.where((mask == 1) & (labels % 3 == 0), labels, -100)
     next_labels = torch.tensor([0, 1, 1, 0, 1, 0, 1])
     also = {"next_sentence_label": next_labels} if is_bert else {}
-    expected = theirs(**inputs, labels=labels, **also).loss
+    expected = theirs.train()(**inputs, labels=labels, **also).loss
     expected.backward()
-    border = ours.pack(inputs["input_ids"], mask, inputs.get("token_type_ids"))
+    border = ours.train().pack(inputs["input_ids"], mask, inputs.get("token_type_ids"))
     hidden = ours.encode(border.batch)
     packed = labels.flatten()[border.cells]
     positions = (packed != -100).nonzero()[:, 0]
@@ -287,74 +259,50 @@ def test_losses_and_gradients_of_pretraining(name, padded_inputs, tmp_path):
         loss = loss + torch.nn.functional.cross_entropy(logits, next_labels)
     assert difference(loss, expected) < TOLERANCE
     loss.backward()
-    check_gradients(ours, theirs)
+    family = family_named(family_of(name))
+    gradients = {canonical(key, family): p.grad for key, p in theirs.named_parameters()}
+    for key, parameter in ours.named_parameters():
+        parts = [gradients.pop(their) for their in their_names(key, ours.config)]
+        assert difference(parameter.grad, torch.cat(parts)) < TOLERANCE, key
+    assert not gradients
 
 
 def test_gradients_by_what_is_shown(padded_inputs, tmp_path):
-    inputs = inputs_of(CASES["bert-wide"], padded_inputs)
-    theirs = reference(CASES["bert-wide"], "classify")
-    theirs.save_pretrained(tmp_path)
-    ours = load_model(tmp_path)
+    inputs, models = inputs_of("bert-wide", padded_inputs), both("bert-wide", "classify", tmp_path)
+    gradients = []
+    for model in models:
+        found = model(**inputs, output_hidden_states=True, output_attentions=True)
+        shown = [*found.hidden_states, *found.attentions]
+        gradients.append(torch.autograd.grad(found.logits[:, 1].sum(), shown))
     mask = inputs["attention_mask"]
     both_seen = (mask[:, :, None] * mask[:, None])[:, None]  # of a query and a key
-    gradients = []
-    for model in (ours, theirs):
-        found = model(**inputs, output_hidden_states=True, output_attentions=True)
-        score = found.logits[:, 1].tanh().sum()
-        shown = [*found.hidden_states, *found.attentions]
-        gradients.append(torch.autograd.grad(score, shown, retain_graph=True))
-        found.hidden_states[0].retain_grad()
-        score.backward()
-        assert torch.equal(found.hidden_states[0].grad, gradients[-1][0])
-    for place, (mine, their) in enumerate(zip(*gradients, strict=True)):
-        assert their.abs().max() > 1e-3
-        is_state = place < len(found.hidden_states)
-        rows = mask if is_state else both_seen.expand(-1, mine.shape[1], -1, -1)
-        assert difference(mine, their, rows) < TOLERANCE
-    check_gradients(ours, theirs)
+    for mine, their in zip(*gradients, strict=True):
+        rows = mask if their.ndim == 3 else both_seen.expand_as(their)
+        assert difference(mine, their, rows) < TOLERANCE < their.abs().max()
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "albert", "modernbert"])
-def test_given_positions_and_vectors(family, padded_inputs, tmp_path):
-    inputs = inputs_of(CASES[family], padded_inputs)
-    theirs = reference(CASES[family], "")
-    theirs.save_pretrained(tmp_path)
-    ours = load_model(tmp_path)
+@pytest.mark.parametrize("name", ["bert", "roberta", "albert", "modernbert"])
+def test_given_positions_and_vectors(name, padded_inputs, tmp_path):
+    inputs, (ours, theirs) = inputs_of(name, padded_inputs), both(name, "", tmp_path)
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     places = torch.arange(24, 24 - ids.shape[1], -1)[None]
-    vectors = theirs.get_input_embeddings()(ids.flip(1)).detach().requires_grad_()
-    givens = [{"inputs_embeds": vectors}]
-    if family != "distilbert":  # whose model takes no positions
-        givens.append({"input_ids": ids, "position_ids": places})
-        givens.append({"inputs_embeds": vectors, "position_ids": places})
-    for given in givens:
+    vectors = theirs.get_input_embeddings()(ids.flip(1)).detach()
+    for given in (
+        {"inputs_embeds": vectors},
+        {"input_ids": ids, "position_ids": places},
+        {"inputs_embeds": vectors, "position_ids": places},
+    ):
         found, expected = (
             model(attention_mask=mask, **given).last_hidden_state for model in (ours, theirs)
         )
         assert difference(found, expected, mask) < TOLERANCE
-        if "inputs_embeds" in given:
-            mine, their = (
-                torch.autograd.grad(each[mask == 1].tanh().sum(), vectors)[0]
-                for each in (found, expected)
-            )
-            assert difference(mine, their, mask) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["bert", "modernbert"])
-def test_padding_on_the_left(name, padded_inputs, tmp_path):
-    theirs = reference(CASES[name], "masked_lm")
-    theirs.save_pretrained(tmp_path)
-    inputs = inputs_of(CASES[name], padded_inputs)
-    inputs["attention_mask"] = inputs["attention_mask"].flip(1)
-    check_equal(load_model(tmp_path), theirs, "masked_lm", inputs)
-
-
-def build(case, *heads, num_labels=None, **changes):
+def build(name, *heads, num_labels=None, **changes):
     """A model of ours with random weights."""
-    family = family_named(CASES[case].family)
-    settings = CASES[case].settings
+    family = family_named(family_of(name))
     ours = {their: name for name, their in family.keys.items() if their}
-    config = family.config(**{ours.get(key, key): value for key, value in settings.items()})
+    config = family.config(**{ours.get(key, key): value for key, value in CASES[name].items()})
     config = replace(config, initializer_range=0.2, **changes)
     torch.manual_seed(5)
     return BertModel(config, build_heads(config, heads, num_labels)).eval()
@@ -421,11 +369,9 @@ def test_a_text_may_be_as_long_as_there_are_positions_behind_padding():
 def test_shared_parts_are_repeated_for_transformers(shared, padded_inputs, tmp_path):
     ours = build("albert", "masked_lm", shared=shared, num_hidden_groups=3)
     save_model(ours, tmp_path)
-    theirs = transformers.AutoModelForMaskedLM.from_pretrained(
-        tmp_path, attn_implementation="eager"
-    )
+    theirs = read_by_transformers(tmp_path)
     assert theirs.config.num_hidden_groups == 3
-    check_equal(ours, theirs.eval(), "masked_lm", inputs_of(CASES["albert"], padded_inputs))
+    check_equal(ours, theirs, "masked_lm", inputs_of("albert", padded_inputs))
     again = load_model(tmp_path)
     first, last = again.layers[0], again.layers[2]
     assert again.config == ours.config
@@ -441,62 +387,28 @@ def test_shared_parts_are_repeated_for_transformers(shared, padded_inputs, tmp_p
             load_model(tmp_path)
 
 
-def test_shared_weights_stand_once_in_the_arrays_of_a_run():
-    model = build("albert", "masked_lm").train()
-    layout = Layout.of(model.parameter_specs())
-    assert sum(slot.count for slot in layout.slots) == sum(p.numel() for p in model.parameters())
-    storage = Storage(layout.size, 1, torch.float32, ())
-    arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
-    for name, parameter in model.named_parameters():
-        layout.views(arrays.weights)[name].copy_(parameter.detach())
-    batch = pack([np.arange(5, 12), np.arange(40, 60)])
-    name = "layers.0.attention.qkv.weight"
-    expected = torch.autograd.grad(
-        model.encode(batch).square().sum(), model.layers[2].attention.qkv.weight
-    )
-    use_arrays(model, layout, arrays)
-    collector = GradientCollector(model, layout)
-    collector.begin(arrays.gradients[0])
-    model.encode(batch).square().sum().backward()
-    collector.end()
-    torch.testing.assert_close(layout.views(arrays.gradients[0])[name], *expected)
-
-
 def test_shared_weights_learn_at_the_rate_of_the_last_layer_that_has_them():
-    parts = build("albert-groups").config.shared_parts
-    assert parts == {
-        f"layers.{first}.{part}": last
-        for first, last in ((0, 2), (3, 4))
-        for part in ("attention", "feed_forward")
-    }
+    parts = build("albert-groups").config.shared_parts  # layers 0 to 2, and 3 to 4
     settings = {"num_layers": 5, "layer_decay": 0.5, "shared_parts": parts}
-    optim = LayerwiseOptim(**settings, freeze_layers=3)
-    assert optim.rate_scale("layers.0.attention_norm.weight") == 0
-    assert optim.rate_scale("layers.3.feed_forward.up.weight") == 0.5
-    assert LayerwiseOptim(**settings).rate_scale("layers.0.feed_forward_norm.bias") == 0.125
+    frozen, optim = LayerwiseOptim(**settings, freeze_layers=3), LayerwiseOptim(**settings)
+    assert frozen.rate_scale("layers.0.attention_norm.weight") == 0
+    assert frozen.rate_scale("layers.3.feed_forward.up.weight") == 0.5
+    assert optim.rate_scale("layers.0.feed_forward_norm.bias") == 0.125
     with pytest.raises(ConfigError, match=r"layers 1 to 3 .* share weights\. Freeze 0 or 3"):
         LayerwiseOptim(**settings, freeze_layers=2)
 
 
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [
-        *((name, {}) for name in ["bert-wide", *FAMILIES]),
-        ("albert", {"shared": "feed_forward", "num_hidden_groups": 3}),
-    ],
-)
-def test_layers_that_are_left(name, changes, padded_inputs, tmp_path):
-    whole = build(name, "masked_lm", **changes)
+@pytest.mark.parametrize("name", ["bert-wide", *FAMILIES])
+def test_layers_that_are_left(name, padded_inputs, tmp_path):
+    whole = build(name, "masked_lm")
     kept = [0, 2] if name in ("modernbert", "bert-wide") else [len(whole.layers) - 1]
     smaller = truncate_layers(whole, kept)
     for layer, number in zip(smaller.layers, kept, strict=True):
         assert_same_weights(layer, whole.layers[number])
     save_model(smaller, tmp_path)
-    theirs = transformers.AutoModelForMaskedLM.from_pretrained(
-        tmp_path, attn_implementation="eager"
-    )
+    theirs = read_by_transformers(tmp_path)
     assert theirs.config.num_hidden_layers == len(smaller.layers)
-    check_equal(smaller, theirs.eval(), "masked_lm", inputs_of(CASES[name], padded_inputs))
+    check_equal(smaller, theirs, "masked_lm", inputs_of(name, padded_inputs))
     assert load_model(tmp_path).config == smaller.config
 
 
@@ -535,38 +447,23 @@ def test_positions_stay_behind_padding_where_the_vocabulary_is_trimmed(tmp_path)
         ("roberta", {"model_type": "deberta"}, r"'deberta'.*albert, bert, distilbert, elec"),
         ("albert", {"embedding_size": 0}, "embedding_size is 0"),
         ("albert", {"num_hidden_groups": 4}, "num_hidden_groups is 4 with 3 layers.*1 to 3"),
-        ("albert", {"shared": "attention"}, "num_hidden_groups is 1.*'attention'.*must be 3"),
         ("albert", {"shared": "embeddings"}, "shared is 'embeddings'.*feed_forward"),
         ("electra", {"summary_type": "last"}, "summary_type is 'last'.*'first'"),
         ("electra", {"embedding_size": 23}, r"word_embeddings.*\[101, 19\].*\[101, 23\]"),
-        ("electra", {"pooling": "mean"}, "pooling is 'mean'.*electra"),
         ("distilbert", {"n_heads": 2}, "dim is 33 with 2 attention heads.* that n_heads divides"),
         ("modernbert", {"hidden_size": 39}, "an even width"),
         ("modernbert", {"hidden_activation": "xielu"}, "hidden_activation is 'xielu'.*gelu_new"),
-        ("modernbert", {"classifier_activation": 3}, "classifier_activation.*3.*gelu_new"),
         ("modernbert", {"classifier_pooling": "max"}, "pooling.*'max'"),
         ("modernbert", {"attention_bias": True}, "attention_bias is True.*is False"),
-        ("modernbert", {"decoder_bias": False}, "decoder_bias is False.*is True"),
-        ("modernbert", {"sparse_prediction": True}, "sparse_prediction is True.*is False"),
         ("modernbert", {"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling is .*'yarn'"),
         (
             "modernbert",
             {"rope_parameters": {"full_attention": {"rope_type": "linear"}}},
             "rope_parameters: found .*'linear'.* for full_attention",
         ),
-        ("modernbert", {"rope_parameters": {"full_attention": [2]}}, r"found \[2\] for full"),
-        ("modernbert", {"rope_parameters": [2]}, r"rope_parameters is \[2\]"),
-        ("modernbert", {"rope_parameters": {}, "local_rope_theta": 0}, "local_rope_theta is 0"),
         ("modernbert", {"layer_types": ["full_attention"]}, "layer_types is .* with 4 layers"),
-        ("modernbert", {"layer_types": 3}, "layer_types is 3"),
         ("modernbert", {"layer_types": 4 * ["chunked_attention"]}, "layer_types is .*'chunked_"),
-        (
-            "modernbert",
-            {"layer_types": None, "global_attn_every_n_layers": 0},
-            "global_attn_every_n_layers is 0",
-        ),
         ("modernbert", {"local_attention": 0}, "local_attention is 0"),
-        ("modernbert", {"initializer_cutoff_factor": 0}, "initializer_cutoff_factor is 0"),
     ],
 )
 def test_configs_that_do_not_fit(name, changes, message, tmp_path):
@@ -579,9 +476,7 @@ def test_configs_that_do_not_fit(name, changes, message, tmp_path):
 
 
 def test_older_spellings_of_a_modernbert(padded_inputs, tmp_path):
-    case = CASES["modernbert"]
-    theirs = reference(case, "masked_lm")
-    theirs.save_pretrained(tmp_path)
+    reference("modernbert", "masked_lm").save_pretrained(tmp_path)
     file = tmp_path / "config.json"
     settings = json.loads(file.read_text())
     for name in ("layer_types", "rope_parameters"):
@@ -592,18 +487,13 @@ def test_older_spellings_of_a_modernbert(padded_inputs, tmp_path):
         "reference_compile": True,
     }  # fmt: skip
     file.write_text(json.dumps(settings | older))
-    theirs = transformers.AutoModelForMaskedLM.from_pretrained(
-        tmp_path, attn_implementation="eager"
-    )
-    ours = load_model(tmp_path)
+    ours, theirs = load_model(tmp_path), read_by_transformers(tmp_path)
     assert ours.config.layer_types == 2 * ("full_attention", "sliding_attention")
-    check_equal(ours, theirs.eval(), "masked_lm", inputs_of(case, padded_inputs))
+    check_equal(ours, theirs, "masked_lm", inputs_of("modernbert", padded_inputs))
     save_model(ours, tmp_path / "ours")
     written = json.loads((tmp_path / "ours" / "config.json").read_text())
     assert written["rope_parameters"] == theirs.config.rope_parameters
     assert {name: written[name] for name in list(older)[:3]} == dict(list(older.items())[:3])
-    # Without a period in the layers, older versions find none, rather than a wrong one.
-    assert truncate_layers(ours, [0, 2, 3]).config.global_attn_every_n_layers is None
 
 
 def test_first_weights_of_a_modernbert_are_those_of_transformers():
@@ -647,11 +537,7 @@ def test_dropout_of_a_classifier_may_be_its_own(family, tmp_path):
 
 def test_dropout_of_a_modernbert_is_everywhere_and_written(tmp_path):
     model = build("modernbert", "classify", num_labels=5)
-    ids = torch.randint(4, 101, (5, 23))
-    before = model.train()(ids).logits
-    assert torch.equal(model(ids).logits, before)
     model.set_dropout(0.3, 0.2)
-    assert not torch.equal(model(ids).logits, before)
     save_model(model, tmp_path)
     theirs = transformers.AutoConfig.from_pretrained(tmp_path)
     for name in ("embedding_dropout", "mlp_dropout", "classifier_dropout", "attention_dropout"):
