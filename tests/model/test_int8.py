@@ -11,7 +11,6 @@ from bertsmith.model.int8 import (
     can_quantize,
     quantize_to_bytes,
     saturates,
-    weight_scales,
 )
 
 needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")
@@ -65,16 +64,3 @@ def test_the_product_is_that_of_the_rounded_numbers(shape):
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(half.float(), plain, atol=0.1, rtol=0.05)
     assert (found - plain).norm() < (0.017 if saturates() else 0.015) * plain.norm()
-
-
-@settings(max_examples=50)
-@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40))
-def test_two_neighbouring_weights_fit_into_16_bits(values):
-    weight = torch.tensor([values])
-    scales = weight_scales(weight, in_pairs=True)
-    rounded = (weight / scales[:, None]).round()
-    assert rounded.abs().max() <= 127
-    pairs = nn.functional.pad(rounded, (0, len(values) % 2)).view(-1, 2)
-    assert 255 * pairs.clamp_min(0).sum(1).max() <= 2**15 - 1
-    assert 255 * pairs.clamp_max(0).sum(1).min() >= -(2**15)
-    assert not values[0] or rounded[0, 0] or scales[0] > abs(values[0])
