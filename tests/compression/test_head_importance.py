@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from samples import prepare
-from small_workers import small_model, small_objective
 from tiny_models import NUM_POSITIONS, load_for_task, tiny_tokenizer
 
 from bertsmith.compression.head_importance import head_importance, least_important
@@ -71,16 +70,6 @@ def test_a_model_with_pruned_heads(learning):
     importance = head_importance(pruned, objective(1000))
     assert importance[1, 1] == 0 and (importance[1, [0, 2]] > 0).all()
     np.testing.assert_allclose(importance, by_masks(pruned, objective(1)), rtol=1e-4, atol=1e-6)
-
-
-def test_a_corpus_weighs_by_both_losses(corpus_dir):
-    whole, parts = (
-        small_objective(corpus_dir, batch_size=23, micro_batch_size=size) for size in (23, 5)
-    )
-    model = small_model().eval()
-    importance = head_importance(model, whole)
-    assert (importance > 0).all()
-    np.testing.assert_allclose(head_importance(model, parts), importance, rtol=1e-4)
 
 
 def test_the_least_important_heads_go_and_each_layer_keeps_its_best():

@@ -12,7 +12,6 @@ from bertsmith.compression.vocabulary import count_pieces, kept_tokens
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.trimming import trim_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -22,10 +21,6 @@ PIECES = st.lists(
 ).map(lambda drawn: ["##" * continues + piece for continues, piece in drawn])
 
 
-def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
-    return tokenizer.encode(text).tokens
-
-
 @settings(max_examples=25)
 @given(pieces=PIECES, words=st.lists(WORDS, max_size=20), keep=st.booleans())
 def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(pieces, words, keep):
@@ -33,13 +28,7 @@ def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(piec
     counts = count_pieces(tokenizer, words)
     smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
     for word in words:
-        assert tokens(smaller, word) == tokens(tokenizer, word)
-
-
-def test_of_an_unknown_word_the_pieces_that_were_found_count():
-    """Without them it would be cut."""
-    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "ab", "a", "##bc", "x"])
-    assert count_pieces(tokenizer, ["abc x"])[5:].tolist() == [1, 0, 0, 1]
+        assert smaller.encode(word).tokens == tokenizer.encode(word).tokens
 
 
 def test_what_stays_in_any_case():
@@ -56,27 +45,13 @@ def test_what_stays_in_any_case():
         assert kept == [*SPECIAL_TOKENS, *expected]
 
 
-@settings(max_examples=25)
-@given(pieces=PIECES, words=st.lists(st.text("abc", min_size=1, max_size=7), max_size=20))
-def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, words):
-    alphabet = ["a", "b", "c", "##a", "##b", "##c"]
-    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *alphabet, *(set(pieces) - set(alphabet))])
-    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, count_pieces(tokenizer, ["a"])))
-    for word in words:
-        assert "[UNK]" not in tokens(smaller, word)
-
-
 @pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
-@settings(max_examples=10)
-@given(
-    texts=st.lists(st.lists(st.sampled_from(TEXT.split()), max_size=4).map(" ".join), max_size=4),
-    unknown=st.text(max_size=5),
-    keep=st.booleans(),
-)
-def test_texts_are_cut_as_before_by_other_kinds(kind, texts, unknown, keep):
-    tokenizer, texts = TINY[kind](), [*texts, unknown]
+@settings(max_examples=5)
+@given(texts=st.lists(st.sampled_from(TEXT.split()) | st.text(max_size=5), max_size=9))
+def test_texts_are_cut_as_before_by_other_kinds(kind, texts):
+    tokenizer = TINY[kind]()
     counts = count_pieces(tokenizer, texts)
-    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=False))
     assert smaller.vocab_size < tokenizer.vocab_size
     for text in texts:
         before, after = tokenizer.encode(text), smaller.encode(text)

@@ -16,7 +16,6 @@ from bertsmith.metrics.answers import (
     answer_scores,
     both_scores,
     compared_form,
-    longest_common_run,
     units,
 )
 
@@ -85,16 +84,8 @@ def test_the_best_threshold_is_the_best_of_all(levels, column):
         assert score_at(best.threshold) == pytest.approx(best.score)
 
 
-@settings(max_examples=50)
-@given(st.text("ab", max_size=12), st.text("ab", max_size=12))
-def test_the_longest_common_run(a, b):
-    runs = {a[i:j] for i in range(len(a) + 1) for j in range(i, len(a) + 1)}
-    assert longest_common_run(a, b) == max(len(run) for run in runs if run in b)
-
-
 @pytest.mark.parametrize("text, language, form", [
-    ("  The U.S.-led\ta  war ", "en", "usled war"), ("an Apple a day", "en", "apple day"),
-    ("theory of a-the", "en", "theory of athe"), ("The", "en", ""), ("İ", "en", "i̇"),
+    ("  The U.S.-led\ta  war ", "en", "usled war"), ("The", "en", ""), ("İ", "en", "i̇"),
     ("$2 “million”", "en", "2 “million”"),  # only ASCII punctuation is left out
     ("《红楼梦》，曹雪芹。", "zh", "红 楼 梦 曹 雪 芹"), ("𠀀字", "zh", "𠀀 字"),
     (" iPhone 5S手机 ", "zh", "iphone 5s 手 机"), ("2000–01赛季", "zh", "2000 – 01 赛 季"),
@@ -111,7 +102,6 @@ def test_what_is_compared(text, language, form):
     ("new new", ["new york"], "en", (0, 0.5), (0, 0.5)),  # as often as in both
     ("", [], "en", None, (1, 1)), ("Denver", [], "en", None, (0, 0)),
     ("the", ["a"], "en", (1, 0), (1, 1)),  # nothing is left of both: 1.1 finds no common word
-    ("the", ["a", "Denver"], "en", (1, 0), (0, 0)),
     ("曹雪芹。", ["曹雪芹"], "zh", (1, 1), (1, 1)),
     ("作者曹雪芹", ["曹雪芹", "雪芹"], "zh", (0, 3 / 4), (0, 3 / 4)),
     ("芹雪曹", ["曹雪芹"], "zh", (0, 1 / 3), (0, 1 / 3)),  # as words in a bag they were equal
@@ -133,13 +123,9 @@ def test_thresholds_take_answers_back_and_missing_ones_score_nothing():
     best = questions.find_best_threshold([f1 for _, f1 in pairs], [0.3, 0.2, 0.8, 0.9])
     # a and b are answered (1 and 2/3), c and d are not (1 and 1).
     assert best == BestThreshold(pytest.approx(100 * (1 + 2 / 3 + 2) / 4), 0.3)
-    # Of equal probabilities the order decides, as in the official scorer.
-    for order, expected in (([0, 2, 1, 3], 0.3), ([2, 0, 1, 3], 0.0)):
-        assert questions.find_best_threshold([1, 0, 0, 0], [0.3] * 4, order).threshold == expected
     silent = scored({"a": [], "b": []}, {"a": "x", "b": "y"})
-    for lowest in (0.0, -9.0):  # stands for no answers at all
-        best = silent.find_best_threshold([0, 0], [-3.0, -2.0], lowest=lowest)
-        assert best == BestThreshold(100.0, lowest)
+    best = silent.find_best_threshold([0, 0], [-3.0, -2.0], lowest=-9.0)
+    assert best == BestThreshold(100.0, -9.0)  # which stands for no answers at all
     missing = scored({"a": ["x"], "b": ["y"], "c": []}, {"a": "x", "z": "q"})
     assert (missing.num_missing, missing.has_unanswerable) == (2, True)
     assert list(missing.pairs("2.0")) == [(1, 1.0), (0, 0), (0, 0)]

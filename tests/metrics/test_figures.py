@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.stats
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from bertsmith.metrics.classification import NUM_BINS, Calibration
 from bertsmith.metrics.differences import Difference, differences, t_quantile, t_share
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.metrics.regression import SimilarityReport, pearson, rmse, spearman
-from bertsmith.metrics.retrieval import iter_ranks, ranks_of, retrieval_scores
+from bertsmith.metrics.retrieval import ranks_of, retrieval_scores
 
 FIGURES = ("precision", "recall", "f1", "support")
 
@@ -101,10 +100,7 @@ def test_the_calibration_error_is_the_papers(count, cut, seed):
     found.add(confidences[:cut], right[:cut])
     found.add(confidences[cut:], right[cut:])
     assert found.error == pytest.approx(error_by_the_formula(confidences, right))
-    assert found.num_predictions == count
-    bins = found.bins()
-    assert sum(each.count for each in bins) == count
-    assert [each.confidence for each in bins] == sorted(each.confidence for each in bins)
+    assert found.num_predictions == sum(each.count for each in found.bins()) == count
 
 
 COLUMNS = st.lists(
@@ -121,8 +117,8 @@ def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
             right, found = true * unit, predicted * unit
             if np.ptp(found) == 0:
                 continue
-            assert pearson(right, found) == scipy.stats.pearsonr(right, found).statistic
-            assert spearman(right, found) == scipy.stats.spearmanr(right, found).statistic
+            assert pearson(right, found) == stats.pearsonr(right, found).statistic
+            assert spearman(right, found) == stats.spearmanr(right, found).statistic
 
 
 @settings(max_examples=40)
@@ -143,11 +139,8 @@ def test_a_constant_far_from_zero_has_no_correlation():
     assert spearman(np.arange(7.0), np.full(7, 1e9)) == 0.0
 
 
-@pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])  # whose squares fp64 does not hold
-def test_the_error_has_the_unit_of_the_numbers(unit):
-    true, predicted = unit * np.array([1.0, 2.0]), unit * np.array([4.0, 6.0])
-    assert rmse(true, predicted) / unit == pytest.approx(np.sqrt((9 + 16) / 2))
-    assert rmse(true, true) == 0.0
+def test_the_error_has_the_unit_of_the_numbers():
+    assert rmse(np.array([1.0, 2.0]), np.array([4.0, 6.0])) == pytest.approx(np.sqrt((9 + 16) / 2))
 
 
 def plain_scores(queries, documents, relevant, k):
@@ -177,22 +170,13 @@ def test_scores_equal_a_plain_sort(monkeypatch, block_scores):
     assert (scores.num_queries, scores.num_documents) == (13, 29)
 
 
-@settings(max_examples=40)
-@given(st.lists(st.integers(0, 2), min_size=2, max_size=9), st.data())
-def test_of_equal_documents_the_earlier_ranks_higher(kinds, data):
-    documents = np.eye(3, dtype=np.float32)[kinds]
-    place = data.draw(st.integers(0, len(kinds) - 1))
-    query = np.eye(3, dtype=np.float32)[[kinds[place]]]
-    (ranks,) = iter_ranks(query, documents, [[place]])
-    assert ranks.tolist() == [1 + kinds[:place].count(kinds[place])]
-
-
-def test_many_right_documents_rank_as_each_of_them_does():
+@pytest.mark.parametrize("count", [1, retrieval.MANY_RIGHT + 1])
+def test_of_equal_documents_the_earlier_ranks_higher(count):
     rng = np.random.default_rng(0)
-    scores = rng.integers(0, 9, 499).astype(np.float32)  # many are equal
-    places = rng.permutation(499)[: 2 * retrieval.MANY_RIGHT]
-    ranks = [ranks_of(scores, place).item() for place in places[:, None]]
-    assert ranks_of(scores, places).tolist() == ranks
+    scores = rng.integers(0, 9, 499).astype(np.float32)
+    places = rng.permutation(499)[:count]
+    order = np.argsort(-scores, kind="stable").tolist()
+    assert ranks_of(scores, places).tolist() == [1 + order.index(place) for place in places]
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 11, 12, 101])
