@@ -95,16 +95,6 @@ def test_refusals(tmp_path, text, changes, error, message):
         train([str(tmp_path / "a.txt")] if text else [], **changes)
 
 
-@pytest.mark.slow
-def test_our_vocabulary_beside_the_library_s(data_dir):
-    texts = [str(data_dir / "enwiki" / name) for name in ("small.txt", "valid.txt")]
-    report = train(texts[1:], held_out=(texts[0],), vocab_size=4_000)[2]
-    ours, theirs = report.stats["bertsmith"], report.stats["tokenizers library"]
-    assert ours.fertility < 1.01 * theirs.fertility
-    assert ours.vocabulary_use > theirs.vocabulary_use
-    assert ours.unknown_rate < 0.002
-
-
 WORDS = Normalizer().words
 LEARNING = Counter(WORDS("The cat sat on the mat, and the other cats sat on other mats. " * 3))
 
