@@ -123,10 +123,6 @@ def test_pairs_with_a_yes_or_no_are_classified_by_their_cosines(pairs):
     report, said = SimilarityReport.of(labels, cosines), cosines >= 0.5
     assert report.accuracy == sklearn.metrics.accuracy_score(labels, said)
     assert report.f1 == sklearn.metrics.f1_score(labels, said, zero_division=0)
-    assert f"F1        {report.f1:.4f}" in str(report)
-    graded = SimilarityReport.of(labels * 5, cosines)
-    if labels.any():
-        assert graded.accuracy is None and "f1" not in graded.to_json()
 
 
 def test_a_constant_far_from_zero_has_no_correlation():

@@ -15,18 +15,12 @@ SMALL = {
 
 
 @pytest.fixture
-def small_config():
-    """A small config, with any field changed."""
-    return lambda **changes: BertConfig(**{**SMALL, **changes})
-
-
-@pytest.fixture
-def small_model(small_config):
+def small_model():
     """A small model with these heads, in evaluation mode; biases are not zero."""
 
     def build(*heads, num_labels=None, **changes):
         torch.manual_seed(5)
-        config = small_config(**changes)
+        config = BertConfig(**{**SMALL, **changes})
         model = BertModel(config, build_heads(config, heads, num_labels))
         for name, parameter in model.named_parameters():
             if name.endswith("bias") or "norm" in name:

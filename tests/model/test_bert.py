@@ -18,11 +18,11 @@ from bertsmith.model.families import build_heads
     ({"pooling": "max"}, "first_token, mean"),
     ({"name": "huge"}, ", ".join(PRESETS)),
 ])  # fmt: skip
-def test_impossible_configs(small_config, changes, named):
+def test_impossible_configs(small_model, changes, named):
     with pytest.raises(ConfigError, match=named):
         if "name" in changes:
             BertConfig.from_preset(**changes, vocab_size=101)
-        small_config(**changes)
+        small_model(**changes)
 
 
 def test_initial_weights():

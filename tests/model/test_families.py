@@ -358,11 +358,6 @@ def test_a_text_may_be_as_long_as_there_are_positions_behind_padding():
         model(torch.full((1, 30), 7))
     with pytest.raises(ConfigError, match="begins at position 4"):
         build("roberta", pad_token_id=3, max_position_embeddings=4)
-    # Of one segment, the types that are given change nothing.
-    for name in ("roberta-one-type", "distilbert"):
-        ids, model = [np.arange(5, 12)], build(name)
-        found = model.encode(pack(ids, [np.array([0, 0, 0, 1, 1, 1, 1])]))
-        assert torch.equal(found, model.encode(pack(ids)))
 
 
 @pytest.mark.parametrize("shared", ["attention", "feed_forward", "none"])
@@ -425,11 +420,9 @@ def test_parts_that_cannot_be_left_out():
 
 
 def test_positions_stay_behind_padding_where_the_vocabulary_is_trimmed(tmp_path):
-    words = ["film", "good", "fine"]
     special = ["[CLS]", "[UNK]", "[PAD]", "[SEP]", "[MASK]"]
-    tokenizer = WordPieceTokenizer([*words, *special, "bad"])
-    changes = {"vocab_size": 9, "pad_token_id": 5, "bos_token_id": 3, "eos_token_id": 6}
-    whole = build("roberta", **changes)
+    tokenizer = WordPieceTokenizer(["film", "good", "fine", *special, "bad"])
+    whole = build("roberta", vocab_size=9, pad_token_id=5, bos_token_id=3, eos_token_id=6)
     smaller, its_tokenizer = trim_vocabulary(whole, tokenizer, [1, *range(3, 9)])
     save_model(smaller, tmp_path, its_tokenizer)
     again = load_model(tmp_path)
@@ -531,11 +524,10 @@ def test_dropout_of_a_classifier_may_be_its_own(family, tmp_path):
     assert transformers.AutoConfig.from_pretrained(tmp_path).classifier_dropout == 0.37
     assert again.heads["classify"].dropout_prob == again.config.classifier_dropout == 0.37
     again.set_dropout(0.2)
-    head = build_heads(again.config, ["classify"], 5)["classify"]
-    assert again.heads["classify"].dropout_prob == head.dropout_prob == 0.2
+    assert again.heads["classify"].dropout_prob == 0.2
 
 
-def test_dropout_of_a_modernbert_is_everywhere_and_written(tmp_path):
+def test_dropout_of_a_modernbert_is_written_under_each_name(tmp_path):
     model = build("modernbert", "classify", num_labels=5)
     model.set_dropout(0.3, 0.2)
     save_model(model, tmp_path)

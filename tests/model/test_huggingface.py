@@ -3,7 +3,6 @@ import re
 import sys
 import types
 import warnings
-from itertools import count
 from pathlib import Path, PurePath
 
 import pytest
@@ -169,7 +168,7 @@ def test_new_heads_on_an_encoder_without_pooler(small_model, tmp_path):
     ({"id2label": ["a", "b"]}, r"config\.json: id2label is .*allowed is an object"),
     ({"num_labels": "x"}, r"config\.json: num_labels is .*allowed is a whole number"),
     *((text, r"config\.json") for text in ("", "{", "[]", "\xff")),
-], ids=count())  # fmt: skip
+])  # fmt: skip
 def test_configs_that_do_not_fit(folder, changes, named):
     if isinstance(changes, str):
         (folder / "config.json").write_bytes(changes.encode("latin-1"))
