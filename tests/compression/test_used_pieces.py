@@ -31,6 +31,12 @@ def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(piec
         assert smaller.encode(word).tokens == tokenizer.encode(word).tokens
 
 
+def test_of_an_unknown_word_the_pieces_that_were_found_count():
+    """Without them it would be cut."""
+    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "ab", "a", "##bc", "x"])
+    assert count_pieces(tokenizer, ["abc x"])[5:].tolist() == [1, 0, 0, 1]
+
+
 def test_what_stays_in_any_case():
     added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("<new>", special=False)]
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, "ab", "##ab", "a", "##a"], added_tokens=added)

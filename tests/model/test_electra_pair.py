@@ -9,6 +9,7 @@ from bertsmith.model.electra_pair import (
     build_trained,
     generator_config,
     load_generator,
+    new_pair,
 )
 from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.loading import load_model
@@ -27,10 +28,9 @@ def config(**changes):
     })  # fmt: skip
 
 
-def pair(share=0.5, **changes):
+def pair(**changes):
     torch.manual_seed(3)
-    shape = config(**changes)
-    return ElectraPair(shape, generator_config(shape, share)).eval()
+    return new_pair(config(**changes), 0.5).eval()
 
 
 @pytest.mark.parametrize(

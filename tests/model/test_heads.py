@@ -51,17 +51,13 @@ def test_loss_in_bf16_is_that_of_its_logits(prediction, way):
     assert hidden.grad.dtype == weight.grad.dtype == bias.grad.dtype == dtype
 
 
-def test_ties_nothing_predicted_and_a_second_backward_pass(prediction):
+def test_ties_and_nothing_predicted():
     zeros = torch.zeros(7, 3)
     assert masked_lm_loss(zeros, zeros, torch.zeros(7), torch.arange(7))[1] == 1
     weight = torch.randn(7, 3, requires_grad=True)
     loss, correct = masked_lm_loss(zeros[:0], weight, torch.zeros(7), torch.arange(0))
     assert (loss.item(), correct.item()) == (0, 0)
     loss.backward()
-    loss, _ = masked_lm_loss(*prediction)
-    loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="one backward pass"):
-        loss.backward()
 
 
 @pytest.mark.parametrize(
