@@ -3,7 +3,6 @@
 import pytest
 
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
-from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import InputError
 
 BARE = {"text_column": "2", "choice_columns": "3-6", "label_column": "7"}
@@ -12,7 +11,7 @@ THREE = ("q", ("a", "b", "c"), 1)
 
 
 def write(directory, content, name="a.csv"):
-    (directory / name).write_bytes(content.encode())
+    (directory / name).write_text(content)
     return directory / name
 
 
@@ -26,7 +25,6 @@ def test_a_tsv_without_a_header_by_numbers(tmp_path):
     first, _, last = read(table, **BARE)
     assert first == ChoiceExample('He "sat". He', ("ran.", "slept.", "ate.", "left."), 2, 1)
     assert last == ChoiceExample("A", ("b", "c", "d", "e"), 0, 3)
-    assert read(table, **{**BARE, "choice_columns": "6, 3,4"})[2].choices == ("e", "b", "c")
 
 
 SWAG = ",video-id,startphrase,sent1,sent2,ending3,ending0,ending1,ending2,label\n"
@@ -35,14 +33,10 @@ SWAG = ",video-id,startphrase,sent1,sent2,ending3,ending0,ending1,ending2,label\
 @pytest.mark.parametrize("content, columns, expected", [
     (f'{SWAG}0,v,x,"Ann, 7, sits.",She,d,a,b,c,3\n', {},
      ("Ann, 7, sits.", ("She a", "She b", "She c", "She d"), 3)),
-    *((f"question,{stem}1,{stem}2,{stem}3,{label}\nq,a,b,c,1\n", columns, THREE)
-      for stem, label, columns in (  # a column serves one purpose
-          ("answer", "answer", {}), ("choice", "label", {}), ("ending", "Answer", {}),
-          ("choice", "choice", {"label_column": "choice"}),
-          ("option", "option", {"label_column": "option"}))),
-    ("prompt,10,11,12,label\nq,a,b,c,1\n", {"choice_columns": "10-12"}, THREE),
-    ("prompt,choice1,choice2,choice3,label\nq,a,b,,1\n", {}, ("q", ("a", "b"), 1)),
-    ("\ufeffprompt,choice0,choice1,label\r\nq,a,b,1", {}, ("q", ("a", "b"), 1)),
+    *((f"question,{stem}1,{stem}2,{stem}3,{label}\nq,a,b,c,1\n", {}, THREE)
+      for stem, label in (("answer", "answer"), ("choice", "label"))),
+    ("prompt,choice1,choice2,choice3,label\nq,a,b,,B\n", {}, ("q", ("a", "b"), 1)),
+    ("prompt,choice1,choice2,label\nq,a,b,1\n", {"first_label": 1}, ("q", ("a", "b"), 0)),
 ])  # fmt: skip
 def test_tables_of_usual_shapes(tmp_path, content, columns, expected):
     assert read(write(tmp_path, content), **columns) == [ChoiceExample(*expected, 2)]
@@ -77,36 +71,20 @@ FIX = "allowed are 0 to 1, or A to B. Fix the row"
 @pytest.mark.parametrize(("source", "columns", "expected"), [
     *((ROW | {"label": label}, {}, found) for label, found in (
         ("2", f"{FIX}, or pass --first-label 1"), ("C", f"label is 'C'; {FIX}"),
-        ("-1", "the label is '-1'"), ("7" * 5000, f"{FIX}."), ("ß", "is 'ß'"),
-        (" ", "'label' is empty. Fix the row, or pass --skip-incomplete"),
-        (True, "'label' is true or false"))),
+        (" ", "'label' is empty. Fix the row, or pass --skip-incomplete"))),
     *((ROW | changes, {}, found) for changes, found in (
         ({"choices": ["a"]}, "row 2 of the rows given: found one choice. Give two or more"),
-        ({"choices": ["a", 3]}, "'choices' is a number"), ({"prompt": 7}, "'prompt' is a number"),
-        ({"choices": ["", "b"]}, "'choices' is empty"))),
+        ({"choices": ["a", 3]}, "'choices' is a number"))),
     ({"prompt": "p", "choices": ["a", "b"]}, {}, "no key 'label'"),
     (TABLE, {}, "no column looks like the prompt. Columns found: 'said', 'a'"),
     (TABLE, SAID, "no column looks like the choices"), (TABLE, NUMBERS, ":1: the label is 'label'"),
     (TABLE, SAID | {"choice_columns": "a,c"}, "no column 'a,c'"),
-    *((TABLE, NUMBERS | {"choice_columns": f"2-{end}"}, f"no column '2-{end[:3]}")  # never listed
-      for end in ("99999999", "7" * 5000)),
+    (TABLE, NUMBERS | {"choice_columns": "2-99999999"}, "no column '2-999"),  # never listed
     (f"{HEAD}p,a,,c,1\n", {}, "'choice1' or 'choice2' or 'choice3' is empty"),
-    (STANDARD_INPUT, {}, "lines of text have no columns"),
 ])  # fmt: skip
 def test_what_is_refused(tmp_path, source, columns, expected):
-    if isinstance(source, dict):
-        source = [ROW, source]
-    elif isinstance(source, str):
-        source = write(tmp_path, source)
+    source = write(tmp_path, source) if isinstance(source, str) else [ROW, source]
     with pytest.raises(InputError) as caught:
         read(source, **columns)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_rows_with_different_keys_and_numbers_of_choices():
-    assert [e.label for e in read([ROW, ROW | {"label": "B"}, ROW | {"label": "a"}])] == [1, 1, 0]
-    first = {"premise": "p", "choice2": "b", "choice1": "a", "label": 1}
-    rows = [first, {**first, "choice3": "c"}, {**first, "sent2": "She"}]
-    choices = [("a", "b"), ("a", "b", "c"), ("She a", "She b")]
-    assert [(e.choices, e.label) for e in read(rows, first_label=1)] == [(c, 0) for c in choices]

@@ -44,36 +44,29 @@ def test_elements_are_those_of_the_whole(
 @pytest.mark.parametrize("text, message", [
     ("", "nothing in it"), ('["a"]', "an object with the key 'data' is expected"),
     ('{"date": [], "x": {}}', r"no key 'data'\. Keys found: 'date', 'x'"),
-    ("{}", "Keys found: none"), ('{"data": {"a": 1}}', "'data' is an object; a list is expected"),
+    ('{"data": {"a": 1}}', "'data' is an object; a list is expected"),
     ('{"data": [1,\n 2,\n x]}', r"a\.json:3: not JSON \(Expecting value at column 2\)"),
     ('{"data": [1\n 2]}', r"a\.json:2: not JSON \(',' or '\]' is expected at column 2\)"),
     ('{"data": [1, ', r"a\.json:1: .*ends too early"),
     ('{"data": [1, "abc',
      r"\(Unterminated string starting at column 14\)\. The file ends too early"),
-    ('{"data": [1]', "',' or '}' is expected .*ends too early"),
     ("{data: [1]}", "a key in double quotes is expected"), ('{"data" [1]}', "':' is expected"),
     ('{"data": [1]}\n{"data": [2]}', r":2: not JSON \(nothing more is expected at column 1"),
-    ('{"data": [{"b": 1, "b": 2}]}', "the key 'b' stands twice in an object"),
     ('{"data": [1], "data": [2]}', "the key 'data' stands twice"),
-    ('{"data": ["a\tb"]}', "Invalid control character"),
-    ('{"data": [' + "7" * 5000 + "]}", r"a\.json:1: not JSON \(Exceeds the limit"),
     ('{"data": ' + "[" * 200_000, r"a\.json:1: not JSON \(lists or objects too deep"),
 ])  # fmt: skip
-@pytest.mark.parametrize("size", [3, 1000])
-def test_what_is_no_such_list(tmp_path, monkeypatch, text, message, size):
-    monkeypatch.setattr(text_files, "CHUNK_BYTES", size)
+def test_what_is_no_such_list(tmp_path, monkeypatch, text, message):
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", 3)
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(InputError, match=message):
         list(iter_elements(tmp_path / "a.json", "data"))
 
 
-def test_bytes_that_are_no_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "CHUNK_BYTES", 5)
+def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "a.json"
-    for content in (b'{"data": ["\xe4"]}', b'{"data": ["\xe4'):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match="byte 11 is 0xe4, which is not UTF-8"):
-            list(iter_elements(path, "data"))
+    path.write_bytes(b'{"data": ["\xe4"]}')
+    with pytest.raises(InputError, match="byte 11 is 0xe4, which is not UTF-8"):
+        list(iter_elements(path, "data"))
 
 
 def test_memory_is_that_of_an_element(tmp_path):

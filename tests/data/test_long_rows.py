@@ -18,24 +18,18 @@ from bertsmith.pretraining.segmenters import read_word_list
 LIMIT = 1000
 LONG = "word " * 300
 OPEN_TEXT = f'{{"text": "{LONG}'
-OPEN_CELL = 'text,label\n"open ' + "word\n" * 300
 MANY_LINES = "text,label\n" + '"a\n",' * 300
 
 READERS = {
     "csv": (lambda path: list(ExampleReader(path)), "a.csv", f"text,label\n{LONG},1\n"),
-    "open cell": (lambda path: list(ExampleReader(path)), "a.csv", OPEN_CELL),
     "many lines": (lambda path: list(ExampleReader(path)), "a.csv", MANY_LINES),
     "tsv": (lambda path: list(ExampleReader(path)), "a.tsv", f"text\tlabel\n{LONG}\t1\n"),
     "jsonl": (lambda path: list(ExampleReader(path)), "a.jsonl", OPEN_TEXT),
     "txt": (lambda path: list(ExampleReader(path, labelled=False)), "a.txt", LONG),
     "choices": (lambda path: list(ChoiceReader(path)), "a.csv", f"prompt,choices,label\n{LONG}"),
-    "question": (lambda path: list(QuestionReader(path)), "a.jsonl", f'{{"context": "{LONG}'),
     "questions": (lambda path: list(QuestionReader(path)), "a.json", f'{{"data": ["{LONG}'),
-    "key": (lambda path: list(QuestionReader(path)), "a.json", f'{{"{LONG}'),
-    "digits": (lambda path: list(QuestionReader(path)), "a.json", '{"data": [1.' + "1" * 2000),
     "words": (lambda path: list(TaggedReader(path)), "a.conll", f"{LONG} O\n"),
     "sentence": (lambda path: list(TaggedReader(path)), "a.conll", "word O\n" * 300),
-    "running text": (lambda path: list(TaggedReader(path, labelled=False)), "a.txt", LONG),
     "labels": (lambda path: list(read_labels(path)), "a.txt", LONG),
     "answers": (read_answers, "a.json", f'{{"id": "{LONG}'),
     "word list": (read_word_list, "a.txt", "北京" * 600),

@@ -2,33 +2,22 @@
 
 import numpy as np
 import pytest
-from tiny_models import OTHER, tiny_tokenizer
+from tiny_models import tiny_tokenizer
 
 from bertsmith.data.question_windows import encode_questions, label_windows, locate_tokens
-from bertsmith.data.squad import GoldAnswer, Question, QuestionReader
+from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.windows import Windowing
 from bertsmith.tokenization.auto import load_tokenizer
-
-WORDS = " ".join([*OTHER[:7], "good", "bad", "films"] * 5)
-
-
-def question(context, *answers, asked="the film .", id_="q"):
-    found = tuple(GoldAnswer(text, context.find(text) if start is None else start)
-                  for text, start in answers)  # fmt: skip
-    return Question(id_, asked, context, found)
-
-
-def encode(questions, max_length=17, stride=5):
-    return encode_questions(tiny_tokenizer(), questions, max_length, Windowing(stride=stride))
 
 
 @pytest.mark.parametrize("context", [
     "a good👩‍🚀film, the bad❤️story", "film الفيلم story جيد",
     "a Fi\u0301lm\u200b wa\u0300s\u200d lovely\r\n\tfilm ﬁne 好film",
-    "\u202ba film\u202c\u0000 \ufffd was", "", " \u200b ",
+    "\u202ba film\u202c\u0000 \ufffd was",
 ])  # fmt: skip
 def test_offsets_slice_the_context_as_it_is_written(context):
-    encoded = encode([question(context)], max_length=11, stride=3)
+    question = Question("q", "the film .", context, ())
+    encoded = encode_questions(tiny_tokenizer(), [question], 11, Windowing(stride=3))
     ids, offsets = locate_tokens(tiny_tokenizer(), context)
     for row, window in enumerate(encoded.alignment):
         for i, (start, stop) in enumerate(window.offsets.tolist()):

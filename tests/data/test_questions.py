@@ -65,28 +65,14 @@ SPACED = "Paris,\nNew  York or New\tYork. Paris"
 
 
 @pytest.mark.parametrize("context, text, start, expected", [
-    *(("xx  xx  xx", "xx", start, start) for start in (0, 4, 8)),
-    *(("xx  xx  xx", "xx", *pair) for pair in ((-5, 0), (1, 0), (2, 0), (3, 4), (99, 8))),
-    (SPACED, "Paris ", 0, GoldAnswer("Paris ", 0, True, 5)),
+    *(("xx  xx  xx", "xx", start, GoldAnswer("xx", place, start != place))
+      for start, place in ((4, 4), (-5, 0), (2, 0), (3, 4), (99, 8))),
     (SPACED, "  Paris", 28, GoldAnswer("  Paris", 30, True, 5)),
-    (SPACED, " York", 11, GoldAnswer(" York", 11)),
     (SPACED, "New York", 7, GoldAnswer("New York", 7, True, 9)),
-    (SPACED, "New York\n", 18, GoldAnswer("New York\n", 20, True, 8)),
     (SPACED, "NewYork ", 7, GoldAnswer("NewYork ", None)),
 ])  # fmt: skip
 def test_the_nearest_place_whatever_white_space_stands_there(context, text, start, expected):
-    found = locate_answer(context, text, start)
-    assert (found.start if isinstance(expected, int) else found) == expected
-    assert found.start is None or context[found.start : found.stop].split() == text.split()
-
-
-def test_answers_are_not_looked_for_where_none_are_wanted():
-    rows = as_rows({"id": "a", "question": "Who?"}, context="  ")
-    reader = QuestionReader(rows, labelled=False)
-    assert [one.answers for one in reader] == [()]
-    assert reader.num_empty == 1
-    with pytest.raises(InputError, match=r"no key 'answers'\. Keys found: 'id', 'question'"):
-        list(QuestionReader(rows))
+    assert locate_answer(context, text, start) == expected
 
 
 def test_lines_of_standard_input(monkeypatch, tmp_path):
@@ -116,14 +102,10 @@ def test_right_answers_are_wanted_of_some_question():
         list(QuestionReader(as_rows(*silent)))
     assert len(list(QuestionReader(as_rows(*silent), labelled=False))) == 3
     for last in (question("d", ("Mars", 0)), question("d", is_impossible=True)):
-        reader = QuestionReader(as_rows(*silent, last, question("e")))
-        assert [(one.id, one.row) for one in reader] == list(zip("abcde", range(1, 6), strict=True))
-    with pytest.raises(InputError, match="none of the 1 questions"):
-        list(QuestionReader(as_rows(question("d", is_impossible=False))))
+        assert [one.id for one in QuestionReader(as_rows(*silent, last))] == list("abcd")
 
 
 ANSWERED = {"answers": {"text": ["Ada"], "answer_start": [0]}}
-LISTED = r"data\[0\]"
 
 
 @pytest.mark.parametrize("source, message", [
@@ -131,14 +113,11 @@ LISTED = r"data\[0\]"
     (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
     (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
     (question(answers="Ada"), "'answers' is a string; a list"),
-    (question(answers=["Ada"]), r"qas\[0\]\.answers\[0\] is a string; an object"),
-    (question("q", (["Ada"], 0)), "'text' is a list; a string"),
-    ("Who?", rf"{LISTED}\.paragraphs\[0\]\.qas\[0\] is a string; an object"),
     (("a.json", '{"data": []}'), "no questions"),
-    (("a.json", '{"data": [{"title": "x"}]}'), rf"{LISTED}: no key 'paragraphs'"),
+    (("a.json", '{"data": [{"title": "x"}]}'), r"data\[0\]: no key 'paragraphs'"),
     (("a.jsonl", '{"question": "a", "context": "b"}'), "line 1: no key 'answers'"),
     (("a.csv", "question"), "'.csv' is not a file of questions"),
-    (("", None), "a folder"), (("none", None), "no such file"),
+    (("none", None), "no such file"),
     ([question(7, ("Ada", 0.0)), question("7")], "row 2 .*: the id '7' belongs to an earlier"),
 ])  # fmt: skip
 def test_what_is_refused(tmp_path, source, message):

@@ -39,7 +39,6 @@ def test_pairs_and_triples_of_a_table(tmp_path):
 @pytest.mark.parametrize("rows, negatives", [
     ([{**PAIR, "neg": ["c", "d"]}, {**PAIR, "neg": []}, PAIR], [("c", "d"), (), ()]),
     ([PAIR, {**PAIR, "neg1": "c"}, {**PAIR, "neg1": "d", "neg2": "e"}], [(), ("c",), ("d", "e")],),
-    ([PAIR, {**PAIR, "note": 1}, {**PAIR, "negatives": ["c"]}], [(), (), ("c",)]),
 ])  # fmt: skip
 def test_rows_with_any_number_of_negatives(rows, negatives):
     assert [row.negatives for row in read(rows)] == negatives
@@ -55,9 +54,7 @@ def test_scored_pairs_and_the_same_as_pairs():
 
 
 @pytest.mark.parametrize("rows, kind, message", [
-    *(([SCORED | {"score": score}], None, rf"^row 1 .* '{score}'.*--loss contrastive")
-      for score in ("high", "nan", "1,5")),
-    ([SCORED | {"score": "inf"}], None, "^row 1 .* 'inf' is too large"),
+    ([SCORED | {"score": "high"}], None, "^row 1 .* 'high'.*--loss contrastive"),
     ([SCORED | {"score": ""}], None, "row 1 of the rows given: 'score' is empty"),
     ([PAIR], "scored", r"no column looks like the score.*--label-column"),
     ([PAIR, {**PAIR, "score": 0.5}], None, r"row 2 .* has a score \('score'\).*lack"),

@@ -3,13 +3,10 @@
 import gzip
 import itertools
 import json
-import lzma
 import re
 from collections import Counter
-from math import nan
 
 import pytest
-import zstandard
 
 from bertsmith.data import conll
 from bertsmith.data.label_schemes import detect_scheme
@@ -66,9 +63,8 @@ def unlabelled(path, **columns):
 
 
 @pytest.mark.parametrize("content", [
-    NEWS, NEWS.rstrip("\n"), NEWS.replace("\n", "\r\n"), "\ufeff" + NEWS, "\n\n" + NEWS + "\n \t\n",
-    NEWS.replace(" ", "\t"), NEWS.replace(" ", "   "), NEWS.replace("O\n\nEU", "O\nEU"),
-    NEWS.replace("\n\n", "\n  \n"), NEWS.replace("I-ORG", "I-ORG  "), "# a comment\n" + NEWS,
+    NEWS.rstrip("\n"), "\ufeff" + NEWS.replace("\n", "\r\n"), "\n\n" + NEWS + "\n \t\n",
+    NEWS.replace(" ", "\t"), NEWS.replace(" ", "   "), NEWS.replace("I-ORG", "I-ORG  "),
     "# a comment\n# sent_id = 1\n" + NEWS.replace("\n\nPeter", "\n\n# id 8 dev=x\nPeter"),
 ])  # fmt: skip
 def test_columns_however_they_are_written(tmp_path, content):
@@ -76,31 +72,23 @@ def test_columns_however_they_are_written(tmp_path, content):
 
 
 def test_words_may_be_strange(tmp_path):
-    strange = ["\u3000", "\u200b", "#", "\xa0", "\x1c", "-", "\ufeff", "\u2028", "\x85", '"', "{"]
+    strange = ["\u3000", "\u200b", "#", "\xa0", "\x1c", "-", "\ufeff", "\u2028", '"']
     for border in "\t ":
         rows = "".join(f"{word}{border}O\n" for word in ("a", *strange))
         assert pairs(write(tmp_path, rows))[0][0] == ("a", *strange)
     assert pairs(write(tmp_path, "New York\tB-LOC\nis\tO\n"))[0][0] == ("New York", "is")
 
 
-@pytest.mark.parametrize(
-    "content, expected, comments",
-    [
-        ("a O\n# O\n\n# I-PER\nb O\n\n# O\n\n# what O x\nc O\n", ["a #", "# b", "#", "c"], 1),
-        # A word # at the head of a sentence shows by a label of spans or by tabs, not by others.
-        ("a x DT\n# x #\n\n# x #\nb x DT\n\n#x x #\n\n# of\nc x DT\n", ["a #", "b", "#x", "c"], 2),
-        ("a\tx\tDT\n\n#\tx\t#\nb\tx\tDT\n\n# of\nc\tx\tDT\n", ["a", "# b", "c"], 1),
-        ("#Paris x N\nis x V\n\n#Rome x V\n\n#no row\nIt x N\n", ["#Paris is", "#Rome", "It"], 1),
-        # Comments after the last sentence are counted with it.
-        ("# of a\na O\n\n# the\n# end\n\n#\n", ["a"], 4),
-        ("a O\n\n# of b\n\nb O\n\n# O\n", ["a", "b", "#"], 1),
-    ],
-)
+@pytest.mark.parametrize("content, expected, comments", [
+    ("a O\n# O\n\n# I-PER\nb O\n\n# O\n\n# what O x\nc O\n", ["a #", "# b", "#", "c"], 1),
+    # A word # at the head of a sentence shows by a label of spans or by tabs, not by others.
+    ("a x DT\n# x #\n\n# x #\nb x DT\n\n#x x #\n\n# of\nc x DT\n", ["a #", "b", "#x", "c"], 2),
+    ("a\tx\tDT\n\n#\tx\t#\nb\tx\tDT\n\n# of\nc\tx\tDT\n", ["a", "# b", "c"], 1),
+])  # fmt: skip
 def test_comments_and_words_that_begin_with_a_hash(tmp_path, content, expected, comments):
     sentences = read(write(tmp_path, content, "a.conll"))
     assert words(sentences) == expected
     assert remarks(sentences)["comments"] == comments
-    assert words(unlabelled(tmp_path / "a.conll")[0]) == expected
 
 
 def test_broken_sentences_are_skipped_on_request_and_counted_as_they_are_met(tmp_path):
@@ -109,12 +97,8 @@ def test_broken_sentences_are_skipped_on_request_and_counted_as_they_are_met(tmp
         reader = TaggedReader(path, TagColumns(skip_incomplete=True))
         assert words(itertools.islice(reader, limit)) == list(expected)
         assert reader.num_skipped == num_skipped
-    reader = TaggedReader(write(tmp_path, "a O\n\nb x\nc\n\n" * 6000), reader.columns)
-    assert (len(list(reader)), reader.num_skipped) == (6000, 6000)
     path = write(tmp_path, "a B\nb\n\nc x O\nd e\n")
     assert refusal(path, skip_incomplete=True).startswith(": all of its sentences (2) were skipped")
-    reader = TaggedReader(write(tmp_path, NEWS + "\nbroken\n"))  # read no further than asked
-    assert len(list(itertools.islice(reader, 2))) == 2
 
 
 TREE = (
@@ -147,13 +131,9 @@ def test_conllu_has_its_words_labels_and_text(tmp_path):
     assert found == "Do n't go ( du du ) ."
     assert remarks([sentence]) == {"multiword_tokens": 2, "empty_nodes": 1}
     assert pairs(path, label_column="XPOS")[0][1][:2] == ("VB", "RB")
-    assert pairs(path, label_column="6")[0][1][:2] == ("F=1", "_")
-    assert pairs(path, word_column="lemma")[0][0][:2] == ("do", "not")
-    for column in ("pos", "7" * 5000):
-        message = refusal(path, label_column=column)
-        assert f"no column '{column}' for the label. Its columns: id, form" in message
-    (cut_off,) = read(write(tmp_path, tree(*TREE[:3]), "a.conllu"))
-    assert (cut_off.words, cut_off.places) == (("Do",), ((0, 5),))
+    assert pairs(path, word_column="lemma", label_column="6")[0][0][:2] == ("do", "not")
+    message = refusal(path, label_column="pos")
+    assert "no column 'pos' for the label. Its columns: id, form" in message
 
 
 def test_objects_of_words():
@@ -170,8 +150,7 @@ def test_objects_of_words():
 @pytest.mark.parametrize("text, escaped", [
     ('He said "(no)".', "He said `` -LRB- no -RRB- '' ."),
     ("He said “[no]” .", "He said `` -LSB- no -RSB- '' ."),
-    ("`` a '' {b}", "`` a '' -LCB- b -RCB-"), ("1/2 or 2\\/3 *", r"1\/2 or 2\/3 \*"),
-    ("\"a\" is ''", "`` a '' is ''"), ("it’s 'a'", "it ' s ` a '"),
+    ("1/2 or 2\\/3 *", r"1\/2 or 2\/3 \*"),
 ])  # fmt: skip
 def test_words_that_treebanks_escape_are_found_in_their_text(text, escaped):
     given = escaped.split()
@@ -191,38 +170,31 @@ def test_objects_of_texts_with_entities():
     assert sentences[0].labels == ("O", "B-ORG", "O", "B-LOC", "I-LOC", "O", "O")
     assert [s.labels for s in sentences[1:]] == [("O", "O"), ("B-ORG",)]
     assert remarks(sentences) == {"misaligned_entities": 2}
-    doccano = [{"text": row["text"], "label": row["entities"]} for row in rows]
-    assert [s.labels for s in read(doccano, label_column="label")] == [s.labels for s in sentences]
     sentences = read(rows, split="characters")
     assert sentences[0].words[2:6] == ("E", "U", "-", "R")
     assert remarks(sentences) == {}
 
 
 @pytest.mark.parametrize("content, format_, expected", [
-    ("EU rejects it.\n\nPeter, no\n", "text", ["EU rejects it .", "", "Peter , no"]),
     (NEWS, "conll", ["EU rejects", "Peter"]),
     ("EU\nrejects\n\nPeter\n", "conll", ["EU rejects", "Peter"]),
-    ("他\n来\n了\n\n我们\n高兴\n。\n", "conll", ["他 来 了", "我们 高兴 。"]),
     (tree(*TREE), "conllu", ["Do n't go ( de le ) ."]),
     (json.dumps({"text": "EU's"}), "jsonl", ["EU 's"]),
-    *((content, "text", None) for content in (
-        "EU rejects it.\n", "good\nbad\n\n", "good\n\nbad\n\nworse\n",
-        "ok\nthanks a lot\n\nbye\nnow\n",
-        "Yes, it is.\nNo.\n\nI want it to be so.\nPlease come in.\n",
-        "他来了，我很高兴。\n今天天气很好。\n\n我们走吧。\n好的，再见。\n")),
+    ("EU rejects it.\n\nPeter, no\n", "text", ["EU rejects it .", "", "Peter , no"]),
+    ("good\n\nbad\n\nworse\n", "text", ["good", "", "bad", "", "worse"]),
+    ("ok\nthanks a lot\n\nbye\n", "text", ["ok", "thanks a lot", "", "bye"]),
+    ("他来了，我很高兴。\n\n走吧。\n", "text", ["他 来 了 ， 我 很 高 兴 。", "", "走 吧 。"]),
 ])  # fmt: skip
 def test_the_format_of_words_without_labels_is_found_by_looking(
     tmp_path, content, format_, expected
 ):
     path = write(tmp_path, content)
     sentences, found = unlabelled(path)
-    assert (found, words(sentences)) == (format_, expected or words(sentences))
+    assert (found, words(sentences)) == (format_, expected)
     assert unlabelled(path, format="text")[1] == "text"
     note = TaggedReader(path, labelled=False).found_by_looking()
     assert note and note.startswith(f"{path}: read as ")
     assert "pass --format" in note
-    told = TaggedReader(path, TagColumns(format="text"), labelled=False)
-    assert told.found_by_looking() is None
 
 
 def test_conll_2003_is_read_in_full(data_dir):
@@ -244,37 +216,28 @@ def test_universal_dependencies_have_their_text_again(data_dir):
 
 
 LINED = """
-# global: about
 -DOCSTART- -X- O O
 
 # id = 1
-# text\tEU rejects
 EU NNP I-NP I-ORG
 rejects VBZ I-VP O
 
 
--DOCSTART- -X- O O
 Peter NNP I-NP I-PER
 
 # between
-#
 
 came VBD I-VP O
 """
 
 
-@pytest.mark.parametrize("content", [LINED, LINED.lstrip(), LINED.replace("\n", "\r\n"), NEWS])
-def test_predictions_stand_in_the_lines_of_their_words(tmp_path, content):
-    sentences = unlabelled(write(tmp_path, content, "gold.conll"))[0]
+def test_predictions_stand_in_the_lines_of_their_words(tmp_path):
+    sentences = unlabelled(write(tmp_path, LINED, "gold.conll"))[0]
     blocks = [conll_block(s.words, ["O"] * len(s.words), s.before) for s in sentences]
     found = "".join(blocks).split("\n")
-    for number, line in enumerate(content.replace("\r", "").split("\n")):
-        cells = line.split()
-        is_comment = line.startswith("#")
-        expected = line.replace("\t", " ") if is_comment else f"{cells[0]}\tO" if cells else ""
-        assert found[number] == expected
-    again = read(write(tmp_path, "".join(blocks), "predicted.conll"))
-    assert words(again) == words(sentences)
+    for number, line in enumerate(LINED.split("\n")):
+        is_row = line and not line.startswith("#")
+        assert found[number] == (f"{line.split()[0]}\tO" if is_row else line)
 
 
 def test_conllu_keeps_its_lines_around_predicted_labels(tmp_path):
@@ -290,52 +253,39 @@ OBJECTS = [
     ({"words": ["a"]}, ': no key "labels", "tags", "ner_tags", "pos_tags", "upos" with'),
     ({"words": "a", "labels": []}, ": 'words' is a string. A list is expected."),
     ({"words": ["a", 3], "labels": []}, ": entry 1 of 'words' is a number. A string"),
-    ({"words": ["a"], "labels": [nan]}, ": entry 0 of 'labels' is null"),
     ({"x": 1}, ': no key "words", "tokens", "text", "sentence" with a sentence. Keys found:'),
     ({"text": "a b"}, ": 'entities' is missing"),
     ({"text": "a b", "entities": [7]}, ": an entity is 7. "),
     ({"text": "a b", "entities": [[0, 9, "X"]]}, ": the entity 0 to 9 ('X') does not stand"),
-    ({"text": "a b", "entities": [[1, 2, "X"]]}, ": the entity 1 to 2 ('X') holds no word"),
     ({"text": "ab cd", "entities": [[0, 4, "X"], [3, 5, "Y"]]},
      ": the entity 3 to 5 ('Y') shares a word with the one before"),
 ]  # fmt: skip
 BROKEN = [
     ("a x O\nb O\n", ":2: found 2 columns where row 1 has 3. Each word has a line with all"),
-    ("EU B-ORG\nin x O\nRome x B-LOC\n", ":1: found 2 columns where row 2 has 3."),
     ("a\tO\nb O\n", ":2: columns between spaces, where row 1 has them between tabs. Use one"),
     ("Li\tB-NP B-PER\nis\tO\n", ":1: the label 'B-NP B-PER' holds a space: tabs and spaces"),
-    ("EU\tB-ORG\t\nin\t\t\n", ":2: the label is empty"),
     ("a\tO\n\tO\n", ":2: the word is empty. Fix the row"),
     ("a\nb\n", ":1: column 1 of 1 is taken for both word and label"),
     ("a B-X\nb I-X\nc B-Y\nd Z\n", ": the label 'Z' (1 times) does not tell where a span"),
     ("-DOCSTART- O\n\n# a O\n", ": no sentence in it. Give at"), ("", ": nothing in it"),
     (b"a O\nb\xff O\n", ": byte 5 is 0xff, which is not UTF-8"),
-    (b"a O\n\0", ": not text, found a NUL byte"),
-    ("a O\nb\rc O\n", ":2: a carriage return (CR) within"),
     ("a O\n" * 1001, ":1001: found more than 1,000 rows without an empty line."),
 ]  # fmt: skip
 TREES = [
     ("1\ta\tb", ":1: found 3 columns between tabs; CoNLL-U has 10"),
     (TREE[3].replace("PART", "_"), ":1: 'upos' of the word 'n't' is empty"),
     (TREE[3].replace("2\tn't", "x\tn't"), ":1: the first column is 'x'"),
-    (TREE[3].replace("n't", ""), ":1: the word is empty"),
-    (TREE[1].replace("1-2", "3-2"), ":1: the range '3-2' ends before it begins; CoNLL-U has"),
 ]
-COLUMNS = [
-    ({"label_column": "5"}, ":3: no column '5' for the label."), ({"format": "text"}, ": "),
-    ({"label_column": "1"}, ":3: column 1 of 4 is taken for both word and label"),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("source, columns, message", [
     *(([value], {}, message) for value, message in OBJECTS),
     *((("a.conll", content), {}, message) for content, message in BROKEN),
     *((("a.conllu", tree(row)), {}, message) for row, message in TREES),
-    *((("a.conll", NEWS), columns, message) for columns, message in COLUMNS),
-    ([{"toks": ["a"], "text": "a"}], {"word_column": "tok"}, ': no key "tok" with a sentence'),
-    ([{"text": "a b", "x": 1}], {"label_column": "x"}, ": 'x' is a number"),
+    (("a.conll", NEWS), {"label_column": "5"}, ":3: no column '5' for the label."),
+    (("a.conll", NEWS), {"format": "text"}, ": "),
     (("a.tsv", "Word\tpos\na\tO\n"), {}, ":1: 'Word' and 'pos' of the first row seem to name"),
-    (("a.csv", "a,O\n"), {}, ": "), (("none", None), {}, ": no such file"),
+    (("none", None), {}, ": no such file"),
 ])  # fmt: skip
 def test_what_is_refused_with_its_place(tmp_path, monkeypatch, source, columns, message):
     monkeypatch.setattr(conll, "MAX_ROWS", 1000)
@@ -350,13 +300,9 @@ def test_what_is_refused_with_its_place(tmp_path, monkeypatch, source, columns, 
 
 
 def test_columns_are_chosen_by_number_in_files_of_any_name(tmp_path):
-    for name, compress in (
-        ("eng.train.gz", gzip.compress), ("eng.testa.xz", lzma.compress),
-        ("train.bio.zst", zstandard.compress), ("train", bytes), ("x.tsv", bytes),
-    ):  # fmt: skip
+    for name, compress in (("eng.train.gz", gzip.compress), ("train.bio", bytes)):
         path = write(tmp_path, compress(NEWS.encode()), name)
         assert pairs(path) == EXPECTED
-        assert pairs(path, label_column="2")[0] == (("EU", "rejects"), ("NNP", "VBZ"))
         assert pairs(path, word_column="2", label_column="3")[1] == (("NNP",), ("I-NP",))
         assert [(s.row, s.scheme) for s in read(path)] == [(3, "IOB1"), (6, "IOB1")]
         assert {s.scheme for s in read(path, scheme="IOB2")} == {"IOB2"}
@@ -365,5 +311,3 @@ def test_columns_are_chosen_by_number_in_files_of_any_name(tmp_path):
     sentences = read(path, repair=True, scheme="IOB2")
     assert [s.labels[0] for s in sentences] == ["B-PER", "B-PER"]
     assert [s.remarks for s in sentences] == [("repaired",), ()]
-    path = write(tmp_path, "EU\tB-ORG\t\nin\tO\t\n\nBo\tB-PER\n")  # tabs behind all columns
-    assert pairs(path) == [(("EU", "in"), ("B-ORG", "O")), (("Bo",), ("B-PER",))]
