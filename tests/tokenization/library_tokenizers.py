@@ -60,7 +60,7 @@ def assert_same_batch(ours, library, lines):
     assert ids.tolist() == [id_ for row in theirs for id_ in row.ids]
 
 
-def sentencepiece_file(pieces, model_type=1, charsmap=b""):
+def sentencepiece_file(pieces, model_type=1):
     """The protocol buffer of a model, as sentencepiece writes it."""
 
     def field(number, value):
@@ -71,11 +71,10 @@ def sentencepiece_file(pieces, model_type=1, charsmap=b""):
         field(1, piece.encode()) + b"\x15" + struct.pack("<f", score) + bytes([3 << 3, type_])
         for piece, score, type_ in pieces
     )
-    normalizer = field(1, b"nmt_nfkc") + (field(2, charsmap) if charsmap else b"")
     return (
         b"".join(field(1, entry) for entry in entries)
         + field(2, bytes([3 << 3, model_type]))
-        + field(3, normalizer)
+        + field(3, field(1, b"nmt_nfkc"))
     )
 
 

@@ -36,15 +36,3 @@ def test_nothing_depends_on_blocks_or_memory(
     texts = ["".join(rng.choices(CHARACTERS, k=rng.randrange(30))) for _ in range(500)]
     check(encoder, texts)
     check(encoder, texts[::-1])
-
-
-def test_memory_stays_bounded(monkeypatch):
-    monkeypatch.setattr(bulk_encoding, "BLOCK_BYTES", 100)
-    monkeypatch.setattr(bulk_encoding, "MAX_KEPT", 1000)
-    encoder = BulkEncoder(letters, lowercase=True)
-    for start in range(0, 10_000, 100):
-        encoder.encode(str(number).encode() for number in range(start, start + 100))
-        assert len(encoder._places.ids) <= 1000 + 100
-    kept = len(encoder._places)
-    encoder.encode([b"x" * 5000])
-    assert len(encoder._places) <= kept

@@ -21,16 +21,15 @@ from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.unigram import ALBERT_STEPS
 
-CLEANED = [(True, None), (True, False), (False, None), (False, True)]
 VARIANTS = [
-    *((tiny_wordpiece, {"lowercase": lower, "strip_accents": strip, "tokenize_chinese_chars": cut})
-      for (lower, strip), cut in itertools.product(CLEANED, (True, False))),
-    (tiny_wordpiece, {"decoder_cleanup": False}),
-    *((tiny_byte_bpe, {"add_prefix_space": space, "trim_offsets": trim})
-      for space, trim in itertools.product((True, False), repeat=2)),
-    *((tiny_unigram, {"steps": steps})
-      for steps in ((), ("quotes",), ("decompose",), ("lowercase",), ALBERT_STEPS)),
-]  # fmt: skip
+    (tiny_wordpiece, {}),
+    (tiny_wordpiece, {"lowercase": False, "tokenize_chinese_chars": False}),
+    (tiny_wordpiece, {"strip_accents": False, "decoder_cleanup": False}),
+    (tiny_wordpiece, {"lowercase": False, "strip_accents": True}),
+    (tiny_byte_bpe, {"add_prefix_space": True, "trim_offsets": False}),
+    (tiny_byte_bpe, {"add_prefix_space": False, "trim_offsets": True}),
+    *((tiny_unigram, {"steps": steps}) for steps in ((), ("lowercase",), ALBERT_STEPS)),
+]
 
 
 @pytest.mark.parametrize(("make", "settings"), VARIANTS)
@@ -68,8 +67,8 @@ def test_added_tokens_of_early_transformers_keep_their_ids(kind, tmp_path):
     assert ours.special_ids == tiny.special_ids | {extra["[URL]"]}
     if kind != "unigram":  # which needs sentencepiece
         theirs = AutoTokenizer.from_pretrained(tmp_path)
-        for text in ("the Word [URL]river<new> runs", "[url] word"):
-            assert ours.encode_ids(text) == theirs(text, add_special_tokens=False)["input_ids"]
+        text = "the Word [URL]river<new> runs [url] word"
+        assert ours.encode(text).ids == theirs(text)["input_ids"]
 
 
 @pytest.mark.parametrize(("make", "settings"), VARIANTS)
@@ -84,9 +83,7 @@ def test_saved_folders_mean_the_same_to_everyone(make, settings, tmp_path):
     assert (theirs.model_max_length, len(theirs)) == (77, saved.vocab_size)
     assert (theirs.mask_token_id, theirs.pad_token_id) == (saved.mask_id, saved.pad_id)
     for text in texts_to_try(40, seed=35):
-        found, encoded = saved.encode(text), theirs(text, return_offsets_mapping=True)
-        assert encoded["input_ids"] == found.ids, ascii(text)
-        assert [tuple(pair) for pair in encoded["offset_mapping"]] == found.offsets, ascii(text)
+        assert theirs(text)["input_ids"] == saved.encode(text).ids, ascii(text)
     if make is not tiny_unigram:  # of which transformers saves the steps that ALBERT has
         theirs.save_pretrained(tmp_path / "again")
         assert load_tokenizer(tmp_path / "again").fingerprint == saved.fingerprint
@@ -138,12 +135,10 @@ def test_a_text_is_cut_as_the_words_that_it_is_said_to_have(kind):
 @pytest.mark.parametrize("kind", TINY)
 def test_what_is_no_text_and_no_id_is_refused(kind):
     tokenizer = TINY[kind]()
-    for given in (float("nan"), b"the", ["the", "river"]):
-        name = type(given).__name__
-        with pytest.raises(InputError, match=f"text: found {name}. Give a string"):
-            tokenizer.encode(given)
-        with pytest.raises(InputError, match=f"pair: found {name}. Give a string"):
-            tokenizer.encode("the", given)
+    with pytest.raises(InputError, match=r"text: found float\. Give a string"):
+        tokenizer.encode(float("nan"))
+    with pytest.raises(InputError, match=r"pair: found list\. Give a string"):
+        tokenizer.encode("the", ["the", "river"])
     for id_ in (-1, tokenizer.vocab_size):
         with pytest.raises(InputError, match=f"token id {id_} "):
             tokenizer.decode([5, id_])
@@ -153,24 +148,18 @@ def test_what_is_no_text_and_no_id_is_refused(kind):
     ("wordpiece", "model", {"type": "WordLevel", "vocab": {}}, "its model is WordLevel"),
     ("wordpiece", "model", {"type": "BPE", "vocab": {}}, "a byte-bpe tokenizer and vocab.txt a w"),
     ("wordpiece", "normalizer", {"type": "NFC"}, "its normalizer is NFC"),
-    ("wordpiece", "normalizer", None, "its normalizer is absent"),
     ("wordpiece", "pre_tokenizer", {"type": "ByteLevel"}, "its pre_tokenizer is ByteLevel"),
-    ("wordpiece", "decoder", {"type": "BPEDecoder"}, "its decoder is BPEDecoder"),
     ("wordpiece", "post_processor", {"type": "RobertaProcessing"}, "RobertaProcessing"),
     ("byte-bpe", "pre_tokenizer", {"type": "Whitespace"}, "its pre_tokenizer is Whitespace"),
     ("byte-bpe", "normalizer", {"type": "NFKC"}, "it has a normalizer"),
     ("byte-bpe", "decoder", {"type": "BPEDecoder"}, "its decoder is BPEDecoder"),
     ("byte-bpe", "post_processor", {"type": "ByteLevel"}, r"post_processor \(ByteLevel\)"),
-    ("byte-bpe", "model", {"type": "BPE", "vocab": {}, "merges": [3]}, "merge 1: found '3'"),
     ("byte-bpe", "model", {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.1},
      "dropout is 0.1"),
-    ("unigram", "normalizer", {"type": "NFC"}, "its normalizer is NFC"),
     ("unigram", "normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "not one of"),
     ("unigram", "pre_tokenizer", {"type": "Sequence", "pretokenizers": []}, "pre_tokenizer is not"),
-    ("unigram", "model", {"type": "Unigram", "unk_id": 7, "vocab": [["a", 0]]}, "unk_id is 7"),
     ("unigram", "model", {"type": "Unigram", "unk_id": 0, "vocab": [["a"]]}, "piece 0 is"),
     ("unigram", "model", {"type": "Unigram", "unk_id": None, "vocab": []}, "'unk_id' is missing"),
-    ("unigram", "post_processor", {"type": "RobertaProcessing"}, "RobertaProcessing"),
 ])  # fmt: skip
 def test_other_tokenizers_are_refused_by_name(kind, part, value, message, tmp_path):
     TINY[kind]().save(tmp_path)

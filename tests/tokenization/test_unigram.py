@@ -5,11 +5,9 @@ import re
 
 import pytest
 from library_tokenizers import (
-    SENTENCEPIECES,
     assert_same,
     assert_same_batch,
     library_of,
-    sentencepiece_file,
     texts_to_try,
 )
 from tokenizers import normalizers
@@ -96,13 +94,3 @@ def test_a_special_token_in_the_text_is_learnt_once():
     UnigramTokenizer(learned.tokens, learned.scores)
     with pytest.raises(ConfigError, match="too small for 5 special tokens"):
         learn_unigram(counts, 12)
-
-
-def test_alberts_own_file_is_read(tmp_path):
-    (tmp_path / "spiece.model").write_bytes(sentencepiece_file(SENTENCEPIECES))
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    tokenizer = load_tokenizer(tmp_path)
-    assert tokenizer.vocab == [piece for piece, _, _ in SENTENCEPIECES]
-    assert "lowercase" not in tokenizer.settings()["steps"]
-    assert tokenizer.encode("a 9, [MASK]").tokens[1:-1] == ["▁a", "▁", "9", ",", " [MASK]"]
-    assert tokenizer.special_ids == {0, 1, 2, 3, 4}
