@@ -5,7 +5,7 @@ import torch
 from tiny_models import tiny_model
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertsmith.comparison.budget import ComparisonBudget, count_flops, steps_for
+from bertsmith.comparison.budget import count_flops
 from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.build import build_model, build_objective
@@ -16,21 +16,16 @@ from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.settings import TrainingSettings
 
 
-@pytest.fixture
-def held_out(corpus_dir):
-    return Corpus.open(corpus_dir, "held_out")
-
-
 def rows(common_eval):
     common_eval(tiny_model("masked_lm", vocab_size=common_eval.held_out.vocab_size))
     return [batch.input_ids.tolist() for batch in common_eval._batches]
 
 
-def test_rows_are_a_function_of_the_corpus(held_out):
+def test_rows_are_a_function_of_the_corpus(corpus_dir):
+    held_out = Corpus.open(corpus_dir, "held_out")
     first, again = CommonEvaluation(held_out, 16, 23), CommonEvaluation(held_out, 16, 23)
     assert rows(first) == rows(again)
     assert sum(batch.num_sequences for batch in first._batches) == 23
-    assert all(max(batch.lengths) <= 16 for batch in first._batches)
     assert not any(batch.token_type_ids.any() for batch in first._batches)
     pairs = CommonEvaluation(held_out, 16, 23, paired=True)
     rows(pairs)
@@ -38,17 +33,13 @@ def test_rows_are_a_function_of_the_corpus(held_out):
     assert first(tiny_model("next_sentence")) == {}  # it guesses no words
 
 
-@pytest.fixture
-def job(corpus_dir):
-    return PretrainJob(
+def test_operations_are_those_that_torch_counts(corpus_dir):
+    job = PretrainJob(
         corpus_dir,
         ModelSettings("tiny", max_position_embeddings=32, attention_probs_dropout_prob=0.0),
         PretrainingSettings(max_length=29),
         TrainingSettings(batch_size=7, device="cpu"),
     )
-
-
-def test_operations_are_those_that_torch_counts(job):
     config = resolve_unmeasured(job)
     objective = build_objective(config)
     model = build_model(config, objective)
@@ -58,11 +49,3 @@ def test_operations_are_those_that_torch_counts(job):
         torch.stack([term.sum for term in terms.values()]).sum().backward()
     # Attention's blocks are padded to their longest row, and products filled up.
     assert count_flops(model, [batch]) == pytest.approx(counter.get_total_flops(), rel=0.05)
-
-
-def test_steps_cost_the_amount(job):
-    assert steps_for(1000, lambda step: 10) == 100
-    assert steps_for(3, lambda step: 10) == 1
-    assert steps_for(1e6, lambda step: 50 if step < 1000 else 100) == pytest.approx(10500, rel=0.1)
-    assert ComparisonBudget(7, "steps").of(job) == {"minutes": None, "steps": 7}
-    assert ComparisonBudget(1.5, "minutes").of(job) == {"minutes": 1.5, "steps": None}
