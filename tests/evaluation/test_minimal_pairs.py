@@ -12,7 +12,6 @@ from tiny_runs import FP32
 from bertsmith.data.examples import Columns
 from bertsmith.errors import InputError
 from bertsmith.evaluation.minimal_pairs import evaluate_minimal_pairs, load_pair_scorer
-from bertsmith.tasks.minimal_pairs import MinimalPair
 
 LONG = " ".join([*GOOD, *BAD, *OTHER[:7]] * 2)
 PAIRS = [
@@ -66,18 +65,15 @@ def test_scores_are_those_of_transformers(tmp_path, family):
 def test_accuracies(scorer):
     report = evaluate_minimal_pairs(scorer, ROWS)
     points = [{"good": 1, "bad": 0, "tie": 0.5}[found.answer] for found in scorer(PAIRS)]
-    assert scorer(MinimalPair(*PAIRS[0]).to_json()) == scorer(PAIRS)[0]
     assert points[-1] == 0.5
     assert set(points[:-1]) == {0, 1}  # so that the test can tell them apart
     assert report.accuracy == pytest.approx(sum(points) / 5)
     number = (points[1] + points[2]) / 2
     expected = {"order": points[0], "number": number, "length": points[3], "unknown": 0.5}
     assert {n: group.accuracy for n, group in report.groups["paradigm"].items()} == expected
-    assert report.groups["paradigm"]["number"].num_pairs == 2
     assert report.groups["field"]["syntax"].accuracy == report.accuracy
     assert report.mean_over_paradigms == pytest.approx(sum(expected.values()) / 4)
     assert (report.num_pairs, report.num_identical, report.num_truncated) == (5, 1, 0)
-    assert "mean accuracy of the 4 paradigms" in str(report)
     rows = [{k: row[k] for k in list(row)[:2]} for row in ROWS]
     rows.append({**rows[0], "sentence_bad": ""})
     plain = evaluate_minimal_pairs(scorer, rows, Columns(skip_incomplete=True))
@@ -99,17 +95,11 @@ def test_a_limit_is_for_each_paradigm(scorer):
     assert evaluate_minimal_pairs(scorer, plain, limit=2).num_pairs == 2
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([{"sentence_good": "a"}], "no column looks like the bad sentence"),
-        ([ROWS[0], {"sentence_bad": "a"}], "row 2 of the rows given: no key 'sentence_good'"),
-        ([{**ROWS[0], "sentence_bad": None}], "row 1 .*: 'sentence_bad' is empty"),
-        ([{**ROWS[0], "sentence_bad": 3}], "'sentence_bad' is a number; a string is expected"),
-        ([{**ROWS[0], "sentence_bad": "\u200b"}], "row 1: 'sentence_bad' has no token"),
-        ([], "no complete rows"),
-    ],
-)
+@pytest.mark.parametrize("rows, message", [
+    ([{"sentence_good": "a"}], "no column looks like the bad sentence"),
+    ([{**ROWS[0], "sentence_bad": None}], "row 1 .*: 'sentence_bad' is empty"),
+    ([{**ROWS[0], "sentence_bad": "\u200b"}], "row 1: 'sentence_bad' has no token"),
+])  # fmt: skip
 def test_rows_that_are_no_pairs(scorer, rows, message):
     with pytest.raises(InputError, match=message):
         evaluate_minimal_pairs(scorer, rows)
@@ -138,19 +128,10 @@ def test_the_command(folder, file, tmp_path, bertsmith, scorer):
     assert "field   accuracy   pairs" in lines
 
 
-def test_bf16_is_compared_with_fp32(folder, file, bertsmith):
-    words = ("--minimal-pairs", file, "--device", "cpu", "--precision", "bf16", "--json")
-    found = json.loads(bertsmith("evaluate", folder, *words))
-    assert found["choices_beside_fp32"]["num_pairs"] == 5
-
-
 REFUSED = {
     "": "exactly one of them",
-    "--minimal-pairs @ --data @": "exactly one of them",
     "--minimal-pairs @ --stride 3 --page r.html": "--stride, --page: found with --minimal",
-    "--minimal-pairs @ --label-column UID": "--label-column: found with --minimal-pairs",
     "--minimal-pairs @ --scores s.csv": "allowed are names that end in .jsonl",
-    "--minimal-pairs gone.jsonl": "gone.jsonl: no such file",
     "--data @ --scores s.jsonl": "--scores: found with --data",
 }
 
@@ -161,20 +142,13 @@ def test_flags_that_do_not_fit(folder, file, refused, words):
     assert REFUSED[words] in refused("evaluate", folder, *line, *FP32)
 
 
-def test_other_heads_are_refused(tmp_path, file, refused):
-    save_tiny(tmp_path / "m", "classify", labels=("a", "b"))
-    line = refused("evaluate", tmp_path / "m", "--minimal-pairs", file, *FP32)
-    assert "head found: 'classify'; sentences are scored by a masked-LM head" in line
-    assert "bertsmith pretrain" in line
-
-
-def test_a_generator_is_named(tmp_path, file, bertsmith, refused):
-    model, words = tmp_path / "m", ("--minimal-pairs", file, *FP32)
+def test_other_heads_are_refused_and_a_generator_is_named(tmp_path, file, bertsmith, refused):
+    other, model = tmp_path / "classifier", tmp_path / "electra"
+    save_tiny(other, "classify", labels=("a", "b"))
     save_tiny_of(model, "electra", heads=("replaced_token",))
-    found = "head found: an ELECTRA discriminator's, 'replaced_token'"
-    assert found in refused("evaluate", model, *words)
     save_tiny_of(model / "generator", "electra")
+    words = ("--minimal-pairs", file, *FP32)
+    assert "head found: 'classify'" in refused("evaluate", other, *words)
     use = f"Use its generator, which does: {model / 'generator'}"
     assert use in refused("evaluate", model, *words)
-    found = json.loads(bertsmith("evaluate", model / "generator", *words, "--json"))
-    assert found["num_pairs"] == 5
+    assert bertsmith("evaluate", model / "generator", *words)

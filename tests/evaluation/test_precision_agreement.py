@@ -5,8 +5,6 @@ import torch
 from tiny_models import reviews, save_tiny
 
 from bertsmith.data.examples import Example
-from bertsmith.data.squad import Question
-from bertsmith.evaluation import precision_agreement
 from bertsmith.evaluation.precision_agreement import agreement_with_fp32, sample
 from bertsmith.model.int8 import can_quantize, saturates
 from bertsmith.tasks.auto import load
@@ -37,24 +35,6 @@ def test_labels_of_a_classifier(tmp_path):
         classifier.loaded.model.heads["classify"].dense.bias[0] += 100.0
     found = agreement_with_fp32(classifier, reviews(71)).figures
     assert found == {"num_changed": before, "num_texts": 32}
-
-
-def question(length):
-    return Question(str(length), "film ?", " ".join(["good"] * length))
-
-
-def test_long_passages_are_left_out_of_the_comparison(tmp_path, monkeypatch):
-    monkeypatch.setattr(precision_agreement, "SAMPLE_TOKENS", 100)
-    monkeypatch.setattr(precision_agreement, "SAMPLE_CHARS", 1000)
-    answerer = load(save_tiny(tmp_path, "answer"), device="cpu", precision="fp32")
-    # Windows of 41 tokens overlap: a passage of 90 words has more than 100 tokens in all.
-    asked = [question(10), question(90), question(300), question(20), question(71), question(11)]
-    assert answerer.encode_examples([question(90)]).lengths[0] > 100
-    assert agreement_with_fp32(answerer, asked).figures == {"num_changed": 0, "num_questions": 3}
-    nothing = agreement_with_fp32(answerer, [question(90), question(300)])
-    assert nothing.name == "nothing"
-    assert nothing.figures["num_texts"] == 0
-    assert "on none of these texts" in nothing.sentence("bf16")
 
 
 @pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")

@@ -73,9 +73,6 @@ def test_no_answer_probabilities_take_answers_back_and_give_the_best_thresholds(
     assert patient.no_answer.exact_match == 0
     assert "best F1 88.8889" in str(patient)
     assert "0 of 3 questions were given no answer (threshold 2)" in str(patient)
-    given = as_json(tmp_path / "p.json", {"a": "", "b": "y"})  # and none for c
-    options = AnswerScoring(probs, 0.2)
-    assert score_answer_files(gold, given, options).num_unanswered == 2
 
 
 def test_predictions_in_lines(gold, tmp_path):
@@ -111,18 +108,11 @@ def labelled(tmp_path):
 SETS = ["a,b", "", "c", "b, a", "d"], ["b", "", "c,a", "a,b", "e"]
 
 
-@pytest.mark.parametrize("kind", ["txt", "csv", "jsonl"])
-def test_several_labels(tmp_path, kind):
-    gold, path = tmp_path / "gold.csv", tmp_path / f"p.{kind}"
+def test_several_labels(tmp_path):
+    gold, path = tmp_path / "gold.csv", tmp_path / "p.csv"
     gold.write_text("text,label\n" + "".join(f'some,"{x}"\n' for x in SETS[0]))
+    path.write_text("id,prediction\n" + "".join(f'1,"{x}"\n' for x in SETS[1]))
     true, given = ([[x.strip() for x in row.split(",") if x] for row in rows] for rows in SETS)
-    if kind == "txt":
-        lines = SETS[1]
-    elif kind == "csv":
-        lines = ["id,prediction", *(f'1,"{x}"' for x in SETS[1])]
-    else:
-        lines = [json.dumps({"labels": x}) for x in given]
-    path.write_text("".join(f"{line}\n" for line in lines))
     report = score_class_files(gold, path, MULTI)
     flags = sklearn.preprocessing.MultiLabelBinarizer().fit([*true, *given])
     arrays = flags.transform(true), flags.transform(given)
@@ -143,12 +133,6 @@ def test_numbers(labelled, tmp_path):
     (tmp_path / "p.txt").write_text("1\n2\nthree\n4\n")
     with pytest.raises(InputError, match=r"prediction 3: 'three' is not a number.* Fix the row.$"):
         score_number_files(labelled, tmp_path / "p.txt")
-    pairs = zip(true, predicted, strict=True)
-    both = "text,label,prediction\n" + "".join(f"a,{x},{y}\n" for x, y in pairs)
-    (tmp_path / "p.csv").write_text(both)
-    assert score_number_files(labelled, tmp_path / "p.csv") == report
-    (tmp_path / "p.csv").write_text(both.replace("prediction", "score"))
-    assert score_number_files(labelled, tmp_path / "p.csv") == report
 
 
 WORDS = "Ada of Rome met Bo ."
@@ -173,14 +157,9 @@ def test_labels_of_words_in_another_scheme(tmp_path):
     assert (report.precision, report.recall) == (2 / 4, 2 / 3)
     assert report.accuracy == 6 / 8
     assert [(row.label, row.num_correct) for row in report.types] == [("LOC", 1), ("PER", 1)]
-    everything_out = conll(tmp_path / "o.conll", (WORDS, "O O O O O O"), ("no name", "O O"))
-    assert score_tag_files(gold, everything_out).recall == 0
-    assert score_tag_files(gold, gold).f1 == 1
-    assert "no entity is among the right labels" in str(
-        score_tag_files(everything_out, everything_out)
-    )
-    late = conll(tmp_path / "late.conll", (WORDS, "O O O O O O"), ("no name", "B-LOC I-LOC"))
-    assert score_tag_files(gold, late).scheme == "IOB2"
+    none = conll(tmp_path / "o.conll", (WORDS, "O O O O O O"), ("no name", "O O"))
+    assert score_tag_files(gold, none).recall == 0
+    assert "no entity is among the right labels" in str(score_tag_files(none, none))
 
 
 def test_illegal_predictions_are_of_the_gold_scheme(tmp_path):
@@ -199,12 +178,9 @@ BESIDE = [json.dumps({"label": right, "pred": x}) for right, x in zip(GOLD, PRED
 
 @pytest.mark.parametrize("name, head, rows", [
     ("p.txt", "", PREDICTED), ("p.jsonl", "", LINES), ("p.jsonl", "", BESIDE),
-    ("p.csv", "index,prediction", [f"1,{x}" for x in PREDICTED]),
     ("p.tsv", "index\tprediction", [f"1\t{x}" for x in PREDICTED]),
-    ("p.csv", "Prediction,prediction", [f"a,{x}" for x in PREDICTED]),  # the one spelt so
     ("p.csv", "score,label", [f"0.9,{x}" for x in PREDICTED]),  # the label's probability
-    *(("p.csv", f"text,label,{name}", [f"t,{y},{x}" for y, x in zip(GOLD, PREDICTED, strict=True)])
-      for name in ("predicted", "value", "Prediction")),  # beside the right label
+    ("p.csv", "label,Prediction", [f"{y},{x}" for y, x in zip(GOLD, PREDICTED, strict=True)]),
 ])  # fmt: skip
 def test_labels_in_any_kind_of_file(labelled, tmp_path, name, head, rows):
     (tmp_path / name).write_text("\n".join([head, *rows] if head else rows))
@@ -216,70 +192,55 @@ def test_labels_in_any_kind_of_file(labelled, tmp_path, name, head, rows):
 
 
 NOTHING = {"label": "b", "error": "timeout"}
-ROWS = "text,label\n"
 
 
-@pytest.mark.parametrize("right, name, content, message", [
-    (None, "p.txt", "b\na\n", r"2 predictions, but .*gold\.csv has 5 rows"),
-    (None, "p.txt", "b\n\na\n", r"p\.txt:2: the label is empty"),
-    (None, "p.csv", "guess\nb\n", r"p\.csv:1: no column of predictions .* Columns found: 'guess'"),
-    (None, "p.csv", "text,prediction\nfine,b\nBad, bad,b\n", r"p\.csv:3: found 3 columns where"),
-    (None, "p.csv", "label,Pred,PRED\nb,b,a\n", r"p\.csv:1: several columns are called 'pred'"),
-    (None, "p.jsonl", [{"row": 3, "label": "b"}] * 5, "prediction 1 is for row 3, but"),
-    (None, "p.jsonl", [{"label": "b", "prediction": "b"}, NOTHING],
+@pytest.mark.parametrize("name, content, message", [
+    ("p.txt", "b\na\n", r"2 predictions, but .*gold\.csv has 5 rows"),
+    ("p.txt", "b\n\na\n", r"p\.txt:2: the label is empty"),
+    ("p.csv", "guess\nb\n", r"p\.csv:1: no column of predictions .* Columns found: 'guess'"),
+    ("p.csv", "text,prediction\nfine,b\nBad, bad,b\n", r"p\.csv:3: found 3 columns where"),
+    ("p.jsonl", [{"row": 3, "label": "b"}] * 5, "prediction 1 is for row 3, but"),
+    ("p.jsonl", [{"label": "b", "prediction": "b"}, NOTHING],
      r"p\.jsonl:2: no key 'prediction', which the lines before have.* 'label', 'error'"),
-    (None, "p.jsonl", [NOTHING, {"label": "a", "prediction": "b"}],
+    ("p.jsonl", [NOTHING, {"label": "a", "prediction": "b"}],
      r"p\.jsonl:2: has 'prediction', which the lines before lack: there, 'label' was taken"),
-    (None, "p.jsonl", '{"label": NaN}\n', r"p\.jsonl:1: the label is empty"),
-    (None, "p.jsonl", [{"label": "b"}, {"label": ["b"]}], r"p\.jsonl:2: 'label' is a list; a str"),
-    ("10", "p.txt", "1\n0.0", r"prediction 2 is '0\.0', the same number as '0' in row 3 of .*gold"),
-    ("10", "p.txt", "2\n+2", r"prediction 2 is '\+2', the same number as '2' in prediction 1\. "),
-    (["1", "1.0"], "p.txt", "1\n1", r"gold\.csv:3: the label '1\.0' is the same number as '1' in"),
+    ("p.jsonl", [{"label": "b"}, {"label": ["b"]}], r"p\.jsonl:2: 'label' is a list; a str"),
 ])  # fmt: skip
-def test_labels_that_are_refused(labelled, tmp_path, right, name, content, message):
-    if right is not None:
-        labelled.write_text(ROWS + "".join(f"t,{x}\n" for x in right))
+def test_labels_that_are_refused(labelled, tmp_path, name, content, message):
     text = content if isinstance(content, str) else "\n".join(map(json.dumps, content))
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message):
         score_class_files(labelled, tmp_path / name)
 
 
-ALL = {"a": "x", "b": "y", "c": "z"}
-BAD_ANSWERS = [
-    ('["x"]', r"found a list; an object is expected, from each question's id to its answer"),
-    ('{"a": "x", "a": "y"}', "'a' stands twice"), ('{"a": 1.5}', "'a' is 1.5; a string"),
-    ('{"a": "x",\n}', "json:2: not JSON"), ("", "nothing in it"),
-]  # fmt: skip
-BAD_PROBS = [
+@pytest.mark.parametrize("name, answers, message", [
+    ("p.json", '["x"]', "found a list; an object is expected, from each question's id to its an"),
+    ("p.json", '{"a": "x", "a": "y"}', "'a' stands twice"),
+    ("p.json", '{"a": "x",\n}', "json:2: not JSON"),
+    ("p.jsonl", '{"id": "a", "text": "x"}', r"p\.jsonl:1: no key 'answer'. Keys found: 'id', 't"),
+])  # fmt: skip
+def test_answers_that_are_refused(gold, tmp_path, name, answers, message):
+    (tmp_path / name).write_text(answers)
+    with pytest.raises(InputError, match=message):
+        score_answer_files(gold, tmp_path / name)
+
+
+@pytest.mark.parametrize("probs, message", [
     ({"a": 0.5}, "no number for 2 of the 3 predictions, such as that for the question 'b'"),
     ({"a": "x", "b": 1, "c": 1}, "'a' is a string; a finite number is expected"),
-    ({"a": float("nan"), "b": 1, "c": 1}, "'a' is null; a finite number"),
-    ({"a": 10**400, "b": 1, "c": 1}, "'a' is 10+; a finite number"),
-]
-
-
-@pytest.mark.parametrize("name, answers, probs, threshold, error, message", [
-    *(("p.json", text, None, None, InputError, message) for text, message in BAD_ANSWERS),
-    ("p.jsonl", '{"id": "a", "text": "x"}', None, None, InputError,
-     r"p\.jsonl:1: no key 'answer'. Keys found: 'id', 'text'"),
-    *(("p.json", json.dumps(ALL), probs, None, InputError, found) for probs, found in BAD_PROBS),
-    *(("p.json", json.dumps(ALL), None, threshold, ConfigError, "--no-answer-threshold: ")
-      for threshold in (0.5, float("nan"))),
 ])  # fmt: skip
-def test_answers_that_are_refused(gold, tmp_path, name, answers, probs, threshold, error, message):
-    (tmp_path / name).write_text(answers)
-    with pytest.raises(error, match=message):
-        options = AnswerScoring(
-            probs and as_json(tmp_path / "n.json", probs), no_answer_threshold=threshold
-        )
-        score_answer_files(gold, tmp_path / name, options)
+def test_no_answer_probabilities_that_are_refused(gold, tmp_path, probs, message):
+    given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "c": "z"})
+    options = AnswerScoring(as_json(tmp_path / "n.json", probs))
+    with pytest.raises(InputError, match=message):
+        score_answer_files(gold, given, options)
+    with pytest.raises(ConfigError, match="--no-answer-threshold: "):
+        score_answer_files(gold, given, AnswerScoring(no_answer_threshold=0.5))
 
 
 @pytest.mark.parametrize("right, given, columns, message", [
     ([(WORDS, IOB1), ("no name", "O O")], [(WORDS, IOB1)], TagColumns(),
      r"p\.conll: 1 sentences, but .*g\.conll has more"),
-    ([(WORDS, IOB1)], [(WORDS, IOB1), ("no name", "O O")], TagColumns(), r"g\.conll: 1 sentences"),
     ([(WORDS, IOB1), ("no name", "O O")], [(WORDS, IOB1), ("any name", "O O")], TagColumns(),
      r"p\.conll:8: sentence 2 begins 'any name', but in"),
     ([("a b", "DET NOUN")], [("a b", "B-X O")], TagColumns(),
@@ -295,7 +256,7 @@ def test_sentences_that_are_refused(tmp_path, right, given, columns, message):
 
 @pytest.mark.parametrize("given, expected", [
     ("1\n3\n1\n", 2 / 3), ("1\n3\n2\n", "prediction 3 is '2'; allowed are 0 to 1"),
-    ("A\n1\n1\n", "'A'"), ("7" * 5000 + "\n1\n1\n", "prediction 1 is '7+'; allowed are 0 to 1"),
+    ("A\n1\n1\n", "'A'"),
 ])  # fmt: skip
 def test_choices(tmp_path, given, expected):
     rows = [("a", ["x", "y"], 1), ("b", ["x", "y", "z", "w"], 3), ("c", ["x", "y"], 0)]
