@@ -44,13 +44,12 @@ def test_tables_of_usual_shapes(tmp_path, content, columns, expected):
 
 def test_a_question_about_another_text_begins_the_choices():
     copa = {"premise": "It rained.", "choice1": "a", "choice2": "b", "question": "why", "label": 0}
-    asked = {"question": "Who?", "choices": ["a", "b"], "label": 1}
     assert read([copa]) == [ChoiceExample("It rained.", ("why a", "why b"), 0, 1)]
-    for columns in ({"text_column": "question"}, {"start_column": "none"}):
-        assert read([copa], **columns)[0].choices == ("a", "b")
+    assert read([copa], start_column="none")[0].choices == ("a", "b")
+    asked = {"question": "Who?", "choices": ["a", "b"], "label": 1}
+    assert read([asked]) == [ChoiceExample("Who?", ("a", "b"), 1, 1)]
     with pytest.raises(InputError, match="has 'context', which the rows before lack"):
         read([asked, asked | {"context": "A long text."}])
-    assert read([asked, asked | {"note": 1}])[1] == ChoiceExample("Who?", ("a", "b"), 1, 2)
 
 
 def test_incomplete_rows_are_skipped_on_request_and_counted():

@@ -75,6 +75,33 @@ def test_every_format_and_compression_gives_the_same(tmp_path, ending, compressi
     assert not +report.cut
 
 
+ONE, TWO = b"one\n\n", b"two\n"
+SKIPPED = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"aside"  # a frame of other data
+
+
+@pytest.mark.parametrize("ending, data", [
+    ("xz", lzma.compress(ONE) + bytes(8) + lzma.compress(TWO) + bytes(4)),  # padded
+    ("gz", gzip.compress(ONE) + gzip.compress(TWO)),
+    ("zst", zstandard.compress(ONE) + SKIPPED + zstandard.compress(TWO) + SKIPPED),
+])  # fmt: skip
+def test_all_streams_of_a_file_are_read_or_it_is_refused(tmp_path, ending, data):
+    path = tmp_path / f"a.txt.{ending}"
+    for damaged in (data[:-9], data + b"x"):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="Copy or download the file again"):
+            read(path)
+    path.write_bytes(data)
+    assert read(path) == ["one", "two"]
+
+
+def test_a_zst_window_that_is_too_wide_is_no_damage(tmp_path):
+    settings = zstandard.ZstdCompressionParameters(window_log=28)
+    writer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+    (tmp_path / "a.txt.zst").write_bytes(writer.compress(b"text ") + writer.flush())
+    with pytest.raises(InputError, match=r"\.zst: needs more than 128 MiB .*zstd -d --long=31"):
+        read(tmp_path)
+
+
 def test_windows_lines_and_a_byte_order_mark_leave_no_trace(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n \t\r\nthree\r\n")

@@ -14,7 +14,6 @@ from bertsmith.data.label_schemes import (
     scheme_of_predictions,
     write_labels,
 )
-from bertsmith.errors import InputError
 
 SPAN_SCHEMES = tuple(LETTERS)
 TYPES = ("PER", "LOC", "a-b")
@@ -74,10 +73,3 @@ def test_schemes_are_detected(labels, scheme):
 ])  # fmt: skip
 def test_predictions_are_of_the_gold_scheme_if_they_can_be(labels, gold, scheme):
     assert scheme_of_predictions([labels.split()], gold) == scheme
-
-
-def test_a_label_without_a_letter_among_others_is_refused():
-    with pytest.raises(InputError, match=r"'PERSON' \(2 times\).*--scheme plain"):
-        detect_scheme([["B-PER", "I-PER", "B-LOC", "PERSON", "PERSON", "O"]])
-    with pytest.raises(InputError, match="'NOUN' does not tell"):
-        find_spans(["NOUN"], "IOB2")

@@ -9,7 +9,7 @@ from bertsmith.data import conll, documents, json_stream, lines, tables, text_fi
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
-from bertsmith.data.predictions import read_answers, read_labels
+from bertsmith.data.predictions import read_answers
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import BertsmithError
@@ -22,7 +22,6 @@ MANY_LINES = "text,label\n" + '"a\n",' * 300
 
 READERS = {
     "csv": (lambda path: list(ExampleReader(path)), "a.csv", f"text,label\n{LONG},1\n"),
-    "many lines": (lambda path: list(ExampleReader(path)), "a.csv", MANY_LINES),
     "tsv": (lambda path: list(ExampleReader(path)), "a.tsv", f"text\tlabel\n{LONG}\t1\n"),
     "jsonl": (lambda path: list(ExampleReader(path)), "a.jsonl", OPEN_TEXT),
     "txt": (lambda path: list(ExampleReader(path, labelled=False)), "a.txt", LONG),
@@ -30,7 +29,6 @@ READERS = {
     "questions": (lambda path: list(QuestionReader(path)), "a.json", f'{{"data": ["{LONG}'),
     "words": (lambda path: list(TaggedReader(path)), "a.conll", f"{LONG} O\n"),
     "sentence": (lambda path: list(TaggedReader(path)), "a.conll", "word O\n" * 300),
-    "labels": (lambda path: list(read_labels(path)), "a.txt", LONG),
     "answers": (read_answers, "a.json", f'{{"id": "{LONG}'),
     "word list": (read_word_list, "a.txt", "北京" * 600),
     "jsonl in a corpus": (lambda path: list(iter_documents([path])), "a.jsonl", OPEN_TEXT),

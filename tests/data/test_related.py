@@ -31,17 +31,11 @@ def test_pairs_and_triples_of_a_table(tmp_path):
     table = write(tmp_path, head + "a,b,c,d\ne,f,g,\nh,i,,\nj,k,,l\n")
     assert [row.negatives for row in read(table)] == [("c", "d"), ("g",), (), ("l",)]
     table = write(tmp_path, "a\tb\tc\td\n", "a.tsv")
+    rows = [PAIR, {**PAIR, "neg": ["c", "d"]}, {**PAIR, "neg": []}]
+    assert [row.negatives for row in read(rows)] == [(), ("c", "d"), ()]
     asked = {"text_column": "4", "pair_column": "1"}
     assert read(table, **asked) == [RelatedTexts("d", "a", row=1)]
     assert read(table, **asked, negative_columns="2,3")[0].negatives == ("b", "c")
-
-
-@pytest.mark.parametrize("rows, negatives", [
-    ([{**PAIR, "neg": ["c", "d"]}, {**PAIR, "neg": []}, PAIR], [("c", "d"), (), ()]),
-    ([PAIR, {**PAIR, "neg1": "c"}, {**PAIR, "neg1": "d", "neg2": "e"}], [(), ("c",), ("d", "e")],),
-])  # fmt: skip
-def test_rows_with_any_number_of_negatives(rows, negatives):
-    assert [row.negatives for row in read(rows)] == negatives
 
 
 def test_scored_pairs_and_the_same_as_pairs():

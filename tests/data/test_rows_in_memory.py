@@ -17,7 +17,6 @@ PAIR = {"text": "a", "text_pair": "b", "label": 1}
 CHOICE = {"prompt": "p", "choices": ["a", "b"], "label": "B"}
 ANSWERS = {"text": ["Ada"], "answer_start": [0]}
 QUESTION = {"id": "q", "question": "Who?", "context": "Ada flew.", "answers": ANSWERS}
-SCORED = {"sentence1": "a", "sentence2": "b", "score": 0.5}
 READERS = {
     "texts": (ExampleReader, [PAIR, PAIR | {"label": True}], PAIR | {"text": ["a"]}),
     "label sets": (
@@ -27,7 +26,6 @@ READERS = {
     ),
     "choices": (ChoiceReader, [CHOICE, CHOICE], CHOICE | {"label": "C"}),
     "triples": (RelatedReader, [{"query": "a", "pos": "b", "neg": ["c"]}], {"query": "a"}),
-    "scores": (RelatedReader, [SCORED, SCORED], SCORED | {"score": "high"}),
     "questions": (QuestionReader, [QUESTION], {"question": "Who?", "context": 7}),
     "words": (
         TaggedReader,

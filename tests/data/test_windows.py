@@ -1,4 +1,4 @@
-"""Texts, windows and words as tokens: all of a text is shown, with the ids of the reference."""
+"""Texts, words and questions in windows: all of a text is shown, with the reference's ids."""
 
 from itertools import islice
 
@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
 from bertsmith.data.encoded_texts import iter_pairs
+from bertsmith.data.question_windows import encode_questions, label_windows, locate_tokens
+from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.windows import (
     Windowing,
@@ -117,3 +119,43 @@ def test_the_window_with_most_context_decides():
     for place, window in enumerate(decides):
         contexts = [min(place - start, end - 1 - place) for start, end in windows]
         assert contexts[window] == max(contexts) >= 0
+
+
+@pytest.mark.parametrize("context", [
+    "a good👩‍🚀film, the bad❤️story", "film الفيلم story جيد",
+    "a Fi\u0301lm\u200b wa\u0300s\u200d lovely\r\n\tfilm ﬁne 好film",
+    "\u202ba film\u202c\u0000 \ufffd was",
+])  # fmt: skip
+def test_offsets_slice_the_context_as_it_is_written(context):
+    question = Question("q", "the film .", context, ())
+    encoded = encode_questions(TOKENIZER, [question], 11, Windowing(stride=3))
+    ids, offsets = locate_tokens(TOKENIZER, context)
+    for row, window in enumerate(encoded.alignment):
+        for i, (start, stop) in enumerate(window.offsets.tolist()):
+            assert 0 <= start < stop <= len(context)
+            token = encoded.rows.ids[row][window.first + i]
+            assert token == ids[window.begin + i]
+            assert (start, stop) == tuple(offsets[window.begin + i])
+            alone = TOKENIZER.encode_ids(context[start:stop].strip())
+            assert token in (*alone, TOKENIZER.token_to_id("##s"))
+
+
+@pytest.mark.parametrize("data, vocabulary", [
+    ("squad/dev-v1.1.json", "bert-base-uncased"), ("cmrc2018/dev.json.xz", "bert-base-chinese"),
+])  # fmt: skip
+def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, vocabulary):
+    tokenizer = load_tokenizer(data_dir / "vocabs" / vocabulary)
+    questions = [q for q in QuestionReader(data_dir / data) if q.row % 61 == 0]
+    encoded = encode_questions(tokenizer, questions, 384, Windowing(stride=128))
+    labels = label_windows(questions, encoded)
+    assert labels.num_unreachable == 0
+    equal = []
+    for row in np.flatnonzero(labels.start_positions):
+        asked, window = questions[encoded.owners()[row]], encoded.alignment[row]
+        first = labels.start_positions[row] - window.first
+        last = labels.end_positions[row] - window.first
+        found = asked.context[window.offsets[first, 0] : window.offsets[last, 1]]
+        answer = next(one for one in asked.answers if one.start is not None)
+        assert answer.text in found  # part of a word gives the whole word
+        equal.append(found == answer.text)
+    assert np.mean(equal) > 0.99

@@ -145,21 +145,18 @@ def test_what_is_no_text_and_no_id_is_refused(kind):
 
 
 @pytest.mark.parametrize(("kind", "part", "value", "message"), [
-    ("wordpiece", "model", {"type": "WordLevel", "vocab": {}}, "its model is WordLevel"),
     ("wordpiece", "model", {"type": "BPE", "vocab": {}}, "a byte-bpe tokenizer and vocab.txt a w"),
     ("wordpiece", "normalizer", {"type": "NFC"}, "its normalizer is NFC"),
     ("wordpiece", "pre_tokenizer", {"type": "ByteLevel"}, "its pre_tokenizer is ByteLevel"),
     ("wordpiece", "post_processor", {"type": "RobertaProcessing"}, "RobertaProcessing"),
     ("byte-bpe", "pre_tokenizer", {"type": "Whitespace"}, "its pre_tokenizer is Whitespace"),
     ("byte-bpe", "normalizer", {"type": "NFKC"}, "it has a normalizer"),
-    ("byte-bpe", "decoder", {"type": "BPEDecoder"}, "its decoder is BPEDecoder"),
     ("byte-bpe", "post_processor", {"type": "ByteLevel"}, r"post_processor \(ByteLevel\)"),
     ("byte-bpe", "model", {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.1},
      "dropout is 0.1"),
     ("unigram", "normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "not one of"),
     ("unigram", "pre_tokenizer", {"type": "Sequence", "pretokenizers": []}, "pre_tokenizer is not"),
     ("unigram", "model", {"type": "Unigram", "unk_id": 0, "vocab": [["a"]]}, "piece 0 is"),
-    ("unigram", "model", {"type": "Unigram", "unk_id": None, "vocab": []}, "'unk_id' is missing"),
 ])  # fmt: skip
 def test_other_tokenizers_are_refused_by_name(kind, part, value, message, tmp_path):
     TINY[kind]().save(tmp_path)

@@ -14,7 +14,7 @@ from unicode_strings import unicode_string
 import bertsmith.tokenization.tokenizer
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789ABé漢字가´\u0301\u302e"
@@ -83,13 +83,6 @@ def test_added_tokens_with_any_flags_are_found_as_in_the_library(tmp_path):
             assert_same(ours, library, "".join(rng.choices(pieces, k=rng.randrange(1, 9))))
             ids = rng.choices(range(ours.vocab_size), k=rng.randrange(12))
             assert_same_text(ours, library, ids)
-
-
-def test_a_vocabulary_without_continuations_or_with_a_bare_prefix_ends():
-    pieces = WordPiece(["?", "a", "ab"], unk_id=0, max_chars=100)
-    assert [pieces.ids(word) for word in ("ab", "aba", "b")] == [(2,), (0,), (0,)]
-    pieces = WordPiece(["?", "a", "##", ""], unk_id=0, max_chars=100)
-    assert [pieces.ids(word) for word in ("a", "aa")] == [(1,), (0,)]
 
 
 def test_results_do_not_depend_on_what_is_remembered(monkeypatch):
