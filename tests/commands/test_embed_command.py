@@ -19,26 +19,28 @@ def folder(tmp_path_factory):
     return save_tiny(tmp_path_factory.mktemp("model"))
 
 
-def text_file(path, texts=TEXTS):
-    path.write_text("".join(f"{text}\n" for text in texts))
-    return path
-
-
-def test_a_compressed_column_to_jsonl(typed, folder, tmp_path):
-    plain = write_reviews(tmp_path / "t.csv", 23)
+def test_a_compressed_column_to_vectors_in_its_order(typed, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 5)
+    plain, out = write_reviews(tmp_path / "t.csv", 23), tmp_path / "v.jsonl"
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
-    out = tmp_path / "v.jsonl"
-    typed("embed", folder, tmp_path / "t.csv.gz", "--out", out, "--text-column", "text", *FP32)
+    words = ("embed", folder, tmp_path / "t.csv.gz", "--text-column", "text", *FP32, "--out")
+    typed(*words, out)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["text"] for row in rows] == TEXTS
     assert [row["row"] for row in rows] == list(range(2, 25))
     encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32")
     np.testing.assert_allclose([row["vector"] for row in rows], encoder.encode(TEXTS), atol=1e-6)
+    out, asked = tmp_path / "v.npy", {"pooling": "first_token", "normalize": True, "max_length": 5}
+    flags = ("--pooling", "first_token", "--normalize", "--max-length", 5)
+    printed = typed(*words, out, *flags).out
+    assert printed.startswith(f"23 texts → {out}  (24 numbers each, pooling first_token, fp32")
+    encoder = encoder.with_options(**asked)
+    np.testing.assert_allclose(np.load(out), encoder.encode(TEXTS), atol=1e-6)
 
 
 def test_the_report_counts_what_was_cut_or_skipped(typed, folder, tmp_path):
-    source = text_file(tmp_path / "t.txt", ["good", "", "bad " * 50, " "])
-    out = tmp_path / "v.npy"
+    source, out = tmp_path / "t.txt", tmp_path / "v.npy"
+    source.write_text(f"good\n\n{'bad ' * 50}\n \n")
     args = ("embed", folder, source, "--out", out, "--skip-incomplete", "--json", *FP32)
     captured = typed(*args)
     report = json.loads(captured.out)
@@ -50,21 +52,6 @@ def test_the_report_counts_what_was_cut_or_skipped(typed, folder, tmp_path):
     assert "1 texts were longer" in told and "2 rows without a text were skipped" in told
 
 
-def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
-    typed, folder, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 5)
-    source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
-    printed = typed("embed", folder, source, "--out", out, *FP32).out
-    assert printed.startswith(f"23 texts → {out}  (24 numbers each, pooling mean, fp32")
-    asked = {"pooling": "first_token", "normalize": True, "max_length": 5}
-    flags = ("--pooling", "first_token", "--normalize", "--max-length", 5)
-    for more, settings in (((), {}), (flags, asked)):
-        typed("embed", folder, source, "--out", out, *more, *FP32)
-        encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32", **settings)
-        np.testing.assert_allclose(np.load(out), encoder.encode(TEXTS), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("content", "args", "parts"),
     [
@@ -72,7 +59,6 @@ def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
         ("", "--out v.npy", ["t.csv: nothing in it"]),
         ("text\ngood\n \nbad\n", "--out v.npy", ["t.csv:3:", "--skip-incomplete"]),
         ("text\ngood\n", "--out v.txt", ["'v.txt'", ".npy", ".jsonl"]),
-        ("text\ngood\n", "--out v", ["nothing", ".npy"]),
         ("text\ngood\n", "--out v.npy --max-length 99", ["this model reads 4 to 37 tokens"]),
         ("sentence1,sentence2\na film,a story\n", "--out v.npy", ["'sentence1' and 'sentence2'"]),
     ],
@@ -86,9 +72,3 @@ def test_refusals(refused, folder, tmp_path, monkeypatch, content, args, parts):
     assert all(part in message for part in parts)
     assert (tmp_path / "v.npy").read_text() == "earlier"
     assert {path.name for path in tmp_path.iterdir()} <= {"t.csv", "v.npy"}
-
-
-def test_a_closed_standard_input_is_said(refused, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.stdin", None)
-    message = refused("embed", folder, "-", "--out", tmp_path / "v.npy", *FP32)
-    assert "standard input: it is closed" in message

@@ -47,23 +47,14 @@ def test_help_names_the_flags_that_are_parsed(monkeypatch, capsys, name):
     assert shown - {"--recipe"} == parsed
 
 
-@pytest.mark.parametrize("flag", ["-h", "--help", "--help-all"])
-def test_help_needs_no_model(capsys, flag):
-    assert "bertsmith predict" in run(capsys, "predict", "no/such/folder", flag)[1]
+def test_help_needs_no_model(capsys):
+    assert "bertsmith predict" in run(capsys, "predict", "no/such/folder", "-h")[1]
 
 
 def test_help_of_a_recipe_has_its_defaults(capsys):
     code, out, _ = run(capsys, "pretrain", "--recipe", "quarter-hour", "--help")
     assert code == 0
     assert "(default: muon)" in out and "(default: adamw)" not in out
-
-
-@pytest.mark.parametrize(
-    "name, recipes", [("finetune tag", ", or one of few-labels"), ("glue", "")]
-)
-def test_help_names_the_recipes_that_the_command_takes(name, recipes):
-    (found,) = [each.help for each in pages()[name].options if each.flag == "--recipe NAME"]
-    assert found.startswith(f"Recipe that sets options: a .toml file{recipes}. ")
 
 
 def test_help_loads_no_torch():

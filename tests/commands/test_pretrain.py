@@ -12,27 +12,23 @@ from dataclasses import replace
 import pytest
 import torch
 from folders import contents
-from stop_at import StopAt
 from tiny_runs import SIZE, StopAtStep, small_job
 from torch_threads import another_number
 
-from bertsmith.commands.pretrain import describe_run, parse
+from bertsmith.commands.pretrain import describe_run
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.data.shards import Corpus
-from bertsmith.errors import BertsmithError, ConfigError, Interrupted
+from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.reinitialize import waves
 from bertsmith.pretraining import micro_batch
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
-from bertsmith.training.machine import Machine
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.settings import TrainingSettings
 
@@ -95,6 +91,7 @@ def characters(text):
     [
         ("", "Give --steps N or --minutes M"),
         ("--steps 0", "training.steps: found 0"),
+        ("--minutes 1e-7 --eval-rows None", "minutes: found 1e-07; one step of 4 rows takes"),
         ("--steps 2 --max-length 40", "pretraining.max_length: found 40"),
         ("--steps 2 --resume", "no run to resume"),
         ("--steps 2 --pairs contrastive --micro-batch-size 2", "found 2 with pairs 'contrastive'"),
@@ -106,13 +103,6 @@ def characters(text):
 def test_what_cannot_be_is_one_line_and_code_2(refused, corpus_dir, tmp_path, more, message):
     error = refused(*command(corpus_dir, tmp_path / "run", *more.split()))
     assert message in error and "begins anew" not in error
-    assert not (tmp_path / "run").exists()
-
-
-def test_minutes_without_a_step_are_refused(corpus_dir, tmp_path):
-    job = small_job(corpus_dir, minutes=1e-7, batch_size=64, eval_rows=None)
-    with pytest.raises(ConfigError, match=r"minutes: found 1e-07; one step of 64 rows takes about"):
-        run_pretraining(job, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -144,30 +134,6 @@ def test_another_run_is_not_resumed(corpus_dir, tmp_path):
         path.write_text(json.dumps({**run, **other}))
         with pytest.raises(ConfigError, match="cannot be resumed with other settings"):
             run_pretraining(job, tmp_path / "run", resume=True)
-
-
-@pytest.mark.parametrize(
-    ("preset", "max_length", "precision", "rows"),
-    [
-        ("tiny", 128, "bf16", 32),
-        ("tiny", 200, "bf16", 16),  # 20 leave one process 40 of 64 rows
-        ("base", 128, "bf16", 8),
-        ("base", 128, "fp32", 4),
-        ("base", 512, "fp32", 1),  # keeps 0.8 GB
-    ],
-)
-def test_long_rows_and_large_models_are_computed_a_few_at_a_time(
-    corpus_dir, preset, max_length, precision, rows
-):
-    job = PretrainJob(
-        corpus_dir,
-        model=ModelSettings(preset=preset),
-        pretraining=PretrainingSettings(max_length=max_length),
-        training=TrainingSettings(steps=1, batch_size=64, device="cpu"),
-    )
-    machine = Machine(torch.device("cpu"), precision, num_processes=2)
-    resolved = resolve_pretraining(job, Corpus.open(job.corpus), machine, is_timed=False)
-    assert resolved.micro_batch_size == rows
 
 
 def test_a_short_run_measures_little_and_says_so(typed, corpus_dir, tmp_path):
@@ -204,18 +170,6 @@ def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp
         (tmp_path / "run" / "curves.svg").unlink()
         other = replace(job, training=replace(job.training, eval_rows=4))
         run_pretraining(other, tmp_path / "run", resume=True)
-
-
-def test_a_recipe_is_replaced_by_the_line(tmp_path):
-    recipe = tmp_path / "small.toml"
-    recipe.write_text(
-        'corpus = "corpus"\nout = "out"\n[training]\nsteps = 500\n[pretraining]\npairs = "none"\n'
-        "[optim]\nlearning_rate = 1e-4\n"
-    )
-    words = [str(recipe), "--minutes", "0.005", "--seed", "9"]
-    said = parse(words, "bertsmith pretrain")
-    assert (said.training.steps, said.training.minutes, said.training.seed) == (None, 0.005, 9)
-    assert (said.pretraining.pairs, said.optim.learning_rate) == ("none", 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -273,30 +227,6 @@ def test_positions_begin_as_was_asked(corpus_dir, tmp_path):
     run_pretraining(asked, tmp_path / "run")
     rows = load_model(tmp_path / "run").embeddings.position.weight
     torch.testing.assert_close(rows / rows[0, 1], waves(*rows.shape), atol=1e-4, rtol=0)
-    config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
-    assert config["position_initializer"] == "sinusoidal"
-    alone = ModelSettings(position_initializer="sinusoidal")
-    with pytest.raises(ConfigError, match=r"position_initializer: found 'sinusoidal' beside"):
-        run_pretraining(replace(asked, model=alone, from_=tmp_path / "run"), tmp_path / "more")
-
-
-class InterruptAtStep(StopAt):
-    """Asks to stop once, as Ctrl-C does, when the step was made and before it is measured."""
-
-    def write(self, entry, status):
-        if "learning_rate" in entry:
-            super().write(entry, status)
-
-
-def test_a_wish_to_stop_at_the_last_step_ends_a_series(corpus_dir, tmp_path):
-    job = small_job(corpus_dir, steps=2)
-    alone = run_pretraining(job, tmp_path / "alone", callbacks=[InterruptAtStep(2)])
-    assert alone["steps"] == 2
-    with pytest.raises(Interrupted, match="trained, then stopped"):
-        run_pretraining(
-            job, tmp_path / "one", callbacks=[InterruptAtStep(2)], measure=lambda model: {}
-        )
-    assert "summary" in json.loads((tmp_path / "one" / "run.json").read_text())
 
 
 def start(words, stderr):

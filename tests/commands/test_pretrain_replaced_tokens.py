@@ -8,17 +8,12 @@ import torch
 import transformers
 from tiny_models import write_reviews
 from tiny_runs import LENGTHS, SIZE, StopAtStep, small_job
-from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.commands.pretrain import describe_run
 from bertsmith.errors import BertsmithError
-from bertsmith.model.accounting import count_parameters, total
 from bertsmith.model.electra_pair import ElectraPair, build_trained
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
-from bertsmith.model.step_cost import computed_work, flops_of
-from bertsmith.pretraining.build import build_model, build_objective
-from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.journal import read_journal
@@ -87,25 +82,7 @@ def test_goes_on_with_both(bertsmith, corpus_dir, trained, tmp_path):
             torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
 
 
-def test_goes_on_with_new_pieces_and_positions_in_both(bertsmith, trained, tmp_path):
-    text, tokens, corpus = tmp_path / "text.txt", tmp_path / "tokens", tmp_path / "corpus"
-    documents = [f"Zanzibar grows cloves. Clove {i} is from Zanzibar. " * 3 for i in range(29)]
-    text.write_text("\n\n".join(documents), encoding="utf-8")
-    bertsmith("tokenizer", "extend", "--from", trained, "--texts", text, "--add", 71,
-              "--held-out-share", 0.2, "--out", tokens)  # fmt: skip
-    bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus,
-              "--held-out", 0.2, "--processes", 1)  # fmt: skip
-    out = tmp_path / "run"
-    bertsmith(*going_on(corpus, trained, out, "--max-position-embeddings", 41))
-    models = [load_model(folder) for folder in (out, out / "generator")]
-    for model in models:
-        assert model.config.vocab_size == load_tokenizer(tokens).vocab_size
-        assert model.config.max_position_embeddings == 41
-    assert models[0].config.vocab_size > load_tokenizer(trained).vocab_size
-    assert torch.equal(*(model.embeddings.word.weight for model in models))
-
-
-def test_both_models_count(bertsmith, corpus_dir, trained):
+def test_both_models_count(bertsmith, trained):
     found = json.loads(bertsmith("params", trained, "--json"))
     both = build_trained(read_folder(trained))
     assert found["parameters"] == sum(p.numel() for p in both.parameters())
@@ -113,15 +90,9 @@ def test_both_models_count(bertsmith, corpus_dir, trained):
     assert found["components"]["generator"]["parameters"] == generator
     head = sum(p.numel() for p in both.heads.parameters())
     assert found["encoder"] == found["parameters"] - generator - head
-    assert total(count_parameters(both)) == found["parameters"]
     words = ("tiny", "--family", "electra", "--vocab-size", found["config"]["vocab_size"])
     by_size = json.loads(bertsmith("params", *words, "--max-positions", 32, "--json"))
     assert by_size["components"] == found["components"]
-    words = (*SIZE, "--corpus", corpus_dir, "--steps", 5, "--family", "electra", "--json")
-    plan = json.loads(bertsmith("plan", *words, "--measure-seconds", 0.1))
-    assert plan["step"]["flops"]["generator's layers"] > 0
-    assert plan["step"]["seconds"] > 0
-    assert plan["memory"]["optimizer"] >= 8 * plan["parameters"]
 
 
 def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tmp_path):
@@ -186,14 +157,3 @@ def test_the_discriminator_serves_alone(bertsmith, trained, tmp_path):
               task, "--steps", 1, "--max-length", 16, "--threads", 1)  # fmt: skip
     assert set(load_model(task).heads) == {"classify"}
     assert not (out / "generator").exists() and not (task / "generator").exists()
-
-
-def test_operations_are_those_that_torch_counts(corpus_dir):
-    asked = resolve_unmeasured(job(corpus_dir))
-    objective = build_objective(asked)
-    model = build_model(asked, objective).train()
-    (batch,) = objective.micro_batches(1)
-    with FlopCounterMode(display=False) as counter:
-        torch.stack([term.sum for term in objective.losses(model, batch).values()]).sum().backward()
-    work = computed_work(batch, len(batch.targets["masked_labels"]))
-    assert sum(flops_of(model, work).values()) == counter.get_total_flops()

@@ -1,11 +1,20 @@
-"""finetune classify, evaluate, predict and fill as they are typed."""
+"""finetune, evaluate, predict and fill as they are typed."""
 
 import json
 import os
 
+import numpy as np
 import pytest
 from tiny_models import reviews, save_tiny, write_reviews
 from tiny_runs import FP32
+
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.tasks.sentence_folder import SentenceFolder
+
+QUESTIONS = "the film was\tgood\tbad\tfine\t0\na story\tdull\tlovely\tawful\t1\n" * 3
+COLUMNS = ("--text-column", 1, "--choice-columns", "2-4")
+SCORED = "sentence1\tsentence2\tscore\ngood\tfine\t5\ngood\tbad\t0\nbad\tawful\t4.5\n"
+LONG = "no such file.tsv " * 99 + "good"  # longer than a path may be
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +26,10 @@ def place(tmp_path_factory):
     write_reviews(folder / "data.csv", 9)
     save_tiny(folder / "tagger", "tag", labels=("B-PER", "I-PER", "O"))
     (folder / "names.conll").write_text("good I-PER\nfilm O\n\na O\nlovely I-PER\nfilm O\n")
+    (folder / "questions.tsv").write_text(QUESTIONS)
+    save_tiny(folder / "encoder")
+    SentenceFolder("mean", True, 19).write(folder / "encoder", 24)
+    (folder / "scored.tsv").write_text(SCORED)
     return folder
 
 
@@ -33,25 +46,11 @@ def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
     assert (tmp_path / "data.jsonl").read_bytes() == before
 
 
-def test_standard_input_is_scored_in_less_exact_ways_too(bertsmith, tmp_path, monkeypatch):
-    model = save_tiny(tmp_path / "model", "answer")
-    args = ("evaluate", model, "--json", "--device", "cpu", "--precision", "bf16", "--data")
-    answer = {"text": "good", "answer_start": 2}
-    row = {"id": "a", "question": "what ?", "context": "a good film", "answers": [answer]}
-    path = tmp_path / "data.jsonl"
-    path.write_text(f"{json.dumps(row)}\n")
-    expected = bertsmith(*args, path)
-    with path.open() as file:
-        monkeypatch.setattr("sys.stdin", file)
-        assert bertsmith(*args, "-") == expected
-
-
 def test_a_precision_that_gains_nothing_is_told(typed, place, tmp_path, remember):
     remember(bf16_gflops=1.0, int8_gflops=1.0)
     model, data, vectors = place / "classifier", place / "data.csv", tmp_path / "vectors.npy"
     for precision, args in (
         ("bf16", ("fill", place / "pretrained", "a [MASK]")),
-        ("bf16", ("predict", model, "good")),
         ("int8", ("predict", model, "good")),
         ("int8", ("evaluate", model, "--data", data)),
         ("int8", ("embed", model, data, "--out", vectors)),
@@ -62,19 +61,6 @@ def test_a_precision_that_gains_nothing_is_told(typed, place, tmp_path, remember
     assert typed("predict", model, "good", *FP32).err == ""
     long = typed("fill", place / "pretrained", "a [MASK]" + " good" * 99, *FP32)
     assert "longer than the model reads" in long.err
-
-
-def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):
-    path, out, misses = (tmp_path / name for name in ("a.jsonl", "out.jsonl", "misses.jsonl"))
-    labels = ("pos", "neg")  # one of them is wrong
-    lines = [rf'{{"text": "good \ud83d film", "label": "{label}"}}' for label in labels]
-    path.write_text("\n".join(lines))
-    bertsmith("predict", place / "classifier", "--file", path, "--out", out, *FP32)
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["text"] for row in rows] == ["good \ufffd film"] * 2
-    bertsmith("evaluate", place / "classifier", "--data", path, "--errors", misses, *FP32)
-    (miss,) = map(json.loads, misses.read_text().splitlines())
-    assert miss["text"] == "good \ufffd film"
 
 
 @pytest.mark.parametrize(
@@ -98,6 +84,48 @@ def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, 
     text = bertsmith(*command)
     assert "type  precision" in text or f"accuracy  {evaluated['accuracy']:.4f}" in text
     assert bertsmith(*words, "--overwrite").startswith(f"trained on {told}: 1 steps")
+
+
+def test_choose(bertsmith, place, tmp_path):
+    data, out, labelled = place / "questions.tsv", tmp_path / "out", (*COLUMNS, "--label-column", 5)
+    words = ("finetune", "choose", "--model", place / "pretrained", "--train", data, "--eval", data)
+    bertsmith(*words, *labelled, "--out", out, "--steps", 2, *FP32)
+    evaluated = json.loads(bertsmith("evaluate", out, "--data", data, *labelled, "--json", *FP32))
+    assert (evaluated["num_prompts"], evaluated["chance"]) == (6, pytest.approx(1 / 3))
+    line = bertsmith("predict", out, "the film was", "good", "bad film", *FP32).strip().split("\t")
+    assert line[2:] == ["the film was", ["good", "bad film"][int(line[0])]]
+    rows = bertsmith("predict", out, "--file", data, *COLUMNS, *FP32).splitlines()
+    assert len(rows) == 6
+
+
+def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, place, tmp_path):
+    out, data = tmp_path / "out", place / "scored.tsv"
+    common = ("--train", data, "--eval", data, "--out", out, "--steps", 1, *FP32)
+    bertsmith("finetune", "embed", "--model", place / "encoder", *common)
+    assert (out / "modules.json").exists()
+    bertsmith("finetune", "regress", "--model", place / "pretrained", *common, "--overwrite")
+    assert not (out / "modules.json").exists()
+    assert SentenceFolder.read(SmallFiles(out)) == SentenceFolder()
+    assert not (out / "earlier-run").exists()
+
+
+def test_typed_texts_that_are_a_pair_or_none(bertsmith, refused, place, tmp_path, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "good").write_text("a file whose name is a word")
+    for words, parts in (
+        (["good-not-a-file"], ["reads a text and its pair"]),
+        (["scored.tsv"], ["is a file", "--file scored.tsv"]),
+        (["good", place / "good"], ["is a file", f"--file {place / 'good'}"]),
+    ):
+        message = refused("predict", "encoder", *words, *FP32)
+        assert all(part in message for part in parts)
+    (place / "texts.txt").write_text(f"good\n{LONG}\n")
+    bertsmith("embed", "encoder", "texts.txt", "--out", tmp_path / "v.npy", *FP32)
+    first, second = np.load(tmp_path / "v.npy")
+    assert np.linalg.norm(first) == pytest.approx(1, abs=1e-6)  # as the folder says
+    cosine, *texts = bertsmith("predict", "encoder", "good", LONG, *FP32).strip().split("\t")
+    assert float(cosine) == pytest.approx(float(first @ second), abs=1e-4)
+    assert texts == ["good", LONG]
 
 
 def test_predict(bertsmith, place, tmp_path, monkeypatch):
@@ -169,9 +197,7 @@ def test_fill(bertsmith, place):
         ("predict classifier good |", "text 2 is empty"),
         ("predict pretrained good", "no classification head"),
         ("predict classifier good --out {0}/out.csv", "allowed for this model are names that end"),
-        ("predict classifier good --out {0}/out", "allowed for this model are names that end"),
         ("predict classifier --file bad.txt --out {0}/earlier.jsonl", "byte 5 is 0xff"),
-        ("evaluate pretrained --data data.csv", "no classification head"),
         ("evaluate classifier --data none.csv", "none.csv: no such file"),
         (
             "evaluate classifier --data data.csv --text-column 1 --label-column 2",
@@ -179,7 +205,6 @@ def test_fill(bertsmith, place):
         ),
         ("evaluate classifier --data data.csv --page data.csv/a.html", "cannot be written"),
         ("evaluate tagger --data names.conll --label-column 3", "no column '3' for the label"),
-        ("evaluate nowhere --data data.csv", "nowhere"),
         ("predict nowhere --split spaces good", "nowhere: there is no such"),
         ("fill pretrained no-mask", "no [MASK]"),
         ("fill classifier [MASK]", "no masked-LM head"),

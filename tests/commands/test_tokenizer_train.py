@@ -81,15 +81,6 @@ def test_a_refusal_leaves_what_was_there(train, refused, text, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_case_is_kept_in_a_unigram_vocabulary_on_request(train, text, tmp_path):
-    options = [text, "--kind", "unigram", "--vocab-size", 120, "--held-out-share", 0]
-    train(*options, "--out", tmp_path / "small")
-    train(*options, "--out", tmp_path / "large", "--no-lowercase")
-    small, large = (load_tokenizer(tmp_path / name) for name in ("small", "large"))
-    assert small.encode("The").ids == small.encode("the").ids
-    assert large.encode("The").ids != large.encode("the").ids
-
-
 def test_the_next_step_reads_the_same_texts(train, bertsmith, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [json.dumps({"body": text}) for text in TEXT.split("\n\n")]

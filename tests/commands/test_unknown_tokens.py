@@ -2,13 +2,9 @@
 
 import json
 
-import numpy as np
 import pytest
 from tiny_models import save_tiny, tiny_tokenizer, write_reviews
 from tiny_runs import FP32
-from tiny_tokenizers import tiny_byte_bpe
-
-from bertsmith.data.unknown_tokens import UnknownTokens, unknown_note
 
 
 def write_rows(path, known, strange):
@@ -17,19 +13,6 @@ def write_rows(path, known, strange):
             range(known + strange)]  # fmt: skip
     path.write_text("\n".join(["text,label", *rows, ""]))
     return path
-
-
-def test_shares_and_when_they_are_told():
-    tokenizer, unknown = tiny_tokenizer(), UnknownTokens()
-    assert unknown.rate == 0
-    unknown.add(tokenizer.build_row([tokenizer.encode_ids("a zzz film")]).ids, tokenizer)
-    assert (unknown.num_tokens, unknown.num_unknown) == (3, 1)  # special tokens do not count
-    unknown, ids = UnknownTokens(), tiny_byte_bpe().encode_ids("زمن 今天 zzz")
-    unknown.add(np.asarray(ids, np.int32), tiny_byte_bpe())
-    assert (unknown.num_tokens, unknown.num_unknown) == (len(ids), 0)
-    assert unknown_note(0.02, "a.csv") is None
-    for rate, said in ((0.021, "a.csv: 2.1% of"), (0.2, "a.csv: 20.0%"), (0.201, "WARNING: a")):
-        assert (unknown_note(rate, "a.csv") or "").startswith(said)
 
 
 def test_a_line_for_each_file(typed, tmp_path):
