@@ -18,7 +18,7 @@ import bertsmith
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.errors import BertsmithError, ConfigError, InputError
-from bertsmith.estimators.pretrain import PretrainFolders, as_texts
+from bertsmith.estimators.pretrain import as_texts
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.run_folder import RunFolder
 
@@ -73,7 +73,6 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({"texts": "A text. " * 99}, r"no such file or folder. .*as a list, \[text, ...\]"),
     ({"texts": ["a.txt", "b.txt"]}, r"texts\[0\]: found 'a.txt', the name of a file"),
     ({"texts": ["A text.", 0]}, r"texts\[1\]: found int 0. Give a string"),
-    ({"texts": 3}, "texts: found int 3. Give a list"),
     ({"texts": [None, " ", np.nan]}, "no word to learn from in 0 .*3 empty_documents"),
     ({"texts": iter(["A text."])}, "found list_iterator, which can be read once.*a list, or the"),
     ({"texts": pandas.DataFrame({"a": ["A text."]})}, "no column 'text', found: 'a'.*text_column"),
@@ -90,22 +89,14 @@ def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_names_of_folders():
-    assert PretrainFolders.of("a/reviews.jsonl.gz", None, None).tokenizer == Path(
-        "runs/reviews-tokenizer"
-    )
-    assert PretrainFolders.of("x", "models/film", None).corpus == Path("models/film-corpus")
-
-
 TEXTS = [f"Ba ce di. Fo ga {'hu ' * (number % 5)}je." for number in range(30)]
 GIVEN = [*TEXTS[:9], "\n", None, *TEXTS[9:]]
 FRAME = {"text": GIVEN, "number": list(range(len(GIVEN)))}
 ARROW, DATA = pyarrow.table(FRAME), datasets.Dataset.from_dict(FRAME)
 IN_MEMORY = {
-    "list": GIVEN, "array": np.array(GIVEN, dtype=object), "column": pandas.Series(GIVEN),
+    "list": GIVEN, "array": np.array(GIVEN, dtype=object),
     "missing": pandas.Series(GIVEN, dtype="string"), "pandas": pandas.DataFrame(FRAME),
-    "polars": polars.DataFrame(FRAME), "polars column": polars.Series(GIVEN), "pyarrow": ARROW,
-    "pyarrow column": ARROW["text"], "pyarrow array": ARROW["text"].combine_chunks(),
+    "polars": polars.DataFrame(FRAME), "pyarrow": ARROW, "pyarrow column": ARROW["text"],
     "columns": FRAME, "rows": ARROW.to_pylist(), "dataset": DATA, "dataset column": DATA["text"],
     "streamed dataset": DATA.to_iterable_dataset(),
 }  # fmt: skip
@@ -134,12 +125,6 @@ def test_texts_in_memory_become_the_corpus_of_their_file(corpus_of_file, kind, t
     assert corpus_of(as_texts(IN_MEMORY[kind], "text"), tmp_path / "m") == corpus_of_file
 
 
-def test_a_dictionary_of_datasets_is_refused():
-    data = datasets.DatasetDict(train=datasets.Dataset.from_dict(FRAME))
-    with pytest.raises(InputError, match=r"tables by name \('train'\)"):
-        as_texts(data, "text").iter_texts().__next__()
-
-
 def test_a_call_with_texts_in_memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     one = bertsmith.pretrain(TEXTS, steps=1, **SMALL)
@@ -147,10 +132,6 @@ def test_a_call_with_texts_in_memory(tmp_path, monkeypatch):
     once = (text for text in TEXTS)
     other = bertsmith.pretrain(once, out="runs/b", tokenizer="runs/my-tokenizer", steps=1, **SMALL)
     assert other.figures["held_out_mlm_loss"] == one.figures["held_out_mlm_loss"]
-    Path("mine.toml").write_text('corpus = "runs/my-corpus"\nout = "x"\npage = "x.html"')
-    given = {**SMALL, "recipe": "mine.toml", "steps": np.int64(1), "learning_rate": np.float32(0.1)}
-    again = bertsmith.pretrain(TEXTS, out="runs/c", deduplicate=True, **given)
-    assert RunFolder(again.out).read_run()["settings"]["corpus"] == "runs/c-corpus"
 
 
 def test_no_second_copy_of_the_texts_is_held():

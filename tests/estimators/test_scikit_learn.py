@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
@@ -68,5 +68,3 @@ def test_pipelines_and_searches(estimator):
     assert search.best_params_["bert__steps"] in (1, 2)
     assert set(search.predict(np.array(TEXTS))) <= {0, 1}
     assert search.predict_proba(np.array(TEXTS)).shape == (18, 2)
-    made = make_pipeline(FunctionTransformer(), clone(estimator))
-    assert "TextClassifier" in repr(made.fit(TEXTS, LABELS, textclassifier__show_progress=False))
