@@ -117,21 +117,6 @@ def test_what_was_moved_lost_or_cut_is_told():
     assert set(encoded.row_targets["start_positions"][rows.start : rows.stop]) == {NO_ANSWER}
 
 
-def test_where_it_is_best_to_give_no_answer_none_is_given():
-    asked = [question("a good film"), question("the lovely film")]
-    task = Finder(may_abstain=True, null=-50.0)  # to the model every answer is better than none
-    accumulator = task.accumulator("a.json")
-    accumulator.add(asked, predict(task, asked))
-    assert max(accumulator.no_answer_scores) < 0
-    assert "loss" not in accumulator.figures()  # of windows without labels
-    report = accumulator.result()
-    assert report.overall.f1 == 100
-    assert "where no answers are given" in str(report)
-    assert "2 of 2 questions were given no answer (threshold below all)" in str(report)
-    found = predict(task.with_threshold(report), asked)
-    assert [prediction.answer for prediction in found] == ["", ""]
-
-
 def with_unanswerable(path, count, seed):
     """Questions of which every third has no answer: the passage lacks the word."""
     data = json.loads(write_questions(path, count, seed).read_text())
@@ -227,15 +212,6 @@ def test_spans_of_all_windows_compete(lengths, stride, width, seed):
         ] == expected
         rows = range(*encoded.starts[question : question + 2])
         assert found.null_score == min(logits[row][0].sum() for row in rows)
-
-
-def test_a_token_of_no_character_is_no_answer():
-    encoded = encoded_contexts(3)
-    offsets = offsets_of(encoded, 0)
-    offsets[1] = offsets[0, 1]
-    (found,) = best_answers(random_logits(encoded, 0), encoded, 30)
-    assert (found.stops > found.starts).all()
-    assert len(found.starts) == len(found.stops) == len(found.scores) == 5
 
 
 def test_of_equal_scores_the_earlier_and_shorter_wins():

@@ -3,7 +3,7 @@
 import json
 import math
 import pickle
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +93,9 @@ def all_ids(batches):
     return [batch.input_ids.tolist() for batch in batches]
 
 
-def test_a_task_is_a_frozen_dataclass_that_survives_a_process(case):
-    assert is_dataclass(case.task)
-    assert pickle.loads(pickle.dumps(case.task)) == case.task
-    assert all(field.name in vars(case.settings) for field in fields(case.type.settings))
-    assert case.type.columns() == case.settings.columns
-
-
 def test_batches_are_a_function_of_seed_and_step(case):
-    first, again, other = (case.objective(seed=seed, batch_size=5) for seed in (3, 3, 4))
+    first, other = (case.objective(seed=seed, batch_size=5) for seed in (3, 4))
+    again = pickle.loads(pickle.dumps(first))  # as for another process
     for step in (5, 1, 2):
         assert all_ids(first.micro_batches(step)) == all_ids(again.micro_batches(step))
     assert all_ids(first.micro_batches(1)) != all_ids(other.micro_batches(1))

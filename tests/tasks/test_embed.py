@@ -7,15 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import reviews, save_tiny, tiny_tokenizer
+from tiny_models import reviews, save_tiny, tiny_model, tiny_tokenizer
+from torch_threads import threads
 
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.saving import save_model
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks import inference
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_vectors import TextVectors
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 
 def load(folder, **options):
@@ -30,9 +33,7 @@ FORMULAS = {
 
 
 @pytest.mark.parametrize("pooling", FORMULAS)
-def test_vectors_are_those_of_transformers_in_the_order_of_the_texts(
-    tmp_path, monkeypatch, pooling
-):
+def test_vectors_are_those_of_transformers_by_any_number_of_threads(tmp_path, monkeypatch, pooling):
     from transformers import BertModel
 
     folder = save_tiny(tmp_path)
@@ -41,12 +42,15 @@ def test_vectors_are_those_of_transformers_in_the_order_of_the_texts(
     with torch.inference_mode():
         outputs = [theirs(torch.tensor([tiny_tokenizer().encode(text).ids])) for text in texts]
     encoder = load(folder, pooling=pooling)
-    expected = [FORMULAS[pooling](output) for output in outputs]
-    np.testing.assert_allclose(encoder.encode(texts), torch.stack(expected).numpy(), atol=1e-5)
-    np.testing.assert_allclose(encoder.encode(texts[3]), expected[3].numpy(), atol=1e-5)
-    assert encoder.encode([]).shape == (0, 24)
+    expected = torch.stack([FORMULAS[pooling](output) for output in outputs]).numpy()
+    np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-5)
+    np.testing.assert_allclose(encoder.encode(texts[3]), expected[3], atol=1e-5)
     monkeypatch.setattr(inference, "PREDICTION_BYTES", 4 * 19)
-    np.testing.assert_allclose(encoder.encode(texts), torch.stack(expected).numpy(), atol=1e-5)
+    monkeypatch.setattr(inference, "MIN_TOKENS_ALONE", 19)
+    for number in (1, 2, 3):
+        with threads(number):
+            np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-5)
+            assert torch.get_num_threads() == number
 
 
 def test_a_folder_of_sentence_transformers_is_followed():
@@ -71,17 +75,11 @@ def test_a_folder_of_sentence_transformers_is_followed():
 
 
 def test_case_that_only_the_folder_lowers_is_refused(tmp_path):
-    folder = save_tiny(tmp_path)
-    (folder / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
-    load(folder)  # its tokenizer does so
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["normalizer"]["lowercase"] = False
-    vocabulary = tokenizer["model"]["vocab"]
-    vocabulary["A"] = vocabulary.pop("a")
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    (folder / "tokenizer_config.json").unlink()
+    cased = WordPieceTokenizer(tiny_tokenizer().vocab, lowercase=False)
+    save_model(tiny_model(), tmp_path, cased)
+    write(tmp_path, {LENGTH: {"do_lower_case": True}})
     with pytest.raises(CheckpointError, match="do_lower_case is true, but the folder's tokenizer"):
-        load(folder)
+        load(tmp_path)
 
 
 def test_what_a_folder_does_not_allow(tmp_path):
@@ -90,10 +88,6 @@ def test_what_a_folder_does_not_allow(tmp_path):
         load(folder, pooling="pooler")
     with pytest.raises(ConfigError, match=r"'max'. Choose one of: mean, first_token, pooler"):
         load(folder, pooling="max")
-    SentenceFolder("mean", max_length=3).write(folder, 24)
-    named = r"sentence_bert_config\.json: max_seq_length is 3; allowed are 4 tokens or more"
-    with pytest.raises(CheckpointError, match=named):
-        load(folder)
 
 
 MODULES, LENGTH, POOLING = "modules.json", "sentence_bert_config.json", "1_Pooling/config.json"
@@ -119,21 +113,16 @@ def write(folder, files):
             ("first_token", True, 19),
         ),
         ({POOLING: {"pooling_mode_mean_tokens": True}}, ("mean", False, None)),
-        ({POOLING: {"pooling_mode": "mean"}}, ("mean", False, None)),
         ({POOLING: {"pooling_mode": ["cls"]}}, ("first_token", False, None)),
-        ({POOLING: {}}, (None, False, None)),
         (
             {MODULES: [KINDS[0] | {"path": "1_Mine"}], "1_Mine/config.json": FIRST},
             ("first_token", False, None),
         ),
         ({EARLY: {"max_seq_length": 21}, LENGTH: {"max_seq_length": 19}}, (None, False, 19)),
         ({EARLY: {"max_seq_length": 21}, LENGTH: {}}, (None, False, 21)),
-        *(
-            ({PROMPT: {"default_prompt_name": name, "prompts": prompts}}, (None, False, None))
-            for name, prompts in (
-                ("document", PROMPTS), ("other", PROMPTS), ("query", None),
-                (["query"], {}),
-            )
+        (
+            {PROMPT: {"default_prompt_name": "document", "prompts": PROMPTS}},
+            (None, False, None),
         ),
     ],
 )  # fmt: skip
@@ -144,24 +133,14 @@ def test_what_is_said_is_read(tmp_path, files, expected):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        *(
-            (POOLING, content, "asks for pooling by .*--pooling")
-            for content in (
-                {"pooling_mode_max_tokens": True}, {"pooling_mode": 7},
-                {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
-                {"pooling_mode": "lasttoken"}, {"pooling_mode": ["cls", "mean"]},
-            )
-        ),
-        *(
-            (LENGTH, {"max_seq_length": length}, "max_seq_length is .*3")
-            for length in (1, True, "16", 16.5, float("inf"))
-        ),
+        (POOLING, {"pooling_mode_max_tokens": True}, "asks for pooling by max_tokens.*--pooling"),
+        (POOLING, {"pooling_mode": ["cls", "mean"]}, "asks for pooling by .*--pooling"),
+        (LENGTH, {"max_seq_length": 1}, "max_seq_length is 1; .*3"),
         (LENGTH, [], "holds .*an object"),
         (PROMPT, {"default_prompt_name": "query", "prompts": PROMPTS}, 'which puts "query: "'),
         (PROMPT, {"truncate_dim": 8}, "truncate_dim is 8, .* whole vectors"),
         (MODULES, KINDS, "asks for Dense"),
-        *((MODULES, content, "not valid JSON") for content in ("{", "[" * 200_000)),
-        (MODULES, [{}, 5], "found .* list of objects"),
+        (MODULES, "{", "not valid JSON"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused(tmp_path, name, content, message):

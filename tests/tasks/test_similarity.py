@@ -24,7 +24,6 @@ from bertsmith.data.sentence_pairs import RelatedTexts
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
-from bertsmith.finetuning.series import hold_out
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import (
@@ -210,10 +209,6 @@ def test_scores_are_read_only_where_they_are_wanted(place, tmp_path, changes, tr
     dataset = Embed.read(settings_for(place, tmp_path / "out", "scored", **changes))
     assert {row.score for row in dataset.train} == train
     assert {row.score for row in dataset.held_out} == held_out
-    settings = settings_for(place, tmp_path / "out", "scored", **changes)
-    part = hold_out(Embed.read(settings, (settings.train, None)), 0.5, 0)
-    assert {row.score for row in part.train} <= train
-    assert {row.score for row in part.held_out} <= held_out
     if changes.get("loss") == "cosine":
         encoded = dataset.task.encode(tiny_tokenizer(), dataset.train, 37, labelled=True)
         assert set(encoded.example_targets["cosines"].tolist()) == {0.0, 1.0}

@@ -112,16 +112,6 @@ def test_a_long_prompt_is_read_in_windows_the_same_for_all_choices():
     assert {choice.num_cut for choice in choices} == {0}
 
 
-def test_a_choice_is_cut_only_beyond_half_of_the_room_and_counted():
-    example = ChoiceExample("the film", (" ".join(["good"] * 23), "bad"), 0)
-    assert encoded([example], 17).rows.num_cut == (23 - 12, 0)
-    long = ChoiceExample(" ".join(["film"] * 23), (" ".join(["good"] * 23), "bad"), 0)
-    assert set(encoded([long], 17).rows.num_cut) == {23 - 7, 0}
-    assert encoded([example, long], 17).num_truncated == 2
-    nothing = ChoiceExample("\u200b", (" ".join(["good"] * 40), "bad"), 0)
-    assert encoded([nothing], 17).rows.lengths == [16, 4]
-
-
 def test_logits_are_means_over_windows_and_absent_choices_have_none():
     examples = [
         ChoiceExample("the film", ("good", "bad"), 0),
