@@ -117,7 +117,6 @@ def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path
     first = save_tiny_of(tmp_path / "first", family, tokenizer=old)
     extend = ("tokenizer", "extend", "--from", first, "--texts", text, "--held-out-share", 0.1,
               "--out", tokens, "--add")  # fmt: skip
-    assert "--add: found 0" in refused(*extend, 0)
     found = json.loads(bertsmith(*extend, 60, "--json"))
     assert found["vocab_size"] == found["num_old"] + 60 == old.vocab_size + 60
     assert all(1 <= fit["after"] < fit["before"] for fit in found["pieces_per_word"].values())
@@ -131,9 +130,6 @@ def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path
     longer = ("--max-length", 48, "--max-position-embeddings", 48) if is_longer else ()
     source = json.loads(bertsmith(*command(first, corpus, out, "--json", *longer)))["source"]
     assert source["num_words"] == [old.vocab_size, new.vocab_size]
-    added, known = new.vocab[old.vocab_size :], set("".join(old.vocab))
-    unknown = [piece for piece in added if not known >= set(piece)] if kind == "unigram" else []
-    assert source["num_unknown"] == len(unknown)
     pairs = {"bert": "next-sentence", "albert": "sentence-order"}
     heads = ["pooler, at random", f"{pairs.get(family)} head, at random"]
     assert source["new"] == (heads if family in pairs else [])
@@ -166,12 +162,6 @@ def test_resumes_bit_for_bit_without_the_source_but_not_with_another(
     place = words.index("--from")
     alone = [*words[:place], *words[place + 2 :], "--preset", "tiny"]
     assert "is now None" in refused(*alone, "--resume")
-    # Without a checkpoint a run begins anew, from the same weights or not at all.
-    bare = shutil.copytree(out, tmp_path / "bare", ignore=shutil.ignore_patterns("checkpoints"))
-    shutil.rmtree(source)
-    save_general(source, load_tokenizer(general), "masked_lm")
-    anew = [bare if word == out else word for word in words]
-    assert "source_weights.model.safetensors was" in refused(*anew, "--resume")
     shutil.rmtree(source)
     result = json.loads(bertsmith(*words, "--resume", "--json"))
     assert (out / "model.safetensors").read_bytes() == weights

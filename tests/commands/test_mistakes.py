@@ -14,7 +14,6 @@ import pytest
         ("pretrain --steps --out x", "--steps: found no value; allowed is a whole number."),
         ("glue --model m --data d --out ''", "--out: found an empty name. Is the shell's variable"),
         ("pretrain --preset tinny", "--preset: found 'tinny'; allowed is tiny, mini, small, med"),
-        ("finetune tag --train x --folds 2", "not given: --model PATH (Folder of the"),
         ("plan --hardware H100 H101", "--hardware: found 'H101'; allowed is B200, H200"),
         ("hardware fast", "'fast': found, but 'bertsmith hardware' takes no further word."),
         ("fill model", "not given: TEXT (A text with [MASK]"),

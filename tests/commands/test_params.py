@@ -70,7 +70,6 @@ def test_a_size_of_every_family_as_transformers_counts_it(facts, family):
     ("line", "message"),
     [
         ("", "neither a size, a folder nor --layers"),
-        ("--layers 2", "nor --hidden"),
         ("bsae", "'bsae', which is neither a size nor a folder here. Sizes are tiny"),
         ("no/such/folder", "there is no such folder"),
         ("--layers 2 --hidden 30 --heads 4", "hidden_size is 30 with 4 attention"),

@@ -29,8 +29,6 @@ def test_a_page_of_tables(bertsmith, corpus_dir, tmp_path):
     for part in ("model   tiny: 2 layers", "run     50 steps", "through the corpus", "attention",
                  "H100, 50% of 989 TFLOP/s", "A100", "optimizer", "not asked for"):  # fmt: skip
         assert part in page
-    words = ("plan", *SIZE, "--steps", 9, *NOT_MEASURED)
-    assert "model   albert tiny: 2 layers" in bertsmith(*words, "--family", "albert")
     folder, size = save_tiny(tmp_path / "m", "masked_lm"), tiny_config().vocab_size
     words = ("plan", "--max-length", 16, "--steps", 9, "--vocab-size", size, *NOT_MEASURED)
     assert f"model   {folder}: 2 layers" in bertsmith(*words, "--from", folder, "--pairs", "none")

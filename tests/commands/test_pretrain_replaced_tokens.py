@@ -82,19 +82,6 @@ def test_goes_on_with_both(bertsmith, corpus_dir, trained, tmp_path):
             torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
 
 
-def test_both_models_count(bertsmith, trained):
-    found = json.loads(bertsmith("params", trained, "--json"))
-    both = build_trained(read_folder(trained))
-    assert found["parameters"] == sum(p.numel() for p in both.parameters())
-    generator = sum(p.numel() for n, p in both.named_parameters() if n.startswith("generator."))
-    assert found["components"]["generator"]["parameters"] == generator
-    head = sum(p.numel() for p in both.heads.parameters())
-    assert found["encoder"] == found["parameters"] - generator - head
-    words = ("tiny", "--family", "electra", "--vocab-size", found["config"]["vocab_size"])
-    by_size = json.loads(bertsmith("params", *words, "--max-positions", 32, "--json"))
-    assert by_size["components"] == found["components"]
-
-
 def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tmp_path):
     begun, out = job(corpus_dir, checkpoint_every=3), tmp_path / "stopped"
     with pytest.raises(BertsmithError, match="stopped"):
@@ -118,21 +105,9 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tm
     assert isinstance(build_trained(read_folder(out)), ElectraPair)
 
 
-def test_plain_masked_lm_is_left_and_needs_no_generator(bertsmith, corpus_dir, trained, tmp_path):
-    out, again = tmp_path / "run", tmp_path / "again"
-    alone = shutil.copytree(trained, tmp_path / "a", ignore=shutil.ignore_patterns("generator"))
-    bertsmith(*going_on(corpus_dir, alone, out, "--objective", "masked_lm"))
-    assert not (out / "generator").exists()
-    bertsmith(*going_on(corpus_dir, out, again))  # with what the folder has learnt
-    for folder in (out, again):
-        assert set(load_model(folder).heads) == {"masked_lm"}
-
-
 def test_refusals(refused, corpus_dir, trained, tmp_path):
     out = tmp_path / "out"
     alone = shutil.copytree(trained, tmp_path / "a", ignore=shutil.ignore_patterns("generator"))
-    more = ("--corpus", corpus_dir, "--out", out)
-    use = f"Use its generator, which does: {trained / 'generator'}."
     for words, told in (
         (going_on(corpus_dir, alone, out), "there is no generator/"),
         (going_on(corpus_dir, trained, out, "--generator-size", 0.5), "generator_size: found 0.5"),
@@ -141,9 +116,7 @@ def test_refusals(refused, corpus_dir, trained, tmp_path):
             "family bert have no head for it. Pass --objective masked_lm",
         ),
         (command(corpus_dir, out, "--mask-share", 0.9, "--keep-share", 0), "keep_share: found 0.9"),
-        (("fill", trained, "a [MASK]"), use),
-        (("distill", "pretraining", "--teacher", trained, "--steps", 1, *more), use),
-        (("compress", trained, "--prune-heads", 0.5, *more), use),
+        (("fill", trained, "a [MASK]"), f"Use its generator, which does: {trained / 'generator'}."),
     ):
         assert told in refused(*words)
     assert not out.exists()

@@ -1,8 +1,6 @@
 """score as it is typed: the task it finds, the flags it takes."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -67,7 +65,6 @@ def test_the_task_is_found_from_the_files(score, line, name, value):
     ("line", "parts"),
     [
         ("gold.csv numbers.txt", ["gold.csv: ", "--task classify or regress", "\n  text,label\n"]),
-        ("numbers.tsv labels.txt", ["--task classify or regress", "1.5"]),
         ("odd.csv labels.txt", ["odd.csv: ", "--task (answer, choose", "\n  utterance,intent\n"]),
         ("text.txt labels.txt", ["text.txt: ", "--task", "  running text"]),
         ("nowhere.csv labels.txt", ["nowhere.csv: no such file"]),
@@ -97,10 +94,3 @@ def test_reports_are_printed(score, refused):
     assert "guessing gets 0.5000" in score("choices.jsonl choices.jsonl")
     line = "gold.csv labels.txt --label-column 1 --text-column 2 --header no"  # a row more
     assert "2 predictions, but gold.csv has 3 rows" in refused("score", *line.split())
-
-
-def test_scores_need_no_torch(files):
-    program = "import sys; from bertsmith.cli import main; main(sys.argv[1:]); "
-    program += "assert 'torch' not in sys.modules"
-    words = [sys.executable, "-c", program, "score", "gold.csv", "values.jsonl"]
-    subprocess.run(words, check=True, capture_output=True)

@@ -1,5 +1,6 @@
-"""finetune, evaluate, predict and fill as they are typed."""
+"""finetune, evaluate, predict, embed and fill as they are typed."""
 
+import gzip
 import json
 import os
 
@@ -9,11 +10,14 @@ from tiny_models import reviews, save_tiny, write_reviews
 from tiny_runs import FP32
 
 from bertsmith.system.small_files import SmallFiles
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
+from bertsmith.tasks.text_vectors import TextVectors
 
 QUESTIONS = "the film was\tgood\tbad\tfine\t0\na story\tdull\tlovely\tawful\t1\n" * 3
 COLUMNS = ("--text-column", 1, "--choice-columns", "2-4")
 SCORED = "sentence1\tsentence2\tscore\ngood\tfine\t5\ngood\tbad\t0\nbad\tawful\t4.5\n"
+TEXTS = [example.text for example in reviews(9)]
 LONG = "no such file.tsv " * 99 + "good"  # longer than a path may be
 
 
@@ -141,7 +145,7 @@ def test_predict(bertsmith, place, tmp_path, monkeypatch):
     out = tmp_path / "out.jsonl"
     assert "9 texts" in bertsmith(*predict, "--file", place / "data.csv", "--out", out)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["text"] for row in rows] == [example.text for example in reviews(9)]
+    assert [row["text"] for row in rows] == TEXTS
     assert [row["row"] for row in rows] == list(range(2, 11))
     (tmp_path / "input").write_bytes("good film\r\n«dull»\n".encode())
     with (tmp_path / "input").open() as file:
@@ -179,6 +183,38 @@ def test_predict_tags(bertsmith, place, tmp_path, monkeypatch):
     assert words == ["good", "film", "", "a", "lovely", "film", ""]
 
 
+def test_a_compressed_column_to_vectors_in_its_order(typed, place, tmp_path, monkeypatch):
+    monkeypatch.setattr("bertsmith.tasks.predictor.CHUNK_EXAMPLES", 5)
+    folder, source, out = place / "pretrained", tmp_path / "t.csv.gz", tmp_path / "v.jsonl"
+    source.write_bytes(gzip.compress((place / "data.csv").read_bytes()))
+    words = ("embed", folder, source, "--text-column", "text", *FP32, "--out")
+    typed(*words, out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["text"] for row in rows] == TEXTS
+    assert [row["row"] for row in rows] == list(range(2, 11))
+    encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32")
+    np.testing.assert_allclose([row["vector"] for row in rows], encoder.encode(TEXTS), atol=1e-6)
+    out, asked = tmp_path / "v.npy", {"pooling": "first_token", "normalize": True, "max_length": 5}
+    flags = ("--pooling", "first_token", "--normalize", "--max-length", 5)
+    printed = typed(*words, out, *flags).out
+    assert printed.startswith(f"9 texts → {out}  (24 numbers each, pooling first_token, fp32")
+    encoder = encoder.with_options(**asked)
+    np.testing.assert_allclose(np.load(out), encoder.encode(TEXTS), atol=1e-6)
+
+
+def test_the_report_counts_what_was_cut_or_skipped(typed, place, tmp_path):
+    source, out = tmp_path / "t.txt", tmp_path / "v.npy"
+    source.write_text(f"good\n\n{'bad ' * 50}\n \n")
+    args = ("embed", place / "pretrained", source, "--out", out, "--skip-incomplete", *FP32)
+    told = typed(*args).err
+    assert "1 texts were longer" in told and "2 rows without a text were skipped" in told
+    report = json.loads(typed(*args, "--json").out)
+    assert np.load(out).shape == (2, 24)
+    assert (report["num_texts"], report["num_truncated"], report["num_skipped"]) == (2, 1, 2)
+    assert (report["hidden_size"], report["pooling"], report["precision"]) == (24, "mean", "fp32")
+    assert "cosine_to_fp32" not in report
+
+
 def test_fill(bertsmith, place):
     fill = ("fill", place / "pretrained", *FP32)
     lines = bertsmith(*fill, "a [MASK] and [MASK]", "--top", 3).splitlines()
@@ -206,6 +242,11 @@ def test_fill(bertsmith, place):
         ("evaluate classifier --data data.csv --page data.csv/a.html", "cannot be written"),
         ("evaluate tagger --data names.conll --label-column 3", "no column '3' for the label"),
         ("predict nowhere --split spaces good", "nowhere: there is no such"),
+        ("embed pretrained none.csv --out {0}/v.npy", "none.csv: no such file"),
+        ("embed pretrained gap.csv --out {0}/earlier.jsonl", "gap.csv:3: "),
+        ("embed pretrained data.csv --out {0}/v.txt", "'v.txt' ends in .txt; vectors are"),
+        ("embed pretrained data.csv --out {0}/v.npy --max-length 99", "reads 4 to 37 tokens"),
+        ("embed pretrained scored.tsv --out {0}/v.npy", "'sentence1' and 'sentence2'"),
         ("fill pretrained no-mask", "no [MASK]"),
         ("fill classifier [MASK]", "no masked-LM head"),
     ],
@@ -213,6 +254,7 @@ def test_fill(bertsmith, place):
 def test_refusals(refused, place, monkeypatch, tmp_path, line, words):
     monkeypatch.chdir(place)
     (place / "bad.txt").write_bytes(b"good\n\xff\n")
+    (place / "gap.csv").write_text("text\ngood\n \nbad\n")
     (tmp_path / "earlier.jsonl").write_text("earlier")
     args = [word.replace("|", " ") for word in line.format(tmp_path).split()]
     assert words in refused(*args, *FP32)

@@ -49,18 +49,6 @@ def test_a_tokenizer_of_each_kind_is_learnt_and_opens_everywhere(
         assert load_tokenizer(out).fingerprint == ours.fingerprint
 
 
-def test_json_is_one_object_on_standard_output(train, text, tmp_path):
-    held_out = tmp_path / "held_out.txt"
-    held_out.write_text(TEXT, encoding="utf-8")
-    out = ("--out", tmp_path / "out", "--json")
-    report = json.loads(train(text, "--vocab-size", 110, "--held-out", held_out, *out))
-    assert report["vocab_size"] == 110
-    assert report["num_words"] == 120 * 17
-    assert report["held_out"]["bertsmith"]["unknown_rate"] < 0.01
-    assert report["learning"]["documents"] == report["held_out_documents"] == 120
-    assert report["settings"]["rule"] == "likelihood"
-
-
 def test_a_refusal_leaves_what_was_there(train, refused, text, tmp_path):
     out, thesis, bad = tmp_path / "out", tmp_path / "thesis", tmp_path / "bad.txt"
     train(text, "--out", out, "--vocab-size", 110, "--no-compare")
