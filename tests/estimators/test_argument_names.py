@@ -28,27 +28,19 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "method, message",
-    [
-        ("__call__", STRIDE), ("iter_predictions", STRIDE), ("probabilities", STRIDE),
-        ("encode", "with pooling, or in this file"),
-    ],
-)  # fmt: skip
-def test_predictors_name_arguments(folder, method, message):
-    with pytest.raises(BertsmithError, match=message) as error:
-        list(getattr(bertsmith.load(folder, max_length=20, **CPU), method)([LONG]))
-    assert "--" not in str(error.value)
-
-
-def test_loading_and_estimators_name_arguments(folder):
-    with pytest.raises(BertsmithError, match="Use device='auto'"):
-        bertsmith.load(folder, device="cuda:99")
+def test_python_reads_arguments(folder):
+    narrow = bertsmith.load(folder, max_length=20, **CPU)
     fitted = bertsmith.TextClassifier(folder, steps=1, threads=1, **CPU)
     fitted.fit(TEXTS, LABELS, show_progress=False)
-    for method in (fitted.predict, fitted.score, fitted.evaluate):
-        with pytest.raises(BertsmithError, match="with text_column") as error:
-            method(FRAME, text_column="a")
+    for call, message in (
+        (lambda: bertsmith.load(folder, device="cuda:99"), "Use device='auto'"),
+        (lambda: narrow([LONG]), STRIDE),
+        (lambda: narrow.encode(LONG), "with pooling, or in this file"),
+        (lambda: fitted.predict(FRAME, text_column="a"), "with text_column"),
+        (lambda: fitted.evaluate(FRAME, label_column="a"), "with label_column"),
+    ):
+        with pytest.raises(BertsmithError, match=message) as error:
+            call()
         assert "--" not in str(error.value)
 
 

@@ -16,6 +16,13 @@ import pandas
 import polars
 import pyarrow
 import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+from sklearn.utils.validation import check_is_fitted
 from tiny_models import reviews, save_tiny
 
 import bertsmith
@@ -33,6 +40,7 @@ QUIET = {"show_progress": False}
 EXAMPLES = reviews(24)
 TEXTS = [example.text for example in EXAMPLES]
 LABELS = [example.label for example in EXAMPLES]
+FLAGS = [label == "pos" for label in LABELS]
 STARS = [len(text) / 10 for text in TEXTS]
 ESTIMATORS = {
     "TextClassifier": options.ClassifyOptions,
@@ -47,6 +55,11 @@ ESTIMATORS = {
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return save_tiny(tmp_path_factory.mktemp("model") / "m", "masked_lm")
+
+
+@pytest.fixture
+def classifier(model):
+    return bertsmith.TextClassifier(model, **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +98,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_any_table_gives_the_model_of_its_columns(model, fitted, kind):
-    twin = bertsmith.TextClassifier(model, **QUICK).fit(TABLES[kind], **NAMED, **QUIET)
+def test_any_table_gives_the_model_of_its_columns(classifier, fitted, kind):
+    twin = classifier.fit(TABLES[kind], **NAMED, **QUIET)
     expected = fitted.predict_proba(TEXTS)
     np.testing.assert_array_equal(twin.predict_proba(TEXTS), expected)
     np.testing.assert_array_equal(twin.predict_proba(TABLES[kind]), expected)
@@ -94,7 +107,7 @@ def test_any_table_gives_the_model_of_its_columns(model, fitted, kind):
 
 
 @pytest.mark.parametrize("kind", ["frame and y", "columns", "generator", "file"])
-def test_texts_and_labels_may_come_in_any_form(model, fitted, tmp_path, kind):
+def test_texts_and_labels_may_come_in_any_form(classifier, fitted, tmp_path, kind):
     PANDAS.to_csv(tmp_path / "a.csv", index=False)
     X, y, named = {
         "frame and y": (PANDAS[["review"]], PANDAS["stars"], {}),
@@ -102,7 +115,7 @@ def test_texts_and_labels_may_come_in_any_form(model, fitted, tmp_path, kind):
         "generator": (iter(TEXTS), iter(LABELS), {}),
         "file": (str(tmp_path / "a.csv"), None, NAMED),
     }[kind]
-    twin = bertsmith.TextClassifier(model, **QUICK).fit(X, y, **named, **QUIET)
+    twin = classifier.fit(X, y, **named, **QUIET)
     expected = fitted.predict_proba(TEXTS)
     np.testing.assert_array_equal(twin.predict_proba(iter(TEXTS)), expected)
 
@@ -111,9 +124,9 @@ def test_texts_and_labels_may_come_in_any_form(model, fitted, tmp_path, kind):
     (("neg", "pos"), list), ((-1, 1), np.array), ((False, True), pandas.Series), ((1.0, 2.0), list),
     ((-1, 1), pandas.DataFrame), ((-1, 1), lambda y: polars.DataFrame({"label": y})),
 ])  # fmt: skip
-def test_labels_come_back_as_they_were_given(model, labels, form):
+def test_labels_come_back_as_they_were_given(classifier, labels, form):
     y = [labels[label == "pos"] for label in LABELS]
-    found = bertsmith.TextClassifier(model, **QUICK).fit(TEXTS, form(y), **QUIET)
+    found = classifier.fit(TEXTS, form(y), **QUIET)
     assert found.classes_.tolist() == list(labels)
     predicted = found.predict(TEXTS)
     assert predicted.dtype == np.array(y).dtype
@@ -142,15 +155,11 @@ def test_several_labels(model):
     counted = kind.fit(TEXTS, [{numbers[name] for name in row} for row in y], **QUIET)
     assert counted.classes_.tolist() == [9, 10]
     assert all(isinstance(label, int) for row in counted.predict(TEXTS) for label in row)
-    flags = pandas.DataFrame({"text": TEXTS, "good": matrix[:, 2], "long": matrix[:, 0]})
-    by_column = kind.fit(flags, label_column="good,long", **QUIET)
-    assert by_column.classes_.tolist() == ["good", "long"]
 
 
 def test_labels_are_weighed(model):
-    flags = [label == "pos" for label in LABELS]
     weighed = [
-        bertsmith.TextClassifier(model, class_weights=weights, **QUICK).fit(TEXTS, flags, **QUIET)
+        bertsmith.TextClassifier(model, class_weights=weights, **QUICK).fit(TEXTS, FLAGS, **QUIET)
         for weights in ("balanced", {np.True_: 9.0}, ["true=9"])
     ]
     balanced, by_label, by_name = (each.predict_proba(TEXTS) for each in weighed)
@@ -158,11 +167,10 @@ def test_labels_are_weighed(model):
     assert not np.array_equal(balanced, by_name)
 
 
-def test_names_of_columns_may_be_numbers(model):
-    frame = pandas.DataFrame({0: TEXTS, 1: [int(label == "pos") for label in LABELS]})
-    found = bertsmith.TextClassifier(model, **QUICK)
-    found.fit(frame, text_column="0", label_column="1", **QUIET)
-    assert found.predict(TEXTS).dtype == np.int64
+def test_names_of_columns_may_be_numbers(classifier):
+    frame = pandas.DataFrame({0: TEXTS, 1: [int(flag) for flag in FLAGS]})
+    classifier.fit(frame, text_column="0", label_column="1", **QUIET)
+    assert classifier.predict(TEXTS).dtype == np.int64
 
 
 def test_a_fitted_model_outlives_forks_and_keeps_its_options(model, tmp_path):
@@ -205,9 +213,9 @@ def test_answers_beside_a_table_are_as_those_beside_tuples(model):
     assert found.score(table[:9], [None] * 9) == twin.score(PASSAGES[:9], [None] * 9)
 
 
-def test_every_row_is_predicted_though_some_were_skipped(model):
+def test_every_row_is_predicted_though_some_were_skipped(classifier):
     frame = pandas.DataFrame({"text": TEXTS, "label": [None, *LABELS[1:]]})
-    found = bertsmith.TextClassifier(model, **QUICK).fit(frame, skip_incomplete=True, **QUIET)
+    found = classifier.fit(frame, skip_incomplete=True, **QUIET)
     frame.loc[3, "text"] = None
     with pytest.raises(InputError, match="row 4 of the rows given: 'text' is empty"):
         found.predict(frame)
@@ -287,10 +295,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_fitted_is_refused(model, name):
+def test_what_cannot_be_fitted_is_refused(classifier, name):
     given, more, message = REFUSED[name]
     with pytest.raises(BertsmithError, match=message) as refused:
-        bertsmith.TextClassifier(model, **QUICK).fit(*given, **{**QUIET, **more})
+        classifier.fit(*given, **{**QUIET, **more})
     assert isinstance(refused.value, ValueError)
     assert "--" not in str(refused.value)
 
@@ -362,3 +370,45 @@ def test_folders_of_runs_are_kept_as_those_of_the_command(model, fitted, tmp_pat
     assert kept.set_params(overwrite=True).fit(TEXTS, LABELS, **QUIET) is kept
     with pytest.raises(ConfigError, match="holds a model"):
         fitted.save(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("check", [
+    "check_estimator_cloneable", "check_estimator_repr", "check_no_attributes_set_in_init",
+    "check_do_not_raise_errors_in_init_or_set_params", "check_get_params_invariance",
+    "check_set_params", "check_valid_tag_types", "check_estimator_tags_renamed",
+    "check_mixin_order",
+])  # fmt: skip
+def test_its_own_checks_where_texts_allow_them(name, check):
+    getattr(estimator_checks, check)(name, getattr(bertsmith, name)("runs/none"))
+
+
+def test_copies_have_the_same_parameters_and_are_not_fitted(classifier):
+    changed = classifier.set_params(epochs=None, class_weights={True: 2.0})
+    assert clone(changed).get_params() == changed.get_params()
+    assert is_classifier(changed) and is_regressor(bertsmith.TextRegressor("m"))
+    with pytest.raises(NotFittedError):
+        check_is_fitted(changed)
+    for use in (changed.predict, changed.save):
+        with pytest.raises(NotFittedError, match="TextClassifier is not fitted yet"):
+            use(TEXTS)
+    check_is_fitted(changed.fit(TEXTS, FLAGS, **QUIET))
+    with pytest.raises(NotFittedError):
+        check_is_fitted(clone(changed))
+
+
+def test_cross_validation(classifier):
+    how = {"params": QUIET, "scoring": "roc_auc"}
+    scores = cross_val_score(classifier, TEXTS, FLAGS, cv=StratifiedKFold(2), **how)
+    assert len(scores) == 2
+    assert (scores >= 0).all()
+
+
+def test_pipelines_and_searches(classifier):
+    folds = [np.arange(24).reshape(2, 12)]
+    steps = [("clean", FunctionTransformer(np.char.lower)), ("bert", classifier)]
+    search = GridSearchCV(Pipeline(steps), {"bert__steps": np.array([1, 2])}, cv=folds)
+    search.fit(np.array(TEXTS), FLAGS, bert__show_progress=False)
+    assert search.best_params_["bert__steps"] in (1, 2)
+    assert set(search.predict(np.array(TEXTS))) <= {0, 1}
+    assert search.predict_proba(np.array(TEXTS)).shape == (24, 2)

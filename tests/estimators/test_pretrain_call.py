@@ -68,7 +68,6 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({}, "give texts or a corpus"), ({"texts": "none.txt"}, "none.txt: no such file"),
     ({"texts": "@", "minuts": 3}, "no argument 'minuts'. Did you mean 'minutes'"),
     ({"texts": "@", "steps": "3"}, "steps: found '3'"),
-    ({"texts": "@", "recipe": "quarter"}, "Did you mean 'quarter-hour'"),
     ({"texts": "@", "text_column": 3}, "text_column: found 3"),
     ({"texts": "A text. " * 99}, r"no such file or folder. .*as a list, \[text, ...\]"),
     ({"texts": ["a.txt", "b.txt"]}, r"texts\[0\]: found 'a.txt', the name of a file"),
