@@ -1,8 +1,7 @@
 """One kind of predictor for every head: what it takes, refuses and gives, and how it is loaded."""
 
-import copy
 import pickle
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, is_dataclass
 
 import numpy as np
 import pyarrow
@@ -15,14 +14,9 @@ from tiny_tokenizers import TINY
 
 import bertsmith
 from bertsmith.commands.predict import typed_examples
-from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.model.int8 import can_quantize
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.question_answering import Answer
-from bertsmith.tasks.text_classification import Classify
-from bertsmith.tasks.token_classification import Tag
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +72,6 @@ def test_what_is_no_record_or_text_is_refused(load, head):
         if head != "answer" or "text" not in (strange if isinstance(strange, dict) else ()):
             with pytest.raises(InputError, match=r"examples\[1\]: "):
                 predictor([values, strange])
-    for name in predictor.definition.fields[: len(record)]:
-        with pytest.raises(InputError, match=f"{name}|text|words|choices"):
-            predictor.example({**record, name: None})
 
 
 @pytest.mark.parametrize("head", ["classify", "tag", "masked_lm", ""])
@@ -102,22 +93,6 @@ def test_several_texts_bring_their_own_companions(load):
                            (["good", None], "choice 1: found NoneType")):  # fmt: skip
         with pytest.raises(InputError, match=found):
             load("choose")("the film was", choices)
-
-
-def test_a_model_of_pairs_takes_no_single_text(load):
-    assert load("classify").example({"text": "a", "text_pair": "film"}) == Example("a", "film")
-    of_pairs = load("regress").with_options(pairs=True)
-    for single in ("a film", {"text": "a film"}, ["a film"]):
-        with pytest.raises(InputError, match="found 1 text, but this model reads a text and its"):
-            of_pairs(single)
-
-
-@pytest.mark.skipif(not can_quantize(), reason="no int8 kernels here")
-def test_copies_predict_the_same(load):
-    predictor, record = load("classify", "int8"), RECORDS["classify"][2]
-    for twin in (pickle.loads(pickle.dumps(predictor)), copy.deepcopy(predictor),
-                 copy.copy(predictor)):  # fmt: skip
-        assert_equal(twin([record]), predictor([record]))
 
 
 @pytest.mark.parametrize("head", RECORDS)
@@ -193,17 +168,13 @@ def test_vectors_in_portions_and_their_similarity(load):
 
 def assert_equal(found, expected):
     """Compare predictions and what they hold, arrays included, which have no single truth."""
-    if is_dataclass(expected):
-        names = [field.name for field in fields(expected)]
-        found, expected = ([getattr(each, name) for name in names] for each in (found, expected))
-    if isinstance(expected, np.ndarray):
-        np.testing.assert_array_equal(found, expected)
-    elif isinstance(expected, list | tuple):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_equal(one, other)
-    else:
-        assert found == expected
+    np.testing.assert_equal(*map(plain, (found, expected)))
+
+
+def plain(value):
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return asdict(value) if is_dataclass(value) else value
 
 
 def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path, monkeypatch):
@@ -288,12 +259,3 @@ def test_typed_texts_make_as_many_examples(load, head, texts, size, bad):
     for wrong in bad:
         with pytest.raises(InputError, match=r"found \d texts?, but this|text \d is empty"):
             typed_examples(task, wrong)
-
-
-@pytest.mark.parametrize("kind, message", [
-    (Classify, r"no classification head.*finetune classify"), (Tag, "no token classification head"),
-    (Answer, r"no question answering head.*finetune answer"), (FillMask, "no masked-LM head"),
-])  # fmt: skip
-def test_folders_without_the_head_are_refused(tmp_path, kind, message):
-    with pytest.raises(CheckpointError, match=message):
-        Predictor.load(save_tiny(tmp_path), kind)
