@@ -37,8 +37,6 @@ def test_a_changed_run_says_so_where_it_is_resumed(almost_done, corpus_dir, tmp_
     for number, (edit, message) in enumerate((
         (lambda run: run.pop("config"), "'config' is missing"),
         (lambda run: run.update(settings=[]), "settings is [], and must be an object"),
-        (lambda run: run.update(config="x"), 'config is "x", and must be an object'),
-        (lambda run: run.update(summary=None), "summary is null, and must be an object"),
         (lambda run: run.update(summary={"steps": "2"}),
          'summary.steps is "2", and must be a whole number'),
     )):  # fmt: skip
@@ -53,17 +51,11 @@ def test_deep_nesting_and_lines_of_no_journal_are_told(tmp_path):
     with pytest.raises(CheckpointError, match=r"run\.json: damaged \(maximum recursion"):
         RunFolder(tmp_path).read_run()
     assert RunFolder(tmp_path).series_runs() == []
-    for line in (DEEP, "nonsense", "[1]", '{"loss": 1}'):
+    for line in (DEEP, "nonsense", '{"loss": 1}'):
         (tmp_path / "journal.jsonl").write_text(f'{{"step": 1}}\n{line}\n{{"step": 3}}\n')
         with pytest.raises(CheckpointError, match=r"journal\.jsonl:2: not a line of a journal"):
             read_journal(tmp_path / "journal.jsonl")
-    for recipe in (
-        f"a = {DEEP}",
-        f"a = {'[' * 400}{']' * 400}",
-        f"[{'.'.join('a' * 5_000)}]",
-        f"training.seed.{'.'.join('a' * MAX_DEPTH)} = 1",
-        f"a = {'{b = ' * 100_000}",
-    ):
+    for recipe in (f"a = {DEEP}", f"training.seed.{'.'.join('a' * MAX_DEPTH)} = 1"):
         (tmp_path / "deep.toml").write_text(recipe)
         with pytest.raises(ConfigError, match=r"deep\.toml: nested too deeply; allowed are 20"):
             read_recipe(tmp_path / "deep.toml")

@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 import re
 import signal
@@ -17,10 +16,8 @@ from bertsmith.system.files import (
     atomic_write,
     hold_outputs,
     sha256_file,
-    write_error,
     write_json,
 )
-from bertsmith.system.paths import utf8_name
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path):
@@ -49,35 +46,20 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
     assert sorted(tmp_path.iterdir()) == [path, out]
 
 
-def test_a_name_that_is_not_utf8_is_written_and_read(tmp_path):
-    name = os.fsdecode(b"n\xff\n\x1b.txt")
-    write_json(tmp_path / name, {"file": name})
-    assert json.loads((tmp_path / name).read_bytes()) == {"file": name}
-    with utf8_name(tmp_path / name) as readable:
-        assert str(readable).encode()
-        assert readable.read_bytes() == (tmp_path / name).read_bytes()
-    with utf8_name(tmp_path) as readable:
-        assert readable == tmp_path
-
-
 def test_a_full_disk_or_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path):
-    with pytest.raises(InputError, match="disk is full") as error, atomic_write(tmp_path / "a"):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert "\n" not in str(error.value)
-    inner = rf"^{re.escape(str(tmp_path / 'out' / 'b'))}: the disk is full"
+    said = rf"^{re.escape(str(tmp_path / 'out' / 'b'))}: the disk is full.*"
     with (
-        pytest.raises(InputError, match=inner),
+        pytest.raises(InputError) as error,
         atomic_dir(tmp_path / "out") as folder,
         atomic_write(folder / "b"),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
+    assert re.fullmatch(said, str(error.value))
     assert list(tmp_path.iterdir()) == []
-    assert "cannot be written" in str(write_error(tmp_path, PermissionError(13, "denied")))
     (tmp_path / "a.tsv").write_text("old")
     said = r"cannot be written \(.*(is a file|Not a directory)\)"
-    for name in ("x", "x/y"):
-        with pytest.raises(InputError, match=said), atomic_write(tmp_path / "a.tsv" / name):
-            pass
+    with pytest.raises(InputError, match=said), atomic_write(tmp_path / "a.tsv" / "x"):
+        pass
     assert (tmp_path / "a.tsv").read_text() == "old"
 
 
@@ -85,20 +67,15 @@ def test_a_link_is_kept_and_its_target_replaced(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "file").write_text("old")
-    (elsewhere / "folder").mkdir()
-    for name in ("file", "new", "folder"):
+    for name in ("file", "folder"):
         (tmp_path / name).symlink_to(Path("elsewhere") / name)
-    for name in ("file", "new"):
-        with atomic_write(tmp_path / name) as file:
-            file.write(b"new")
-            file.flush()
-            assert (elsewhere / "file").read_text() == "old" or name == "new"
+    with atomic_write(tmp_path / "file") as file:
+        file.write(b"new")
     with atomic_dir(tmp_path / "folder") as folder:
         (folder / "whole").write_text("new")
-    assert all((tmp_path / name).is_symlink() for name in ("file", "new", "folder"))
-    assert (elsewhere / "file").read_text() == (elsewhere / "new").read_text() == "new"
-    assert [path.name for path in (elsewhere / "folder").iterdir()] == ["whole"]
-    assert sorted(path.name for path in elsewhere.iterdir()) == ["file", "folder", "new"]
+    assert all((tmp_path / name).is_symlink() for name in ("file", "folder"))
+    assert (elsewhere / "file").read_text() == (elsewhere / "folder/whole").read_text() == "new"
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["file", "folder"]
 
 
 def test_a_pipe_and_a_device_are_written_to_and_stay(tmp_path):
@@ -124,12 +101,9 @@ def hold(outputs, read):
 def test_what_is_read_is_not_written_over(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     (tmp_path / "b.jsonl").symlink_to("a.jsonl")
-    os.link(tmp_path / "a.jsonl", tmp_path / "c.jsonl")
-    for name in "abc":
-        path = tmp_path / "x" / ".." / f"{name}.jsonl"
-        (tmp_path / "x").mkdir(exist_ok=True)
+    for name in "ab":
         with pytest.raises(ConfigError, match=r"^--out: found '.*', which is what is read\."):
-            hold({"--out": path}, tmp_path / "a.jsonl")
+            hold({"--out": tmp_path / f"{name}.jsonl"}, tmp_path / "a.jsonl")
     with pytest.raises(ConfigError, match=r"^--page: found '.*', which is a folder\."):
         hold({"--page": tmp_path}, None)
     new = tmp_path / "new.csv"
@@ -205,13 +179,7 @@ def test_a_stop_between_two_renames_loses_neither_folder(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError), atomic_dir(out):
         raise RuntimeError
     assert (tmp_path / ".out.abcdefgh.old" / "whole").read_text() == "old"
-
-
-def test_an_earlier_folder_is_removed_only_beside_its_successor(tmp_path):
-    out, earlier = tmp_path / "out", tmp_path / ".out.abcdefgh.old"
-    earlier.mkdir()
-    for _ in range(2):
-        assert earlier.exists()
+    for word in ("new", "newer"):  # an earlier folder is removed only beside its successor
         with atomic_dir(out) as folder:
-            (folder / "whole").touch()
+            (folder / "whole").write_text(word)
     assert list(tmp_path.iterdir()) == [out]

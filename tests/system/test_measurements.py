@@ -1,10 +1,6 @@
 """What was measured is kept, and measured again where it may be wrong."""
 
 import json
-import os
-import subprocess
-import sys
-import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
@@ -13,13 +9,7 @@ import pytest
 
 from bertsmith.system import matrix_products, measurements
 from bertsmith.system.matrix_products import measure_products, measured_products, threads_key
-from bertsmith.system.measurements import (
-    forget,
-    load_during,
-    machine_key,
-    remember,
-    shortest_seconds,
-)
+from bertsmith.system.measurements import forget, machine_key, remember, shortest_seconds
 
 
 @pytest.fixture
@@ -92,23 +82,6 @@ def test_a_speed_that_is_not_reached_makes_all_be_measured_again(cache, remember
     assert any(is_kept(1) for _ in range(10))  # other programs may slow one of the two
     assert not is_kept(30)
     assert not is_kept(1 / 30)
-
-
-@pytest.mark.skipif(not measurements.CORE_TIMES.exists(), reason="the system tells no load")
-def test_other_work_is_noticed(cache):
-    store(cache, load=0.9)
-    program = [sys.executable, "-c", "while True: pass"]
-    others = [subprocess.Popen(program) for _ in range(2 * (os.cpu_count() or 1))]
-    try:
-        time.sleep(0.1)
-        load = load_during(lambda: time.sleep(0.2))
-        # What was measured on a busy computer waits for a quiet one.
-        assert remember("speed", lambda: 6, int).value == 5
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
-    assert load is not None and load > measurements.MAX_LOAD
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(cache, tmp_path, monkeypatch):

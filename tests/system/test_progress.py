@@ -26,10 +26,6 @@ def test_lines_come_now_and_then_where_there_is_no_terminal(capsys, clock):
     lines = capsys.readouterr().err.splitlines()
     assert 3 <= len(lines) <= 9
     assert all(line.startswith("adding · ") and line.endswith(" to go") for line in lines)
-    with showing_progress(), progress_bar("reading", None) as bar:
-        for _ in range(10):
-            bar()
-    assert capsys.readouterr().err.splitlines()[0].startswith("reading · 5 done, 0:0")
 
 
 def test_nothing_is_shown_that_nobody_asked_for(capsys, clock):

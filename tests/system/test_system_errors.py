@@ -1,26 +1,21 @@
 """What the system refuses is told as that, with the file and the way out, never as damage."""
 
-import contextlib
 import ctypes
-import itertools
 import json
 import os
-import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from limits import file_size_limit, limited
-from tiny_models import save_tiny, write_reviews
+from limits import file_size_limit
+from tiny_models import save_tiny
 from tiny_runs import FP32
 
 from bertsmith.data.shards import Corpus
-from bertsmith.data.text_files import iter_lines
 from bertsmith.distillation.cache_folder import load_array, save_array
 from bertsmith.errors import CheckpointError, CorpusError, InputError
 from bertsmith.evaluation.errors_file import write_misses
@@ -28,7 +23,6 @@ from bertsmith.model.loading import load_model
 from bertsmith.tasks.scoring import Outcome
 
 PERMISSION = r"Permission denied\)?\. Change the permissions or choose another place\."
-OPEN_FILES = r"Too many open files\)\. Allow more open files \(ulimit -n 4096\), then run"
 
 
 def without_privileges(do):
@@ -45,25 +39,12 @@ def without_privileges(do):
         return pool.submit(drop_and_do).result()
 
 
-@contextlib.contextmanager
-def one_more_file():
-    """Allow one file more than are open: of the number that the listing has, the lowest free."""
-    taken = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
-    limit = next(number for number in itertools.count() if number not in taken)
-    with limited(resource.RLIMIT_NOFILE, limit):
-        yield
-
-
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's capabilities or /proc")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_tiny(tmp_path_factory.mktemp("models") / "model", "masked_lm")
-
-
 @on_linux
-def test_no_permission_to_read(model, corpus_dir, tmp_path):
+def test_no_permission_to_read(corpus_dir, tmp_path):
+    model = save_tiny(tmp_path / "model", "masked_lm")
     torch.save({"a": torch.zeros(3)}, tmp_path / "pytorch_model.bin")
     (tmp_path / "config.json").write_text((model / "config.json").read_text())
     save_array(tmp_path / "cached", np.zeros((3, 2), np.float32))
@@ -82,19 +63,6 @@ def test_no_permission_to_read(model, corpus_dir, tmp_path):
                 without_privileges(do)
         finally:
             file.chmod(mode)
-
-
-@on_linux
-def test_too_many_open_files(model, corpus_dir, tmp_path):
-    load_model(model)  # what is imported on the way needs files too
-    rows = write_reviews(tmp_path / "rows.csv", 8)
-    for kind, limit, do in (
-        (CheckpointError, one_more_file(), lambda: load_model(model)),
-        (CorpusError, one_more_file(), lambda: Corpus.open(corpus_dir, verify=False)),
-        (InputError, limited(resource.RLIMIT_NOFILE, 0), lambda: next(iter_lines(rows))),
-    ):
-        with limit, pytest.raises(kind, match=rf"cannot be read \({OPEN_FILES}"):
-            do()
 
 
 @on_linux
@@ -122,17 +90,8 @@ def test_ascii_locales_read_and_write_all_characters(tmp_path):
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
     ascii_only.pop("PYTHONIOENCODING", None)
     out = tmp_path / "erreurs-é.jsonl"
-    for code, words in (
-        (2, ["prédire"]),
-        (0, ["predict", model, "le café 电影", "--out", out, *FP32]),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "bertsmith", *words], env=ascii_only, capture_output=True,
-            timeout=120, check=False,
-        )  # fmt: skip
-        said = done.stderr.decode("utf-8")
-        assert done.returncode == code, said
-        assert code == 0 or "'prédire' is not a command" in said
+    words = ["predict", model, "le café 电影", "--out", out, *FP32]
+    subprocess.run([sys.executable, "-m", "bertsmith", *words], env=ascii_only, check=True)
     (row,) = map(json.loads, out.read_text("utf-8").splitlines())
     assert row["label"] in ("größe", "电影")
     assert "le café 电影" in row.values()

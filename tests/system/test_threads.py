@@ -32,10 +32,9 @@ def test_items_are_worked_on_together_and_come_in_their_order():
     assert list(map_on_threads(work, range(50))) == [10 * item for item in range(50)]
 
 
-@pytest.mark.parametrize("count", [2, 4])
-def test_each_worker_has_one_thread_of_torch_and_nobody_else_has_fewer(count):
+def test_each_worker_has_one_thread_of_torch_and_nobody_else_has_fewer():
     threads._start.cache_clear()
-    torch.set_num_threads(count)
+    torch.set_num_threads(count := 2)
     results = map_on_threads(lambda _: (torch.get_num_threads(), threading.get_ident()), range(40))
     found = [next(results)]
     with ThreadPoolExecutor(1) as later:
