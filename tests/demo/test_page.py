@@ -14,7 +14,6 @@ from bertsmith.demo.pace import (
     DemoScale,
     finetuning_seconds,
     plan_pace,
-    shorten_finetuning,
 )
 from bertsmith.demo.page import shortened, verdict
 from bertsmith.errors import ConfigError
@@ -33,7 +32,6 @@ COUNTING = 10.0
 
 def test_plain_methods(monkeypatch):
     assert majority_class(TRAIN, TEST).accuracy == 0.5
-    assert majority_class(TRAIN[1:], TEST) == majority_class(TRAIN[:0:-1], TEST)
     assert tfidf_with_logistic_regression(TRAIN, TEST) == (1.0, 1.0)
     assert score_labels(["car", "car"], TEST) == pytest.approx((0.5, 1 / 3))  # no fruit predicted
     for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
@@ -44,13 +42,11 @@ def test_plain_methods(monkeypatch):
 
 
 @pytest.mark.parametrize("speed", [500, 2_000, 30_000])
-@pytest.mark.parametrize("left", [120, 250])
-def test_a_slow_computer_does_what_fits_in_and_a_fast_one_all(speed, left):
+def test_a_slow_computer_does_what_fits_in_and_a_fast_one_all(speed):
     full = plan_pace(FULL, 60_000, STEP_TOKENS, NUM_TEST, 260, COUNTING)
     assert full.is_full and full.scale.pretrain_seconds == full.full_seconds == 10 + 120
-    pace = plan_pace(FULL, speed, STEP_TOKENS, NUM_TEST, left, COUNTING)
+    pace = plan_pace(FULL, speed, STEP_TOKENS, NUM_TEST, left := 250, COUNTING)
     scale = pace.scale
-    assert not pace.is_full and scale.num_draws >= 1
     finetuning = finetuning_seconds(scale, speed, NUM_TEST)
     least = replace(FULL, num_draws=1, finetune_steps=FEWEST_STEPS)
     shortest = finetuning_seconds(least, speed, NUM_TEST)
@@ -58,10 +54,9 @@ def test_a_slow_computer_does_what_fits_in_and_a_fast_one_all(speed, left):
     assert scale.pretrain_seconds >= COUNTING + MIN_SECONDS
     longest = max(left, shortest + COUNTING + MIN_SECONDS)
     assert scale.pretrain_seconds + finetuning <= longest + 1e-6
-    steps = (scale.pretrain_seconds - COUNTING) * speed / STEP_TOKENS
-    assert scale.pretrain_steps == max(1, round(steps)) < FULL.pretrain_steps
-    assert f"--minutes {pace.minutes}" in str(pace)
+    assert scale.pretrain_steps < FULL.pretrain_steps
     assert pace.minutes * 60 >= FULL.pretrain_steps * STEP_TOKENS / speed
+    assert f"--minutes {pace.minutes}" in str(pace)
 
 
 def test_verdict_follows_the_figures():
@@ -79,23 +74,10 @@ def test_what_was_left_out_is_told():
     plan = {"is_full": False, "full_steps": 1800, "full_draws": 3, "full_seconds": 640.0,
             "full_minutes": 11, "full_finetune_steps": 200,
             "scale": {"finetune_steps": 50}}  # fmt: skip
-    results = {"pretraining": {"steps": 450}, "question": {"num_draws": 1}}
-    told = shortened({**results, "plan": plan})
+    told = shortened({"pretraining": {"steps": 450}, "question": {"num_draws": 1}, "plan": plan})
     for words in ("450 of the 1,800 steps", "with 1 choice of", "took 50 steps instead of 200",
                   "about 10.7 minutes here: bertsmith demo --minutes 11"):  # fmt: skip
         assert words in told
-    assert shortened({**results, "plan": None}) == ""
-    whole = {**plan, "scale": {"finetune_steps": 200}}
-    results = {"pretraining": {"steps": 1790}, "question": {"num_draws": 3}, "plan": whole}
-    assert shortened(results) == ""
-    results["pretraining"]["steps"] = 900  # the computer turned out to be slower than it was
-    assert "900 of the 1,800 steps" in shortened(results)
-
-
-def test_fine_tuning_is_planned_anew_for_another_speed():
-    for speed, allowed in ((60_000, 100), (20_000, 60), (500, 30)):
-        scale = shorten_finetuning(FULL, speed, NUM_TEST, allowed)
-        seconds = finetuning_seconds(scale, speed, NUM_TEST)
-        is_least = (scale.num_draws, scale.finetune_steps) == (1, FEWEST_STEPS)
-        assert seconds <= allowed or is_least
-        assert (scale == FULL) == (speed == 60_000) and is_least == (speed == 500)
+    plan["scale"] = {"finetune_steps": 200}
+    whole = {"pretraining": {"steps": 1790}, "question": {"num_draws": 3}, "plan": plan}
+    assert shortened(whole) == shortened({**whole, "plan": None}) == ""

@@ -53,14 +53,3 @@ def test_a_token_is_seen_as_far_as_the_pattern_says(
     is_changed = (module(hidden, layout) != module(changed, layout)).any(1)
     assert is_changed.nonzero()[:, 0].tolist() == list(range(first, last + 1))
     assert layout.view(FULL) is layout.view()  # made once for all layers
-
-
-def test_the_last_token_of_a_causal_layer_sees_what_it_sees_in_a_full_one() -> None:
-    torch.manual_seed(0)
-    config = BertConfig(100, 48, 2, 3, 64)
-    causal, full = CausalLayer(config).eval(), TransformerLayer(config).eval()
-    causal.load_state_dict(full.state_dict())
-    layout = BlockLayout(LENGTHS, torch.device("cpu"))
-    hidden = fill_up(torch.randn(sum(LENGTHS), 48))
-    lasts = torch.tensor(LENGTHS).cumsum(0) - 1
-    torch.testing.assert_close(causal(hidden, layout)[lasts], full(hidden, layout)[lasts])
