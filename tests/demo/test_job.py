@@ -43,7 +43,7 @@ def demo(tmp_path_factory):
     return out, results, " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def test_the_page_in_a_browser(demo, check_page):
+def test_the_page_needs_nothing_beside_it(demo, check_page):
     check_page(demo[0] / "report.html")
 
 
@@ -84,11 +84,6 @@ def test_page_says_what_the_figures_say(demo):
         *(word["token"] for row in results["fills"] for word in row["words"]),
     ):
         assert figure in text
-
-
-def test_the_page_needs_nothing_beside_it(demo):
-    html = (demo[0] / "report.html").read_text(encoding="utf-8")
-    assert not re.search(r"<(script|link|iframe|img)|\b(src|href)=|url\(|@import", html)
 
 
 def test_commands_on_the_page_work(demo, bertsmith):

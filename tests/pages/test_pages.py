@@ -1,4 +1,4 @@
-"""Each page in Chromium: nothing is cut off, pale, or loaded from elsewhere."""
+"""Pages hold what was measured; they load nothing, and texts of users are never markup."""
 
 import json
 import re
@@ -10,20 +10,19 @@ from tiny_runs import FP32, SIZE
 
 from bertsmith.finetuning.glue import GlueReport, GlueRun, write_glue_page
 
-LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
-TEXTS = ("a good film", f"a film of {LONG}{LONG}", "<script>alert('film')</script> & on", "好 film")
+SCRIPT = "<script>alert('film')</script>"
 TITLES = {
     "classify": ["label", "probability", "text"],
     "tag": ["text, with its labels"],
     "answer": ["answer", "probability", "question", "passage"],
 }
 CASES = {
-    "classify": ("jsonl", ("neg", LONG), [
-        json.dumps({"text": TEXTS[row % 4], "label": ("neg", LONG)[row % 2]}) for row in range(80)
+    "classify": ("jsonl", ("neg", SCRIPT), [
+        json.dumps({"text": f"a {SCRIPT} & on", "label": label}) for label in ("neg", SCRIPT)
     ]),
-    "tag": ("conll", ("B-PER", "I-PER", "O"), [f"good B-PER\n{LONG} I-PER\nfilm O\n"] * 9),
+    "tag": ("conll", ("B-PER", "O"), [f"good B-PER\n{SCRIPT.replace(' ', '')} O\n"]),
     "answer": ("jsonl", (), [json.dumps({
-        "id": "a", "question": f"what {LONG} ?", "context": f"a good film {LONG}",
+        "id": "a", "question": f"what {SCRIPT} ?", "context": f"a good film {SCRIPT}",
         "answers": [{"text": "good", "answer_start": 2}],
     })]),
 }  # fmt: skip
@@ -39,8 +38,8 @@ def test_evaluations_and_predictions_of_texts_that_break_pages(
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     for command in (("evaluate", model, "--data", file), ("predict", model, "--file", file)):
         bertsmith(*command, *FP32, "--page", page)
-        assert "<script" not in page.read_text(encoding="utf-8")
         check_page(page)
+        assert "&lt;script&gt;" in page.read_text(encoding="utf-8")
     titles = re.findall(r'<th scope="col">(.*?)</th>', page.read_text(encoding="utf-8"))
     assert titles == TITLES[task]
 
@@ -57,7 +56,7 @@ def test_a_run_and_its_corpus(bertsmith, corpus_dir, tmp_path, check_page):
 
 
 def test_glue(tmp_path, check_page):
-    names, path = ("MRPC", "CoLA", LONG), tmp_path / "glue.html"
+    names, path = ("MRPC", "CoLA"), tmp_path / "glue.html"
     runs = {
         name: [
             GlueRun(name, seed, tmp_path, {name: {"matthews_correlation": share}}, 1.0)
@@ -65,6 +64,6 @@ def test_glue(tmp_path, check_page):
         ]
         for name in names
     }
-    write_glue_page(path, Path(f"runs/{LONG}"), GlueReport(tmp_path, runs, ()))
+    write_glue_page(path, Path("runs/glue"), GlueReport(tmp_path, runs, ()))
     assert path.read_text(encoding="utf-8").count('class="whisker"') == len(names) + 1
     check_page(path)
