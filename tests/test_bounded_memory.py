@@ -11,7 +11,7 @@ from bertsmith.data import tagged_files
 from bertsmith.data.examples import Example
 from bertsmith.evaluation import precision_agreement
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.evaluation.score import score_choice_files, score_class_files, score_number_files
+from bertsmith.evaluation.score import score_class_files, score_number_files
 from bertsmith.tasks import predictor as prediction
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.predictor import in_chunks
@@ -106,20 +106,19 @@ def test_estimators_hold_answers_and_fit_holds_token_ids(tmp_path, monkeypatch):
 
 
 SCORED = {
-    "classify": (score_class_files, "text,label", ["neg", "pos"]),
-    "regress": (score_number_files, "text,label", ["1.5", "2.25", "3"]),
-    "choose": (score_choice_files, "prompt,choice1,choice2,label", ["0", "1"]),
+    "classify": (score_class_files, ["neg", "pos"]),
+    "regress": (score_number_files, ["1.5", "2.25", "3"]),
 }
 
 
 @pytest.mark.parametrize("task", SCORED)
 def test_scoring_without_a_model(task, tmp_path):
-    score, columns, labels = SCORED[task]
+    score, labels = SCORED[task]
     counts, pairs = (1_000, 4_000), []
     for count in counts:
         gold, predictions = tmp_path / f"{count}.csv", tmp_path / f"{count}.txt"
-        rows = (f"text {i}," * columns.count(",") + f"{labels[i % 2]}\n" for i in range(count))
-        gold.write_text("".join([f"{columns}\n", *rows]))
+        rows = (f"text {i},{labels[i % 2]}\n" for i in range(count))
+        gold.write_text("".join(["text,label\n", *rows]))
         predictions.write_text("".join(f"{labels[i % len(labels)]}\n" for i in range(count)))
         pairs.append((gold, predictions))
     # Of numbers a row's two are kept, and their ranks are taken at the end.

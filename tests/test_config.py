@@ -6,13 +6,7 @@ from typing import Literal
 import pytest
 
 from bertsmith.commands.flags import parse_with_recipe
-from bertsmith.config import (
-    RECIPES,
-    from_mapping,
-    read_recipe,
-    shipped_recipes,
-    to_jsonable,
-)
+from bertsmith.config import RECIPES, from_mapping, read_recipe, shipped_recipes, to_jsonable
 from bertsmith.errors import ConfigError
 
 
@@ -56,7 +50,6 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
         ("setps = 3", "unknown key 'setps'. Did you mean 'steps'"),
         ("learning_rat = 3", "Did you mean '[optim] learning_rate'"),
         ('steps = "3"', "steps: found '3'"),
-        ("steps = 1.5", "steps: found 1.5"),
         ("steps = true", "steps: found True"),
         ('preset = "huge"', "preset: found 'huge'"),
         ("optim = 3", "optim: found 3, a table is expected"),
@@ -84,10 +77,9 @@ def test_a_recipe_of_the_package_is_known_by_its_name(tmp_path, monkeypatch):
 
 
 def test_an_unknown_recipe_is_told_the_nearest_and_all_names(tmp_path):
-    for name in ("quarterhour", "recipes/pretrain/quarter-hour.toml"):
-        with pytest.raises(ConfigError, match=rf"{name}: no such recipe\. Did you mean "
-                           r"'quarter-hour'\? .* its name: .*albert, .*quarter-hour"):  # fmt: skip
-            parse_with_recipe(Settings, [name], "p", "d")
+    said = r"quarterhour: no such recipe\. Did you mean 'quarter-hour'\? .* its name: .*albert, "
+    with pytest.raises(ConfigError, match=said):
+        parse_with_recipe(Settings, ["quarterhour"], "p", "d")
     (tmp_path / "bad.toml").write_bytes(b"a = 1\n\xff")
     for path, said in ((tmp_path, "a folder"), (tmp_path / "bad.toml", "byte 6 is not UTF-8")):
         with pytest.raises(ConfigError, match=said):
@@ -109,15 +101,3 @@ def test_what_is_written_reads_back_equal():
     assert from_mapping(Settings, to_jsonable(settings), "run.json") == settings
     with pytest.raises(ConfigError, match="'corpus' is missing"):
         from_mapping(Settings, {}, "run.json")
-
-
-def test_a_word_that_python_reserves_has_no_underscore_where_people_write_it(tmp_path):
-    @dataclass(frozen=True)
-    class Journey:
-        from_: str | None = None
-        to: str = "there"
-
-    assert from_mapping(Journey, {"from": "here"}, "recipe") == Journey("here")
-    assert to_jsonable(Journey("here")) == {"from": "here", "to": "there"}
-    with pytest.raises(ConfigError, match=r"unknown key 'from_'. Did you mean 'from'\?"):
-        from_mapping(Journey, {"from_": "here"}, "recipe")
