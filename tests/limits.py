@@ -5,15 +5,11 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def limited(kind, number):
-    before = resource.getrlimit(kind)
-    resource.setrlimit(kind, (number, before[1]))
+def file_size_limit(size):
+    """No file may grow beyond `size` bytes: a write fails half way, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
-        resource.setrlimit(kind, before)
-
-
-def file_size_limit(size):
-    """No file may grow beyond `size` bytes: a write fails half way, as on a full disk."""
-    return limited(resource.RLIMIT_FSIZE, size)
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

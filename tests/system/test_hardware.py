@@ -14,7 +14,7 @@ from bertsmith.system.hardware import (
     select_device,
     select_precision,
 )
-from bertsmith.system.matrix_products import MAX_BF16_ERROR, measured_products, using_route
+from bertsmith.system.matrix_products import MAX_BF16_ERROR, measured_products
 
 CPU = torch.device("cpu")
 
@@ -68,18 +68,6 @@ def test_a_block_computes_as_measured_and_torch_is_restored_after_an_error(
             assert torch.get_float32_matmul_precision() == "high"
         finally:
             torch.set_float32_matmul_precision(route)
-
-
-@pytest.mark.parametrize("route", ["highest", "medium"])
-def test_blocks_of_two_threads_leave_torch_as_it_was(route):
-    before = torch.get_float32_matmul_precision()
-    first, second = using_route(route), using_route("medium")
-    for block in (first, second):
-        block.__enter__()
-    for block in (first, second):
-        assert torch.get_float32_matmul_precision() == "medium"
-        block.__exit__(None, None, None)
-    assert torch.get_float32_matmul_precision() == before
 
 
 def test_devices(monkeypatch):
