@@ -1,7 +1,9 @@
-"""The smallest runs, as words and as settings, and a run that ends before its last step."""
+"""The smallest runs and corpora, and a run that ends before its last step."""
 
 from stop_at import StopAt
 
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.documents import TextsInMemory
 from bertsmith.errors import BertsmithError
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
@@ -25,6 +27,13 @@ def small_job(corpus_dir, family="bert", **training):
         PretrainingSettings(16),
         TrainingSettings(**known | training),
     )
+
+
+def small_corpus(folder, tokenizer, documents, held_out=0.0):
+    """Build a corpus of a few documents; gives its folder."""
+    settings = CorpusSettings(held_out=held_out)
+    build_corpus(TextsInMemory(lambda: documents), tokenizer, folder, settings)
+    return folder
 
 
 class StopAtStep(StopAt):

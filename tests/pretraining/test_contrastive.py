@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 import torch
 from small_workers import small_model
+from tiny_runs import small_corpus
 
-from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.errors import CorpusError
 from bertsmith.pretraining import objective as objectives
 from bertsmith.pretraining.contrastive import TEMPERATURE
-from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.segments import halves_around
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.training.settings import TrainingSettings
 
 PAIRS = PretrainingSettings(max_length=37, pairs="contrastive")
 
@@ -88,18 +85,11 @@ def is_inside(part, whole):
 
 def test_documents_of_one_sentence_are_rows_without_a_partner(tmp_path, corpus_dir):
     tokenizer = Corpus.open(corpus_dir).tokenizer()
-
-    def built(name, texts):
-        source = tmp_path / f"{name}.txt"
-        source.write_text("\n\n".join(texts), encoding="utf-8")
-        build_corpus([source], tokenizer, tmp_path / name, CorpusSettings(held_out=0.0))
-        return tmp_path / name
-
-    alone = built("alone", ["Baba ceba.", "Diba foba guba."])
+    alone = small_corpus(tmp_path / "alone", tokenizer, ["Baba ceba.", "Diba foba guba."])
     with pytest.raises(CorpusError, match=r"alone.*one sentence.*--pairs none"):
         objective(alone)
     texts = ["Baba ceba.", "Baba.", "Diba foba. Guba haba."]
-    task = objective(built("mixed", texts))
+    task = objective(small_corpus(tmp_path / "mixed", tokenizer, texts))
     model, counted = small_model("masked_lm", max_position_embeddings=64), 0
     for step in range(1, 6):
         (batch,) = task.micro_batches(step)
@@ -109,9 +99,3 @@ def test_documents_of_one_sentence_are_rows_without_a_partner(tmp_path, corpus_d
         assert task.losses(model, batch)["contrast"].count == len(rows)
         counted += len(rows)
     assert 0 < counted < 5 * 14
-
-
-def test_an_odd_number_of_rows_is_refused(corpus_dir):
-    job = PretrainJob(corpus_dir, pretraining=PAIRS, training=TrainingSettings(batch_size=13))
-    with pytest.raises(ConfigError, match=r"training\.batch_size: found 13.*--batch-size"):
-        resolve_unmeasured(job)

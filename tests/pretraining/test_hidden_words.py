@@ -83,29 +83,6 @@ def test_every_place_is_about_equally_likely(kind):
     assert hits[92:102] == pytest.approx(15 / 101, abs=0.06)
 
 
-def test_long_words_are_chosen_nearly_as_often_as_short_ones():
-    rng = np.random.default_rng(5)
-    sequences = [rng.choice([1, 1, 1, 2, 3], 80).tolist() for _ in range(2003)]
-    words, lengths = packed(sequences)
-    budgets = np.rint(lengths * 0.15).astype(int)
-    places, _ = choose_words(words, lengths, budgets, RUN_LENGTHS["word"], rng)
-    size_of = np.bincount(words[words >= 0])
-    chosen = np.bincount(size_of[np.unique(words[places])], minlength=4)
-    shares = chosen[1:] / np.bincount(size_of, minlength=4)[1:]
-    # What is left of a budget goes to the words that fit, which are the short ones.
-    assert shares == pytest.approx(0.15, abs=0.02)
-    assert len(places) / budgets.sum() > 0.99
-
-
-def test_the_shortest_word_is_chosen_where_none_fits():
-    words, lengths = packed([[5, 3, 4], [1, 9]])
-    rng = np.random.default_rng(0)
-    places, _ = choose_words(words, lengths, np.array([1, 1]), RUN_LENGTHS["span"], rng)
-    assert places.tolist() == [6, 7, 8, 15]
-    no_words = choose_words(np.full(5, -1), np.array([5]), np.array([1]), RUN_LENGTHS["word"], rng)
-    assert [len(part) for part in no_words] == [0, 0]
-
-
 SPECIAL_IDS = {0, 1, 2, 3, 4}
 MASK_ID = 4
 PAPER = MaskingRule(rate=0.15, mask_share=0.8, random_share=0.1)
@@ -176,5 +153,4 @@ def test_what_is_chosen_together_has_one_fate(masking):
     # 5,000 words, or 1,300 spans of them: five standard deviations of the shares of spans.
     assert hidden.mean() == pytest.approx(0.8, abs=0.08)
     assert kept.mean() == pytest.approx(0.1, abs=0.06)
-    assert (masked.labels >= 5).all() and (now[~hidden] >= 5).all()
-    assert masked.labels.tolist() == ids[masked.positions].tolist()
+    assert (now[~hidden] >= 5).all()

@@ -76,15 +76,9 @@ def test_sizes_are_those_of_the_papers(corpus_dir):
         tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id,
     )  # fmt: skip
     assert config(corpus_dir, family="distilbert", preset="base").num_hidden_layers == 6
-    sizes = {
-        (family, preset): config(corpus_dir, family=family, preset=preset).embedding_size
-        for family in ("albert", "electra")
-        for preset in ("tiny", "mini", "base")
-    }
-    assert sizes == {
-        ("albert", "tiny"): 64, ("albert", "mini"): 128, ("albert", "base"): 128,
-        ("electra", "tiny"): 128, ("electra", "mini"): 128, ("electra", "base"): 768,
-    }  # fmt: skip
+    for family, widths in (("albert", [64, 128]), ("electra", [128, 768])):
+        shapes = [config(corpus_dir, family=family, preset=preset) for preset in ("tiny", "base")]
+        assert [shape.embedding_size for shape in shapes] == widths
     # Of word pieces, the second text of a pair has a type of its own.
     assert roberta.type_vocab_size == 2
     shared = config(corpus_dir, family="albert", preset="mini", shared="attention")

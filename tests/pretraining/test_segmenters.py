@@ -82,7 +82,6 @@ def test_words_add_up_to_the_text(text, words):
     ("content", "message"),
     [
         (b"\xff", "--word-list {path}: byte 0 is 0xff"),
-        (b"\xff\xfe", "--word-list {path}: not UTF-8 text but UTF-16 text"),
         ("北京 34488 ns\n".encode(), "words.txt:1: '北京 34488 ns'"),
         ("word\n京\n".encode(), "none of its 2 words"),
         (b"", "nothing in it"),
@@ -97,7 +96,7 @@ def test_a_list_that_is_none_is_refused(tmp_path, content, message):
         read_word_list(path)
 
 
-@pytest.mark.parametrize("name", ["halves", "lazily", "partly_halves", "method_of_a_cutter"])
+@pytest.mark.parametrize("name", ["lazily", "partly_halves", "method_of_a_cutter"])
 def test_a_function_becomes_a_segmenter_of_every_process(name):
     segmenter = load_segmenter(f"{HERE}:{name}")
     for each in (segmenter, pickle.loads(pickle.dumps(segmenter))):
@@ -109,11 +108,8 @@ def test_a_function_becomes_a_segmenter_of_every_process(name):
     [
         ("jieba", "wanted is module:function"),
         ("no_such_package:lcut", "No module named 'no_such_package'"),
-        (f"{HERE}:halfs", "halfs is not there"),
         (f"{HERE}:HERE", "HERE is no function"),
         (f"{HERE}:fails_lazily", "failed on '我们在北京学习语言' with TypeError (not now)"),
-        ("os:system", "os is a module of Python itself"),
-        (f"{HERE}:system", "posix is a module of Python itself"),
         (f"{HERE}:Popen", "subprocess is a module of Python itself"),
         (f"{HERE}:twice_partial", "posix is a module of Python itself"),
         (f"{HERE}:method_in_c", "builtins is a module of Python itself"),
