@@ -69,23 +69,10 @@ def test_a_panel_on_a_terminal(monkeypatch):
     assert titles[-1] == ["loss", "accuracy", "eval", "loss", "eval", "score"]
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_scores_that_are_no_accuracy_have_their_names(monkeypatch, terminal):
+def test_scores_that_are_no_accuracy_have_their_names(monkeypatch):
     figures = {"embed_loss": 0.25, "embed_score": 0.5, "embed_spearman": 0.5, "embed_pearson": 0.75}
     entry = {"step": 7, **{f"held_out_{name}": value for name, value in figures.items()}}
-    assert "spearman 0.500, pearson 0.750" in shown([entry], monkeypatch, terminal=terminal)
-
-
-def test_lines_are_means_and_few(monkeypatch):
-    monkeypatch.setattr(display_module, "PLAIN_SECONDS", 3600.0)
-    console = Console(file=io.StringIO(), width=100)
-    display = Display(console)
-    display._shown_at = display_module.time.monotonic()
-    for loss in (1.0, 2.0, 3.0):
-        display.write({**STEP, "mlm_loss": loss}, STATUS)
-    display.write({**STEP, "mlm_loss": 4.0}, Status(1.0, 90.0, 0.0))
-    (line,) = console.file.getvalue().splitlines()
-    assert "masked LM loss 2.500" in line
+    assert "spearman 0.500, pearson 0.750" in shown([entry], monkeypatch)
 
 
 def journal(num_steps):

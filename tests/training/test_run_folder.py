@@ -54,10 +54,8 @@ def locked_by_another(path):
         ("open", "resume overwrite", "exclude each other"),
         ("model.safetensors", "", "earlier run"),
         ("tokenizer.json", "", r"not empty\. Choose another --out, or pass --overwrite"),
-        ("notes.txt", "", "not empty"),
         ("file", "", "a file, not a folder"),
         ("complete", "overwrite", None),
-        ("notes.txt", "overwrite", None),
         ("open", "resume", None),
     ],
 )
@@ -107,21 +105,6 @@ def test_beginning_takes_the_run_and_nothing_else(tmp_path):
     assert [path.name for path in folder.checkpoints_dir.iterdir()] == ["mine"]
 
 
-def test_what_is_overwritten_without_a_model_is_put_aside_too(tmp_path):
-    (tmp_path / "generator").mkdir()
-    names = {"config.json", "spiece.model", "special_tokens_map.json", "modules.json"}
-    for name in names:
-        (tmp_path / name).write_text(name)
-    folder = RunFolder(tmp_path)
-    folder.begin()
-    assert [path.name for path in tmp_path.iterdir()] == ["earlier-run"]
-    assert {path.name for path in folder.earlier_dir.iterdir()} == names
-    (tmp_path / "model.safetensors").touch()  # the new run is stopped while it saves its model
-    folder.write_run({})
-    folder.begin()
-    assert {path.name for path in folder.earlier_dir.iterdir()} == names
-
-
 class Killed(BaseException):
     """Ends everything at once."""
 
@@ -169,19 +152,18 @@ def test_overwriting_may_be_killed_at_any_moment(tmp_path, monkeypatch, has_earl
     assert 5 < moment < 99
 
 
-@pytest.mark.parametrize("flag", ["resume", "overwrite"])
-def test_one_process_at_a_time_works_in_a_folder(tmp_path, flag):
+def test_one_process_at_a_time_works_in_a_folder(tmp_path):
     folder = earlier_run(tmp_path / "run", complete=False)
-    flags = {"resume": False, "overwrite": False, "of_series": True, flag: True}
+    check = partial(folder.check, resume=False, overwrite=True)
     before = sorted(folder.path.rglob("*"))
     with locked_by_another(folder.path):
-        for act in (lambda: folder.check(**flags), folder.begin):
+        for act in (check, folder.begin):
             with pytest.raises(ConfigError, match="run: another process is at work in it"):
                 act()
     assert sorted(folder.path.rglob("*")) == before
     with folder.locked(), RunFolder(folder.path).locked():  # a job, and a part of it
-        folder.check(**flags)
-    folder.check(**flags)
+        check()
+    check()
 
 
 def test_who_takes_a_folder_looks_again(tmp_path):

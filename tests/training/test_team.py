@@ -1,10 +1,8 @@
 """Several processes: the same weights as one that does all the work, and errors that are told."""
 
-import gc
 import multiprocessing
 import os
 import signal
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +17,6 @@ from torch_threads import threads
 
 from bertsmith.errors import TrainingError
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
 from bertsmith.training.optim import OptimSettings
 
@@ -66,30 +63,6 @@ def test_fewer_micro_batches_than_members(corpus_dir, dtype):
             view.fill_(7.0)
     assert train(whole, 1, 2)[1] == train(parts, 1, 2)[1]
     assert torch.equal(whole.arrays.gradients_of(1)[0], parts.arrays.gradients_of(1)[0])
-
-
-def test_steps_whose_gradients_are_summed_follow_steps_whose_are_not(corpus_dir):
-    task = small_objective(corpus_dir, EveryOtherStepInPieces, batch_size=2)
-    rounded, exact = (
-        train(small_workers(task, 1, dtype, plain()), 1, 5)[1::2] for dtype in (BF16, torch.float32)
-    )
-    assert rounded == pytest.approx(exact, rel=0.03)
-
-
-def test_in_a_worker_of_a_pool_one_process_does_all(corpus_dir, monkeypatch):
-    """A daemon may have no children."""
-    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
-    task = small_objective(corpus_dir)
-    with small_workers(task, 2) as team:
-        train(team, 1, 2)
-        assert not team.workers
-    assert list(LocalProcesses(2).map_in_order(abs, [-1, -2, -3])) == [1, 2, 3]
-
-
-def test_memory_that_nobody_entered_is_given_back(corpus_dir):
-    path = small_workers(small_objective(corpus_dir), 2)._file.path
-    gc.collect()
-    assert not Path(path).exists()
 
 
 @pytest.mark.parametrize("is_up", [True, False])

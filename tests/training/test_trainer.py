@@ -18,7 +18,7 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.training.budget import Budget, EvaluationPlan
-from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint, save_checkpoint
+from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import Journal, read_journal
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.page import RunPage
@@ -109,18 +109,6 @@ def test_a_callback_sees_steps_and_evals_and_ends_the_run(
     assert (summary.steps, summary.held_out["step"]) == (steps, steps)
     load_model(tmp_path)  # refuses a run that has not reached its end
     assert list_checkpoints(tmp_path / "checkpoints")[-1].name == f"step-{steps:08d}"
-
-
-def test_each_checkpoint_is_written_once(corpus_dir, tmp_path, monkeypatch):
-    written = []
-
-    def note(folder, save, tensors, state, keep):
-        written.append(state.step)
-        return save_checkpoint(folder, save, tensors, state, keep)
-
-    monkeypatch.setattr("bertsmith.training.trainer.save_checkpoint", note)
-    trained(corpus_dir, tmp_path)
-    assert written == [4, 8, 12]
 
 
 class Killed(Exception):
