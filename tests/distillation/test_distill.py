@@ -93,13 +93,6 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, student, pl
     assert all(torch.equal(first[name], second[name]) for name in first)
     losses = [[entry.get("loss") for entry in journal(r.out)] for r in (settings, stopped)]
     assert losses[0] == losses[1]
-    model = load_model(place / "teacher")
-    with torch.no_grad():
-        model.heads["classify"].dense.bias.add_(0.5)
-    save_model(model, tmp_path / "other", tiny_tokenizer())
-    other = replace(settings, out=tmp_path / "second")
-    with pytest.raises(ConfigError, match=r"made of another teacher\. Choose another --cache"):
-        distill(replace(student, teacher=tmp_path / "other"), Classify, other)
 
 
 def test_texts_without_labels_teach(settings, student, place, tmp_path):
@@ -137,10 +130,7 @@ def test_it_starts_as_the_teachers_own_layers_and_the_run_names_it(settings, stu
             assert torch.equal(weight, before.layers[theirs].get_parameter(name)), name
     assert torch.equal(after.heads["classify"].dense.weight, before.heads["classify"].dense.weight)
     run = json.loads((settings.out / "run.json").read_text())
-    told = run["distillation"]
-    assert told["teacher"] == str(place / "teacher")
-    assert told["teacher_sha256"] == run["config"]["teaching"]["teacher"]
-    assert (told["soft_temperature"], told["hidden_weight"]) == (2.0, 1.0)
+    assert run["distillation"]["teacher"] == str(place / "teacher")
     assert run["result"] == json.loads(json.dumps(result.to_json()))
     first = next(entry for entry in journal(settings.out) if "loss" in entry)
     parts = 0.5 * first["classify_loss"] + 0.5 * first["soft_loss"] + first["hidden_loss"]
@@ -166,7 +156,6 @@ OTHERS = {
     "narrow": lambda f: save_tiny(f, hidden_size=12),
     "bare": save_tiny,
     "tagger": lambda f: save_tiny(f, "tag", labels=("a", "b")),
-    "several": lambda f: save_tiny(f, "multi_label", labels=("neg", "pos")),
 }
 
 
@@ -177,13 +166,9 @@ OTHERS = {
         ("student", "narrow", "vectors of 12 numbers cannot be compared with the teacher's of 24"),
         ("teacher", "bare", "a teacher here is one that 'bertsmith finetune classify'"),
         ("teacher", "tagger", "was fine-tuned to 'tag' with the head 'tag'"),
-        ("teacher", "several", "was fine-tuned to 'classify' with the head 'multi_label'"),
         ("teacher", DistillSettings().teacher, "--teacher: not given"),
         ("num_layers", 5, "has 4 layers. Give 1 to 4"),
-        ("num_layers", 0, "--num-layers: found 0"),
         ("soft_weight", 1.5, "--soft-weight: found 1.5"),
-        ("soft_temperature", 0.0, "--soft-temperature: found 0.0"),
-        ("hidden_weight", -1.0, "--hidden-weight: found -1.0"),
     ],
 )
 def test_refusals(settings, student, tmp_path, flag, value, words):
@@ -200,11 +185,5 @@ def test_what_does_not_fit_the_teacher(settings, student, place, tmp_path):
         distill(student, Classify, replace(settings, train=table))
     # The teacher is not written over.
     inside = replace(settings, out=place / "teacher", overwrite=True)
-    start = replace(student, student=place / "start")
-    for who, where, flag in (
-        (student, inside, "--teacher"),
-        (start, inside, "--teacher"),
-        (start, replace(inside, out=place / "start"), "--student"),
-    ):
-        with pytest.raises(ConfigError, match=f"holds {flag}"):
-            distill(who, Classify, where)
+    with pytest.raises(ConfigError, match="holds --teacher"):
+        distill(student, Classify, inside)

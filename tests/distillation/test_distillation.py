@@ -1,6 +1,5 @@
 """Learning from a teacher, for every task: loss terms, texts without labels, and the cache."""
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching,
 from bertsmith.distillation.run import all_texts, with_row_numbers
 from bertsmith.distillation.teacher import LiveTeacher
 from bertsmith.distillation.teacher_cache import stored_teacher
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import ConfigError
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
@@ -98,7 +97,6 @@ def test_terms_are_the_tasks_own_the_teachers_answers_and_its_vectors(case):
         terms = objective.losses(model, batch)
         assert list(terms) == [case.task.name, "soft", "hidden"]
         assert {name: term.count for name, term in terms.items()} == objective.counts(batch)
-        assert all(term.correct <= term.count for term in terms.values())
         assert terms["soft"].sum > 0.001 < terms["hidden"].sum
         weights = [term.weight for term in terms.values()]
         assert weights == pytest.approx([0.6 * 5 / 8, 0.4, 0.7])
@@ -144,19 +142,6 @@ def test_a_stored_teacher_says_what_a_live_one_says(case, tmp_path):
             found, expected = stored.taught(batch), live.taught(batch)
             torch.testing.assert_close(found.outputs, expected.outputs, atol=1e-5, rtol=1e-5)
             torch.testing.assert_close(found.hidden, expected.hidden, atol=2e-3, rtol=2e-3)
-    again = stored_teacher(tmp_path / "cache", Silent(live), texts, FACTS)
-    batch = case.objective(pickle.loads(pickle.dumps(again))).micro_batches(1)[0]
-    torch.testing.assert_close(again.taught(batch).outputs, live.taught(batch).outputs)
-
-
-class Silent(LiveTeacher):
-    """A teacher of whom everything is known already."""
-
-    def __init__(self, other):
-        self.task, self.hidden = other.task, other.hidden
-
-    def taught(self, batch):
-        raise AssertionError("asked again")
 
 
 def test_every_text_is_met_with_a_label_or_without(one):
@@ -165,9 +150,6 @@ def test_every_text_is_met_with_a_label_or_without(one):
     assert objective.steps_per_epoch == max(-(-23 // 5), -(-11 // 3))
     told = objective.describe(1)
     assert told.startswith("a: rows ") and "; c: rows " in told
-    assert objective.identity() == one.objective().identity()
-    assert objective.identity()["teaching"]["soft_temperature"] == 2.0
-    assert set(objective.evaluate(one.model(1))) >= {"held_out_loss", "held_out_classify_accuracy"}
 
 
 def test_a_step_is_divided_in_proportion():
@@ -175,13 +157,9 @@ def test_a_step_is_divided_in_proportion():
         assert divide_batch(*sizes) == divided
 
 
-def texts_of(case):
-    return case.datasets()[0].train.encoded.rows
-
-
 def test_a_cache_for_other_texts(one, tmp_path):
-    teacher, texts, cache = one.teacher(), texts_of(one), tmp_path / "cache"
-    others = one.datasets()[1].train.encoded.rows
+    teacher, cache = one.teacher(), tmp_path / "cache"
+    texts, others = (dataset.train.encoded.rows for dataset in one.datasets())
     stored_teacher(cache, teacher, texts, FACTS)
     for asked, changes, words in (
         (texts, {"max_length": 9}, "with another --max-length"),
@@ -189,7 +167,7 @@ def test_a_cache_for_other_texts(one, tmp_path):
     ):
         with pytest.raises(ConfigError, match=words):
             stored_teacher(cache, teacher, asked, FACTS | changes)
-    stored_teacher(cache, Silent(one.teacher(hidden=False)), texts, FACTS)
+    stored_teacher(cache, Stopped(one.teacher(hidden=False), 0), texts, FACTS)  # asks nothing
 
 
 class Stopped(LiveTeacher):
@@ -202,15 +180,15 @@ class Stopped(LiveTeacher):
     def taught(self, batch):
         self.patience -= 1
         if self.patience < 0:
-            raise KeyboardInterrupt
+            raise RuntimeError("asked too often")
         return super().taught(batch)
 
 
 def test_a_stopped_computation_goes_on(one, tmp_path, monkeypatch):
     monkeypatch.setattr(teacher_cache, "PART_ROWS", 7)
     monkeypatch.setattr(teacher_cache, "MAX_OPEN", 2)
-    texts, folder, said = texts_of(one), tmp_path / "cache", []
-    with pytest.raises(KeyboardInterrupt):
+    texts, folder, said = one.datasets()[0].train.encoded.rows, tmp_path / "cache", []
+    with pytest.raises(RuntimeError, match="too often"):
         stored_teacher(folder, Stopped(one.teacher(), 2), texts, FACTS)
     done = {path.name: path.read_bytes() for path in folder.glob("*.npy")}
     assert sorted(done) == ["hidden-00000.npy", "hidden-00001.npy",
@@ -221,17 +199,6 @@ def test_a_stopped_computation_goes_on(one, tmp_path, monkeypatch):
     for batch in one.objective(stored).labelled.micro_batches(1):
         expected = one.teacher().taught(batch)
         torch.testing.assert_close(stored.taught(stored.prepare(batch)).outputs, expected.outputs)
-
-
-def test_a_damaged_cache(one, tmp_path):
-    texts, folder = texts_of(one), tmp_path / "cache"
-    stored = stored_teacher(folder, one.teacher(), texts, FACTS)
-    batch = one.objective(stored).labelled.micro_batches(1)[0]
-    path = folder / "outputs-00000.npy"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-5] + b"12345")
-    with pytest.raises(CheckpointError, match=r"outputs-00000\.npy: damaged\. Remove"):
-        stored_teacher(folder, one.teacher(), texts, FACTS).prepare(batch)
 
 
 def test_labels_in_the_teachers_order_keep_their_weights(one):

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from small_workers import (
@@ -13,7 +12,7 @@ from small_workers import (
     train,
 )
 
-from bertsmith.distillation.cache_folder import load_array, open_cache
+from bertsmith.distillation.cache_folder import load_array
 from bertsmith.distillation.objective import Teaching
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.teacher_vectors import VectorCache
@@ -86,9 +85,7 @@ def test_terms_of_the_triple_loss(corpus_dir):
         own = task.losses(teacher, batch)
         assert own["soft"].sum.item() == pytest.approx(0, abs=1e-3)
         assert own["hidden"].correct == batch.num_tokens
-    assert task.identity()["teaching"]["soft_temperature"] == 2.0
     assert "held_out_mlm_loss" in task.evaluate(model)
-    assert task.describe(1) == task.pretraining.describe(1)
 
 
 @pytest.mark.parametrize(
@@ -106,31 +103,6 @@ def test_a_cache_changes_no_number(corpus_dir, tmp_path, dtype, hidden_weight):
     assert widths == {dtype.itemsize}
 
 
-def test_static_masks_are_asked_about_once(corpus_dir, tmp_path):
-    cache = cache_in(tmp_path / "cache")
-    task = objective(corpus_dir, cache, batch_size=16, micro_batch_size=16)
-    steps = range(1, 1 - (-task.pretraining.train.anchors.num_anchors // 16))
-    num_batches = sum(len(task.micro_batches(step)) for step in steps)
-    for step in range(1, 2 * len(steps) + 1):  # the second epoch asks for nothing
-        losses_of(task, step)
-    assert len(kept(cache)) == cache.facts()["cached_batches"] == num_batches
-
-
-def test_stopped_writes_are_removed_when_the_cache_opens(tmp_path):
-    cache_in(tmp_path)
-    left = tmp_path / f".batch.npy.{10**9 - 1}.tmp"  # more than any process has
-    left.touch()
-    cache_in(tmp_path)
-    assert not left.exists()
-
-
-def test_hidden_words_are_a_part_of_all_tokens(corpus_dir, tmp_path):
-    cache_in(tmp_path / "cache")
-    cache = cache_in(tmp_path / "cache", hidden=False)
-    expected = losses_of(objective(corpus_dir, hidden_weight=0.0))
-    assert losses_of(objective(corpus_dir, cache, hidden_weight=0.0)) == expected
-
-
 def test_a_cache_of_something_else_is_refused(tmp_path):
     cache_in(tmp_path / "cache", hidden=False)
     for change, words in (
@@ -141,9 +113,6 @@ def test_a_cache_of_something_else_is_refused(tmp_path):
     ):
         with pytest.raises(ConfigError, match=words):
             cache_in(tmp_path / "cache", **{"hidden": False} | change)
-    open_cache(tmp_path / "task", {"of": "outputs", **FACTS, "hidden": False})
-    with pytest.raises(ConfigError, match=r"made for another purpose\. Choose"):
-        cache_in(tmp_path / "task", hidden=False)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
@@ -168,15 +137,9 @@ def test_any_damage_is_named(corpus_dir, tmp_path):
     task = objective(corpus_dir, cache)
     losses_of(task)
     path = kept(cache)[0]
-    whole, generator = path.read_bytes(), np.random.default_rng(0)
-    damaged = [whole[:size] for size in (0, 3, 100, len(whole) - 1)]
-    for place in [0, 9, 40, len(whole) - 1, *generator.integers(0, len(whole), 5).tolist()]:
-        content = bytearray(whole)
-        content[place] ^= 1 << int(generator.integers(8))
-        damaged.append(content)
-    for content in damaged:
+    whole = path.read_bytes()
+    flipped = whole[:200] + bytes([whole[200] ^ 4]) + whole[201:]
+    for content in (b"", whole[:-1], flipped):
         path.write_bytes(content)
         with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove this file"):
             losses_of(task)
-    path.write_bytes(whole)
-    losses_of(task)

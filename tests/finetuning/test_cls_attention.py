@@ -11,7 +11,6 @@ from stop_at import StopAt
 from tiny_models import load_for_task, save_tiny, save_tiny_of
 from tiny_runs import small_job
 
-from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.run import finetune
@@ -48,11 +47,9 @@ def loaded(settings, task=None):
 
 
 def queries(model, layer=-1):
-    """Weights and biases of a layer's queries, [hidden, hidden + 1]; without biases zeros."""
+    """Weights and biases of a layer's queries, [hidden, hidden + 1]."""
     qkv = model.layers[layer].attention.qkv
-    bias = torch.zeros(qkv.out_features) if qkv.bias is None else qkv.bias
-    rows = qkv.out_features // 3
-    return torch.cat([qkv.weight[:rows], bias[:rows, None]], 1).detach()
+    return torch.cat([qkv.weight, qkv.bias[:, None]], 1)[: qkv.out_features // 3].detach()
 
 
 def is_reset(model):
@@ -69,17 +66,12 @@ NSP = {"held_out_nsp_loss": 0.69}
     [
         (({"held_out_nsp_loss": 0.66},), True, "queries to zero"),
         (({"held_out_nsp_loss": 0.65},), False, ""),
-        (({"held_out_sop_loss": 0.7},), True, "queries to zero"),
-        (({"held_out_nsp_loss": None},), False, ""),
-        (([1],), False, ""),
         # Learnt, but nothing that it could be measured on was held out.
         ((MLM, "pretrain", None, "next_sentence"), False, ""),
         # It depends on where the run began.
         ((None, "pretrain", None, "none"), True, "--pairs none"),
         ((MLM, "pretrain", "other", "none"), False, ""),
-        ((NSP, "pretrain", "other", "next_sentence"), False, ""),
         ((MLM, "pretrain", "other", "none", "untaught"), True, "--pairs none"),
-        (({"held_out_nsp_loss": 0.4}, "pretrain", "other", "next_sentence", "no"), False, ""),
         ((MLM, "distill pretraining", None, "none"), False, ""),
     ],
 )
@@ -93,8 +85,8 @@ def test_auto_asks_the_run_that_made_the_folder(settings, run, reset, word):
 
 def test_a_folder_without_a_readable_run_is_left_as_it_is(settings):
     assert not is_reset(loaded(settings))
-    for text in ("{", "[]", '{"summary": 3}', "\xff"):
-        (settings.model / "run.json").write_text(text, encoding="latin-1")
+    for text in ("{", "[]", '{"summary": {"held_out": [1]}}'):
+        (settings.model / "run.json").write_text(text)
         assert not is_reset(loaded(settings))
 
 
@@ -135,13 +127,6 @@ def test_where_no_head_reads_it_it_is_left_alone(settings):
         loaded(replace(shared, cls_attention="reset"))
 
 
-@pytest.mark.parametrize("family", ["electra", "modernbert"])
-def test_families(settings, tmp_path, family):
-    settings = replace(settings, model=save_tiny_of(tmp_path / family, family))
-    tell_of_run(settings.model, MLM, pairs="none")
-    assert is_reset(loaded(settings))
-
-
 def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):
     """Whatever its model's folder tells by now."""
     tell_of_run(settings.model, NSP)
@@ -156,12 +141,6 @@ def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):
     assert learnt.any()
     again = replace(settings, model=settings.out, out=settings.out.with_name("again"))
     assert torch.equal(queries(loaded(again)), learnt)
-    # A student that loses the last layer begins with the one it has.
-    student = DistillSettings(teacher=settings.out, num_layers=1)
-    asked = replace(again, steps=1, learning_rate=1e-9, cls_attention="reset")
-    assert "Reason: as asked for" in str(distill(student, Classify, asked))
-    model = load_model(asked.out)
-    assert len(model.layers) == 1 and queries(model).abs().max() < 1e-6
 
 
 def test_a_run_of_ours_tells_it_and_a_series_once(settings, corpus_dir):

@@ -10,7 +10,6 @@ from folders import contents
 from samples import prepare
 from stop_at import StopAt
 from tiny_models import load_for_task, reviews, save_tiny
-from torch_threads import another_number
 
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.finetuning.run import finetune
@@ -49,25 +48,6 @@ def load_for_names(settings, *names):
     return load_for_task(settings, TaskDataset(Classify(names), [], []))
 
 
-def test_a_run_goes_on_as_it_was_chosen_to_compute(settings, tmp_path, remember):
-    settings = replace(settings, precision="auto", dropout=0.0, steps=4)
-    stopped = replace(settings, out=tmp_path / "stopped")
-    fp32 = {"bf16_gflops": 0.0, "fp32_medium_error": 0.0}  # predictions in bf16 are not for all
-    remember("explicit", **fp32, fp32_medium_gflops=1e9)
-    finetune(Classify, settings)
-    with pytest.raises(Interrupted):
-        finetune(Classify, stopped, [StopAt(2)])
-    remember("fused", **fp32, fp32_medium_gflops=0.0)
-    with another_number():
-        finetune(Classify, replace(stopped, resume=True))
-    assert untimed(stopped.out) == untimed(settings.out)
-
-
-def untimed(out):
-    times = ("elapsed_seconds", "tokens_per_second")
-    return [{k: v for k, v in entry.items() if k not in times} for entry in journal(out)]
-
-
 def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
     given, tokenizer = load_for_names(settings, "neg", "pos")
     fresh, same = load_for_names(replace(settings, from_scratch=True), "neg", "pos")
@@ -94,7 +74,6 @@ def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
     other = replace(stopped, resume=True, class_weights=())
     assert "task_settings.loss.weights was" in refusal(other)
     assert finetune(Classify, replace(stopped, resume=True)).evaluation == result.evaluation
-    assert "has 2 layers" in refusal(replace(settings, freeze_layers=3, out=tmp_path / "x"))
 
 
 def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
@@ -154,10 +133,7 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole):
     resumed = replace(settings, resume=True)
     for changes, words in (
         ({"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
-        ({"seed": settings.seed + 1}, "seed was "),
-        ({"metric": "macro_f1"}, "best.figure was"),
         ({"threads": 2}, "give as many --threads as before"),
-        ({"threads": 2, "batch_size": 8}, "batch_size was 16, is now 8"),
     ):
         assert words in refusal(replace(resumed, **changes))
     content = settings.train.read_text()

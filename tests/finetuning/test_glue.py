@@ -93,12 +93,6 @@ def test_every_task_with_its_own_scores_and_no_run_twice(settings):
     figures = np.mean([[run.figure for run in runs] for runs in report.runs.values()], axis=0)
     assert saved["average"]["values"] == pytest.approx(figures)
     assert saved["average"]["sd"] == pytest.approx(np.std(figures, ddof=1))
-    weights = settings.model / "model.safetensors"
-    original = weights.read_bytes()
-    weights.write_bytes(original[:-1] + b"\x3f")
-    with pytest.raises(ConfigError, match="the model holds something else"):
-        run_glue(settings)
-    weights.write_bytes(original)
     stopped = list(report.runs)[1]
     alone = run_glue(replace(settings, tasks=(stopped,), out=settings.out.with_name("alone")))
     assert [run.scores for run in report.runs[stopped]] == [
@@ -132,14 +126,11 @@ def test_a_run_without_its_scores_is_scored_again_and_another_refused(settings):
         assert run_glue(rte).runs["RTE"][0].scores == expected.runs["RTE"][0].scores
         assert weights.stat().st_mtime_ns == written
     for changes, words in (
-        ({"batch_size": 8, "threads": 2}, "batch_size was 16, is now 8"),
-        ({"threads": 2}, r"num_parts was 1, is now 2.*--threads"),
+        ({"batch_size": 8}, "batch_size was 16, is now 8"),
         ({"tasks": ("MRPC",)}, "no MRPC"),
     ):
         with pytest.raises((ConfigError, InputError), match=words):
             run_glue(replace(rte, **changes))
-    with pytest.raises(ConfigError, match="--seeds: found 0"):
-        replace(settings, seeds=0)
     weights.unlink()  # as if another were better
     run_glue(rte)  # nothing to predict, so none are needed
     write(settings.data / "RTE" / "test.tsv", ["index\tsentence1\tsentence2"], ["0\ta\tgood"])
