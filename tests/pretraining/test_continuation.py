@@ -64,17 +64,11 @@ def test_heads_that_are_missing_begin_and_others_are_dropped(tmp_path):
     assert bias[19] > bias[0]  # as often as they are in the corpus
 
 
-@pytest.mark.parametrize(
-    ("new", "difference"),
-    [
-        (tiny_tokenizer(), None),
-        (changed(strip_accents=True), None),  # that is what lowering the case does anyway
-        (changed(lowercase=False, strip_accents=True), "lowercase is False, and True there"),
-        (WordPieceTokenizer(tiny_tokenizer().vocab[:-1]), "it has 19 pieces, and 20 there"),
-    ],
-)
-def test_what_differs_is_named(new, difference):
-    assert first_difference(tiny_tokenizer(), new) == difference
+def test_what_differs_is_named():
+    old = tiny_tokenizer()
+    assert first_difference(old, changed(strip_accents=True)) is None  # lowering does it anyway
+    cased = changed(lowercase=False, strip_accents=True)
+    assert first_difference(old, cased) == "lowercase is False, and True there"
 
 
 def test_added_tokens_become_pieces_only_where_no_word_is_like_them():

@@ -47,18 +47,6 @@ def test_neighbours_are_counted_inside_documents(corpus_dir, monkeypatch):
         np.testing.assert_array_equal(found + found.T, expected)  # a pair has one order there
 
 
-def test_of_too_many_pairs_the_rarest_are_left_out(corpus_dir, monkeypatch):
-    corpus = Corpus.open(corpus_dir)
-    everything = count_neighbours(corpus)
-    limit = len(everything.keys) // 3
-    monkeypatch.setattr(counted_start, "MAX_PAIRS", limit)
-    kept = count_neighbours(corpus)
-    is_kept = np.isin(everything.keys, kept.keys)
-    assert 0 < len(kept.keys) <= limit
-    np.testing.assert_array_equal(kept.counts, everything.counts[is_kept])
-    assert kept.counts.min() > everything.counts[~is_kept].max()
-
-
 def test_positive_pmi_is_that_of_the_definition(monkeypatch):
     counts = torch.tensor([[8.0, 2.0, 0.0], [2.0, 6.0, 4.0], [0.0, 4.0, 0.0]])
     keys, each = np.array([0, 1, 4, 5]), np.array([4, 2, 3, 4])  # in one order

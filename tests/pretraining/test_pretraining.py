@@ -162,8 +162,8 @@ def test_every_kind_is_a_function_of_the_step_and_hides_words_of_its_rows(corpus
                 for id_ in task.train.corpus.token_ids(*part).tolist()
             ]
             assert [id_ for id_ in ids.tolist() if id_ not in special] == text
-        if task.settings.pair_task == "next_sentence":
-            labels = batch.targets["next_sentence_labels"].tolist()
+        if (pairs := task.settings.pair_task) != "none":
+            labels = batch.targets[f"{pairs}_labels"].tolist()
             assert labels == [int(segments.labels[original]) for original in batch.order]
         terms = task.losses(model, batch)
         assert {name: term.count for name, term in terms.items()} == task.counts(batch)
@@ -210,22 +210,6 @@ def test_static_rows_come_again_with_one_of_n_masks(corpus_dir):
     assert len(alone) > 10 and max(alone) == 3
     assert np.mean(alone) > 2.8  # two of three draws are the same only by chance
     assert as_values(task.micro_batches(1)[0]) == as_values(task.micro_batches(steps + 1)[0])
-
-
-def test_sentence_order_is_learnt_of_two_sentences_only(tmp_path, corpus_dir):
-    documents = ["Baba ceba.", "Diba foba. Guba haba. Keli moba.", "Nupa pare.", "Reba. Baba."]
-    built = small_corpus(tmp_path / "built", Corpus.open(corpus_dir).tokenizer(), documents)
-    task = objective(built, replace(SHORT, pairs="sentence_order"))
-    assert 0 < task.facts()["single_sentence_share"] < 1
-    labels = []
-    for step in range(1, 41):
-        (batch,) = task.micro_batches(step)
-        chosen = batch.targets["sentence_order_rows"].tolist()
-        labels += batch.targets["sentence_order_labels"].tolist()
-        pairs = [i for i, (ids, _) in enumerate(rows(batch)) if (ids == 3).sum() == 2]
-        assert chosen == pairs
-    assert 80 < len(labels) < 40 * 13
-    assert np.mean(labels) == pytest.approx(0.5, abs=0.15)
 
 
 def test_a_file_names_no_code_to_run(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import transformers
-from small_workers import check_same_as_one_process, small_config, small_workers, train
+from small_workers import check_same_as_one_process, small_config, small_workers
 
 from bertsmith.data.shards import Corpus
 from bertsmith.model.families.electra import ElectraConfig
@@ -113,22 +113,12 @@ def test_workers_do_what_one_process_would(corpus_dir):
         assert model.embeddings.word is model.generator.embeddings.word
 
 
-def test_evaluation_is_always_the_same_and_learning_lowers_both_losses(corpus_dir):
+def test_evaluation_is_the_same_for_any_masking(corpus_dir):
     task = objective(corpus_dir)
-    team = small_workers(task, 1, torch.bfloat16, new_pair(task))
-
-    def measured(task=task):
-        with team.evaluating() as model, torch.inference_mode():
-            return task.evaluate(model)
-
-    before = measured()
-    other = replace(SETTINGS, masking="span", masking_rate=0.3)
-    assert measured(objective(corpus_dir, other)) == before
-    assert before["held_out_loss"] == pytest.approx(
-        before["held_out_mlm_loss"] + 50 * before["held_out_rtd_loss"]
-    )
-    assert 0.1 < before["held_out_rtd_replaced"] < 0.2
-    train(team, 1, 21)
-    after = measured()
-    for name in ("held_out_mlm_loss", "held_out_rtd_loss"):
-        assert after[name] < before[name] - 0.02
+    model, other = new_pair(task).eval(), replace(SETTINGS, masking="span", masking_rate=0.3)
+    with torch.inference_mode():
+        figures = task.evaluate(model)
+        assert objective(corpus_dir, other).evaluate(model) == figures
+    mlm, rtd = figures["held_out_mlm_loss"], figures["held_out_rtd_loss"]
+    assert figures["held_out_loss"] == pytest.approx(mlm + 50 * rtd)
+    assert 0.1 < figures["held_out_rtd_replaced"] < 0.2

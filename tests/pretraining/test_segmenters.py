@@ -8,8 +8,6 @@ from os import system
 from subprocess import Popen  # noqa: F401 - found by its name
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.segmenters import MaximumMatching, load_segmenter, read_word_list
@@ -68,14 +66,6 @@ def test_the_longest_word_of_a_list_is_taken_from_the_left(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("﻿北京\n\n 学生 \nword\n", encoding="utf-8")
     assert read_word_list(path)("学生在北京") == ["学生", "在", "北京"]
-
-
-@settings(max_examples=50)
-@given(st.text("天地玄黄", max_size=30), st.lists(st.text("天地玄黄", min_size=1, max_size=5)))
-def test_words_add_up_to_the_text(text, words):
-    found = MaximumMatching(words)(text)
-    assert "".join(found) == text
-    assert all(len(word) == 1 or word in words for word in found)
 
 
 @pytest.mark.parametrize(

@@ -92,19 +92,6 @@ def test_a_damaged_run_is_told_and_leftovers_are_in_nobodys_way(tmp_path):
                 ask(folder)
 
 
-def test_beginning_takes_the_run_and_nothing_else(tmp_path):
-    folder = earlier_run(tmp_path / "run", complete=False)
-    (folder.path / "model.safetensors").unlink()
-    (folder.checkpoints_dir / "mine").mkdir()
-    folder.begin()
-    folder.finish()
-    found = [path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*")]
-    assert sorted(found) == ["checkpoints", "checkpoints/mine", "notes.txt"]
-    (folder.checkpoints_dir / "step-00000001").mkdir()
-    folder.remove_checkpoints()
-    assert [path.name for path in folder.checkpoints_dir.iterdir()] == ["mine"]
-
-
 class Killed(BaseException):
     """Ends everything at once."""
 
