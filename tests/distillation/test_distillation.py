@@ -9,7 +9,7 @@ from samples import SAMPLES, prepare
 from tiny_models import NUM_POSITIONS, load_for_task, loss_of, tiny_tokenizer
 
 from bertsmith.distillation import teacher_cache
-from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching, divide_batch
+from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching
 from bertsmith.distillation.run import all_texts, with_row_numbers
 from bertsmith.distillation.teacher import LiveTeacher
 from bertsmith.distillation.teacher_cache import stored_teacher
@@ -150,11 +150,6 @@ def test_every_text_is_met_with_a_label_or_without(one):
     assert objective.steps_per_epoch == max(-(-23 // 5), -(-11 // 3))
     told = objective.describe(1)
     assert told.startswith("a: rows ") and "; c: rows " in told
-
-
-def test_a_step_is_divided_in_proportion():
-    for sizes, divided in (((16, 10, 10), (8, 8)), ((16, 1, 10_000), (1, 15)), ((2, 9, 1), (1, 1))):
-        assert divide_batch(*sizes) == divided
 
 
 def test_a_cache_for_other_texts(one, tmp_path):

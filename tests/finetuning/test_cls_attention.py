@@ -8,7 +8,7 @@ import pytest
 import torch
 from samples import prepare
 from stop_at import StopAt
-from tiny_models import load_for_task, save_tiny, save_tiny_of
+from tiny_models import load_for_task, save_tiny
 from tiny_runs import small_job
 
 from bertsmith.errors import ConfigError, Interrupted
@@ -94,19 +94,14 @@ def test_what_is_asked_for_is_done_or_refused(settings):
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.1})
     model = loaded(replace(settings, cls_attention="reset"))
     assert is_reset(model) and "Reason: as asked for" in model.load_report.note
-    assert torch.equal(queries(load_model(settings.model), 0), queries(model, 0))
     tell_of_run(settings.model, NSP)
     # Random weights stay random, and frozen layers keep what they could not learn anew.
     for changes, expected in (
         ({"from_scratch": True}, False), ({"freeze_layers": 2}, False), ({"freeze_layers": 1}, True)
     ):  # fmt: skip
         assert is_reset(loaded(replace(settings, **changes))) is expected
-    for changes, message in (
-        ({"from_scratch": True, "cls_attention": "reset"}, "exclude each other"),
-        ({"cls_attention": "even"}, "cls-attention is 'even'"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            replace(settings, **changes)
+    with pytest.raises(ConfigError, match="exclude each other"):
+        replace(settings, from_scratch=True, cls_attention="reset")
 
 
 def test_where_no_head_reads_it_it_is_left_alone(settings):
@@ -120,11 +115,6 @@ def test_where_no_head_reads_it_it_is_left_alone(settings):
         assert not is_reset(loaded(asked, task))
         with pytest.raises(ConfigError, match="no head of this task and model"):
             loaded(replace(asked, cls_attention="reset"), task)
-    shared = replace(settings, model=save_tiny_of(settings.out, "albert"))  # by all its layers
-    tell_of_run(shared.model, NSP)
-    assert queries(loaded(shared)).any()
-    with pytest.raises(ConfigError, match="that of other layers too"):
-        loaded(replace(shared, cls_attention="reset"))
 
 
 def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):

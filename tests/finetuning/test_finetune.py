@@ -79,13 +79,12 @@ def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
 def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
     stored = save_tiny(tmp_path / "fine-tuned", "classify", labels=("neg", "pos"))
     settings = replace(settings, model=stored)
-    models = {names: load_for_names(settings, *names)[0] for names in (("neg", "pos"), "01", "abc")}
-    kept, fresh, more = (model.heads["classify"].dense.weight for model in models.values())
+    models = [load_for_names(settings, *names)[0] for names in (("neg", "pos"), "01", "abc")]
+    kept, fresh, more = (model.heads["classify"].dense.weight for model in models)
     weight = load_model(stored).heads["classify"].dense.weight
     assert torch.equal(kept, weight) and not torch.equal(fresh, weight)
-    assert models["01"].id2label == {0: "0", 1: "1"}
+    assert models[1].id2label == {0: "0", 1: "1"}
     assert more.shape == (3, 24)
-    assert fresh.detach().std().item() == pytest.approx(0.2, rel=0.3)
 
 
 def test_it_learns_and_saves_the_best_weights(whole):

@@ -1,20 +1,18 @@
 """Contrastive pairs: two rows of one document, partners in the same batch, the loss of choosing."""
 
 import math
+from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from small_workers import small_model
 from tiny_runs import small_corpus
 
-from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CorpusError
 from bertsmith.pretraining import objective as objectives
 from bertsmith.pretraining.contrastive import TEMPERATURE
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.segments import halves_around
 from bertsmith.pretraining.settings import PretrainingSettings
 
 PAIRS = PretrainingSettings(max_length=37, pairs="contrastive")
@@ -26,31 +24,13 @@ def objective(corpus_dir, settings=PAIRS, micro_batch_size=None):
     return Pretraining(train, held_out, settings, **sizes)
 
 
-def documents(corpus, starts):
-    bounds = corpus.sentence_starts[corpus.document_starts]
-    return np.searchsorted(bounds, starts, side="right") - 1
-
-
-@pytest.mark.parametrize("length", [3, 20])
-def test_halves_are_neighbours_cut_between_sentences(corpus_dir, length):
-    corpus = Corpus.open(corpus_dir)
-    anchors = np.arange(0, corpus.num_tokens, 3)
-    found = halves_around(corpus, anchors, length)
-    first, second = (found.starts[at::2] for at in (0, 1))
-    np.testing.assert_array_equal(found.ends[::2], second)
-    np.testing.assert_array_equal(documents(corpus, first), documents(corpus, second))
-    np.testing.assert_array_equal(documents(corpus, first), documents(corpus, anchors))
-    assert set(found.lengths) <= {*range(1, length + 1)}
-    assert np.mean(found.lengths) > 0.6 * length
-    assert np.isin(second, corpus.sentence_starts).all()
-    assert (found.labels != IGNORE_INDEX).all()
-
-
 def test_partners_are_of_one_document_and_the_loss_is_that_of_choosing_them(
     corpus_dir, monkeypatch
 ):
     task = objective(corpus_dir, micro_batch_size=5)
     corpus, model = task.train.corpus, small_model("masked_lm", max_position_embeddings=64).eval()
+    bounds = corpus.sentence_starts[corpus.document_starts].tolist()
+    documents = [tuple(corpus.token_ids(*ends).tolist()) for ends in pairwise(bounds)]
     batches = task.micro_batches(3)
     assert [batch.num_sequences for batch in batches] == [6, 8]
     monkeypatch.setattr(objectives, "EVALUATION_TOKENS", 2 * PAIRS.max_length)
@@ -62,10 +42,9 @@ def test_partners_are_of_one_document_and_the_loss_is_that_of_choosing_them(
         texts = [tuple(row.tolist()[1:-1]) for row in ids.split(list(batch.lengths))]
         partners = batch.targets["contrastive_labels"].tolist()
         assert [partners[partner] for partner in partners] == list(range(len(texts)))
-        whole = [tuple(corpus.token_ids(0, corpus.num_tokens).tolist())]
         for row, partner in enumerate(partners):
             joined = (texts[row] + texts[partner], texts[partner] + texts[row])
-            assert any(is_inside(each, whole[0]) for each in joined)
+            assert any(is_inside(each, document) for document in documents for each in joined)
         vectors = [part.mean(0) for part in model.encode(batch).split(list(batch.lengths))]
         unit = torch.nn.functional.normalize(torch.stack(vectors), dim=-1)
         expected = 0.0

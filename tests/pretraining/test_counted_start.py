@@ -15,10 +15,8 @@ from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining import counted_start
 from bertsmith.pretraining.counted_start import (
     WINDOW,
-    PairCounts,
     count_neighbours,
     initialize_counted,
-    positive_pmi,
 )
 from bertsmith.pretraining.token_counts import token_counts
 
@@ -45,21 +43,6 @@ def test_neighbours_are_counted_inside_documents(corpus_dir, monkeypatch):
         found = np.zeros_like(expected)
         np.add.at(found, np.divmod(pairs.keys, corpus.vocab_size), pairs.counts)
         np.testing.assert_array_equal(found + found.T, expected)  # a pair has one order there
-
-
-def test_positive_pmi_is_that_of_the_definition(monkeypatch):
-    counts = torch.tensor([[8.0, 2.0, 0.0], [2.0, 6.0, 4.0], [0.0, 4.0, 0.0]])
-    keys, each = np.array([0, 1, 4, 5]), np.array([4, 2, 3, 4])  # in one order
-    share = counts / counts.sum()
-    contexts = counts.sum(0) ** 0.75
-    chance = share.sum(1, keepdim=True) * contexts / contexts.sum()
-    expected = (share / chance).log().clamp(min=0)
-    for limit in (3, 2):
-        monkeypatch.setattr(counted_start, "MAX_DENSE", limit)
-        matrix = positive_pmi(PairCounts(keys, each), 3)
-        assert (matrix.rows.layout == torch.strided) == (limit == 3)
-        torch.testing.assert_close(matrix.rows.to_dense(), expected)
-        torch.testing.assert_close(matrix.columns.to_dense(), expected.T)
 
 
 @pytest.mark.parametrize("is_dense", [True, False])

@@ -18,8 +18,6 @@ from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.estimate import Trial, forecast, forecast_to_json
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import MIN_STEPS, StepTimer, longest_share
@@ -77,8 +75,6 @@ def test_a_run_is_the_sum_of_its_steps(looked_at):
     assert looked_at.num_steps == STEPS
     wanted = START_STEPS * start.real.tokens + others * rest.real.tokens
     assert looked_at.tokens == pytest.approx(wanted)
-    attention = START_STEPS * start.flops["attention"] + others * rest.flops["attention"]
-    assert looked_at.flops["attention"] == pytest.approx(attention)
     per_epoch = looked_at.rows_per_epoch
     epochs = START_STEPS * 12 / per_epoch[0] + others * 6 / per_epoch[1]
     assert looked_at.epochs == pytest.approx(epochs)
@@ -158,13 +154,3 @@ def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypat
     assert choose_preset(objective, shapes, 10.0, MACHINE).preset == "mini"
     with pytest.raises(ConfigError, match="'auto' without a time"):
         choose_preset(objective, shapes, None, MACHINE)
-
-
-def test_rows_of_random_text_are_long(tmp_path):
-    write_random_corpus(tmp_path, 211)
-    train, held_out = Corpus.open(tmp_path), Corpus.open(tmp_path, "held_out")
-    assert train.vocab_size == train.tokenizer().vocab_size == 211
-    settings = PretrainingSettings(max_length=128, short_seq_prob=0.0)
-    (batch,) = Pretraining(train, held_out, settings, batch_size=64).micro_batches(1)
-    assert np.mean(batch.lengths) > 126
-    assert batch.input_ids.max() < 211

@@ -79,8 +79,6 @@ def test_sizes_are_those_of_the_papers(corpus_dir):
     for family, widths in (("albert", [64, 128]), ("electra", [128, 768])):
         shapes = [config(corpus_dir, family=family, preset=preset) for preset in ("tiny", "base")]
         assert [shape.embedding_size for shape in shapes] == widths
-    # Of word pieces, the second text of a pair has a type of its own.
-    assert roberta.type_vocab_size == 2
     shared = config(corpus_dir, family="albert", preset="mini", shared="attention")
     assert shared.num_hidden_groups == 4
 

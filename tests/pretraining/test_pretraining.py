@@ -130,7 +130,6 @@ KINDS: list[dict[str, Any]] = [
     {"masking": "word"},
     {"masking": "span", "pairs": "none"},
     {"masking": "ngram", "pairs": "sentence_order"},
-    {"pairs": "none", "rows": "across"},
     {"masking": "span", "pairs": "none", "rows": "across", "duplicates": 3},
     {"pairs": "sentence_order", "duplicates": 2, "start_steps": 4, "start_length": 12},
     {"masking_schedule_steps": 9, "final_masking_rate": 0.4, "final_mask_share": 0.9,

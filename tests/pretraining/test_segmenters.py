@@ -41,7 +41,6 @@ def fails_lazily(text):
 
 
 twice_partial = partial(partial(system))
-method_in_c = "words".split
 partly_halves = partial(halves)
 
 
@@ -102,7 +101,6 @@ def test_a_function_becomes_a_segmenter_of_every_process(name):
         (f"{HERE}:fails_lazily", "failed on '我们在北京学习语言' with TypeError (not now)"),
         (f"{HERE}:Popen", "subprocess is a module of Python itself"),
         (f"{HERE}:twice_partial", "posix is a module of Python itself"),
-        (f"{HERE}:method_in_c", "builtins is a module of Python itself"),
         (f"{HERE}:without_the_last", "do not add up to it"),
         (f"{HERE}:numbers", "are not texts"),
     ],

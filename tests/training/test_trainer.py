@@ -11,9 +11,10 @@ import pytest
 import torch
 from small_workers import small_model, small_objective
 from stop_at import StopAt
+from tiny_runs import StopAtStep
 from transformers import AutoTokenizer, BertForPreTraining
 
-from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
+from bertsmith.errors import BertsmithError, ConfigError, InputError, TrainingError
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
@@ -111,21 +112,11 @@ def test_a_callback_sees_steps_and_evals_and_ends_the_run(
     assert list_checkpoints(tmp_path / "checkpoints")[-1].name == f"step-{steps:08d}"
 
 
-class Killed(Exception):
-    """Stands for kill -9: nothing runs after it."""
-
-
-class KillAt(StopAt):
-    def write(self, entry, status):
-        if entry["step"] == self.step:
-            raise Killed
-
-
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_resumed_is_uninterrupted_bit_for_bit(whole, corpus_dir, tmp_path, is_killed):
     precision = whole.config.precision
-    callback, error = (KillAt(11), Killed) if is_killed else (StopAt(7), Interrupted)
-    with pytest.raises(error, match=None if is_killed else "after step 7.*--resume"):
+    callback = StopAtStep(11) if is_killed else StopAt(7)
+    with pytest.raises(BertsmithError, match="stopped$" if is_killed else "after step 7.*--resume"):
         trained(corpus_dir, tmp_path, precision=precision, callbacks=[callback])
     newest = list_checkpoints(tmp_path / "checkpoints")[-1]
     assert newest.name == f"step-{8 if is_killed else 7:08d}"
