@@ -17,6 +17,7 @@ from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
+from bertsmith.training.best_weights import BestSettings, BestWeights
 from bertsmith.training.journal import read_journal
 from bertsmith.training.workers.local import LocalWorkers
 
@@ -156,6 +157,16 @@ def test_patience_ends_a_run_early_and_macro_f1_may_decide(settings):
     assert (result.training.steps, result.best_step) == (15, 5)
     scores = [entry.get("held_out_classify_macro_f1", 0) for entry in journal(settings.out)]
     assert result.evaluation.macro_f1 == max(scores)
+
+
+@pytest.mark.parametrize(("from_start", "step"), [(False, 3), (True, 0)])
+def test_of_equal_scores_the_lower_loss_is_best_and_the_start_only_if_asked_for(from_start, step):
+    best = BestWeights(BestSettings("score", from_start=from_start))
+    for at, (score, loss) in enumerate(
+        [(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.7, 1.5), (0.7, 1.6)]
+    ):
+        best.see({"step": at, "score": score, "held_out_loss": loss})
+    assert best.step == step
 
 
 def test_what_was_read_is_counted(settings):

@@ -5,7 +5,6 @@ import shutil
 import statistics
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from folders import contents
@@ -15,14 +14,8 @@ from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.data.squad import Question
 from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted
-from bertsmith.finetuning.run import NOTES, finetune
-from bertsmith.finetuning.series import (
-    Repeats,
-    finetune_repeatedly,
-    split,
-    spreads,
-)
-from bertsmith.metrics.answers import ENDLESS
+from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.series import finetune_repeatedly, split
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings import NOT_GIVEN
@@ -212,17 +205,6 @@ def test_folds_hold_out_everything_once_and_equal_texts_together():
     for dataset in fold(Answer(), questions, 3):
         assert not {q.context for q in dataset.train} & {q.context for q in dataset.held_out}
         assert 6 <= len(dataset.held_out) <= 10
-
-
-def test_the_figures_of_a_series():
-    found = spreads([{"f1": 1.0, "t": 0.5, "n": 3}, {"f1": 0.5, "t": -ENDLESS, "n": 3}])
-    assert list(found) == ["f1"]  # a threshold that lets nothing pass has no mean
-    assert found["f1"].mean == 0.75
-    facts = dict.fromkeys(NOTES, 0) | {"notes": []}
-    result = {**facts, "evaluation": {"f1": 14.21}, "best_score": 0.1421}
-    for figure, told in (("f1", "f1 14.2100   <- kept"), ("score", "score 0.1421")):
-        lines = str(Repeats(Path("x"), "fold", ("fold-1",), "fold-1", figure, {}, (result,)))
-        assert f"fold-1  {told}" in lines  # answers are scored in percent, and chosen by shares
 
 
 @pytest.mark.parametrize("changes, message", [

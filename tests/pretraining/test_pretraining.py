@@ -69,7 +69,7 @@ def test_evaluation_is_the_same_for_any_masking_and_near_chance_at_first(corpus_
     assert figures["held_out_loss"] == pytest.approx(mlm + nsp)
 
 
-def test_one_document_cannot_give_random_sentences(tmp_path, corpus_dir):
+def test_pairs_are_made_only_where_documents_allow_them(tmp_path, corpus_dir):
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     built = small_corpus(tmp_path / "one", tokenizer, ["Baba ceba. Diba foba. Guba haba."])
     with pytest.raises(CorpusError, match=r"1 document.*--pairs none"):
@@ -80,6 +80,10 @@ def test_one_document_cannot_give_random_sentences(tmp_path, corpus_dir):
     built = small_corpus(tmp_path / "short", tokenizer, ["Baba."])
     with pytest.raises(CorpusError, match=r"its 1 documents.*--pairs none"):
         objective(built, replace(SHORT, pairs="sentence_order"))
+    mixed = small_corpus(tmp_path / "mixed", tokenizer, ["Baba ceba.", "Diba foba. Guba haba."])
+    (batch,) = objective(mixed, replace(SHORT, pairs="sentence_order")).micro_batches(1)
+    pairs = [i for i, (ids, _) in enumerate(rows(batch)) if (ids == 3).sum() == 2]
+    assert 0 < len(pairs) < 13 and batch.targets["sentence_order_rows"].tolist() == pairs
     documents = [f"{word} ceba. Diba {word}. Guba haba." for word in ("Baba", "Baku", "Keli")]
     task = objective(small_corpus(tmp_path / "few", tokenizer, documents, held_out=1e-9))
     assert task.held_out.corpus.num_documents == 1
