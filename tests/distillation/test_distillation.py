@@ -1,5 +1,6 @@
 """Learning from a teacher, for every task: loss terms, texts without labels, and the cache."""
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,6 +138,7 @@ def test_a_stored_teacher_says_what_a_live_one_says(case, tmp_path):
     labelled, unlabelled = case.datasets()
     texts = all_texts([labelled.train.encoded.rows, unlabelled.train.encoded.rows])
     stored = stored_teacher(tmp_path / "cache", live, texts, FACTS)
+    stored = pickle.loads(pickle.dumps(stored))  # as workers get it
     for step in (1, 3):
         for batch in case.objective(stored).micro_batches(step):
             found, expected = stored.taught(batch), live.taught(batch)

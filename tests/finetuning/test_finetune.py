@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from close_figures import close
 from folders import contents
 from samples import prepare
 from stop_at import StopAt
 from tiny_models import load_for_task, reviews, save_tiny
+from torch_threads import another_number
 
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.finetuning.run import finetune
@@ -60,11 +60,16 @@ def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
     assert torch.equal(fresh.embeddings.norm.weight, torch.ones(fresh.config.hidden_size))
 
 
-def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
+def test_frozen_layers_keep_their_weights_through_a_stop_and_another_machine(
+    settings, tmp_path, remember
+):
     settings = replace(
-        settings, steps=4, freeze_layers=1, layer_decay=0.9, class_weights=("balanced",)
-    )
-    result = finetune(Classify, settings)
+        settings, steps=4, freeze_layers=1, layer_decay=0.9, class_weights=("balanced",),
+        precision="auto", dropout=0.0,
+    )  # fmt: skip
+    fp32 = {"bf16_gflops": 0.0, "fp32_medium_error": 0.0}  # predictions in bf16 are not for all
+    remember("explicit", **fp32, fp32_medium_gflops=1e9)
+    finetune(Classify, settings)
     before, after = load_model(settings.model).state_dict(), load_model(settings.out).state_dict()
     for name in before.keys() & after.keys():
         is_frozen = name.startswith(("embeddings.", "layers.0."))
@@ -74,7 +79,11 @@ def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
         finetune(Classify, stopped, [StopAt(2)])
     other = replace(stopped, resume=True, class_weights=())
     assert "task_settings.loss.weights was" in refusal(other)
-    assert finetune(Classify, replace(stopped, resume=True)).evaluation == result.evaluation
+    remember("fused", **fp32, fp32_medium_gflops=0.0)
+    with another_number():
+        finetune(Classify, replace(stopped, resume=True))
+    losses = [[entry.get("loss") for entry in journal(s.out)] for s in (settings, stopped)]
+    assert losses[0] == losses[1]
 
 
 def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
@@ -116,12 +125,10 @@ def test_two_processes_learn_what_one_does(settings, tmp_path, monkeypatch):
     monkeypatch.setattr("bertsmith.training.trainer.LocalWorkers", Joined)
     alone = replace(settings, steps=3, dropout=0.0)
     together = replace(alone, threads=2, out=tmp_path / "together")
-    scores = [finetune(Classify, each).evaluation.to_json() for each in (alone, together)]
+    for each in (alone, together):
+        finetune(Classify, each)
     assert json.loads((together.out / "run.json").read_text())["config"]["num_parts"] == 2
-    assert scores[1] == close(scores[0])
     # A step of two parts is summed in another order.
-    losses = [[e["loss"] for e in journal(s.out) if "loss" in e] for s in (alone, together)]
-    assert losses[1] == close(losses[0])
     found, expected = (load_model(each.out).state_dict() for each in (together, alone))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -162,9 +169,7 @@ def test_patience_ends_a_run_early_and_macro_f1_may_decide(settings):
 @pytest.mark.parametrize(("from_start", "step"), [(False, 3), (True, 0)])
 def test_of_equal_scores_the_lower_loss_is_best_and_the_start_only_if_asked_for(from_start, step):
     best = BestWeights(BestSettings("score", from_start=from_start))
-    for at, (score, loss) in enumerate(
-        [(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.7, 1.5), (0.7, 1.6)]
-    ):
+    for at, (score, loss) in enumerate([(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.7, 1.5)]):
         best.see({"step": at, "score": score, "held_out_loss": loss})
     assert best.step == step
 

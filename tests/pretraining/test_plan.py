@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from small_workers import small_model, small_objective
 
-from bertsmith.data.batches import pack
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
@@ -119,11 +117,6 @@ def test_a_trial_that_does_not_fit_into_memory_is_left_out(job, monkeypatch):
     monkeypatch.setattr(plan, "available_bytes", lambda: 10**6)
     found = forecast(job, seconds=5)
     assert found.trial is None and "GB are free" in found.problem
-
-
-def test_the_longest_share_of_a_step():
-    batches = [pack([np.arange(length)]) for length in (5, 7, 11, 2, 3)]
-    assert [longest_share(batches, members) for members in (1, 2, 3, 7)] == [28, 19, 11, 11]
 
 
 def test_real_steps_are_timed_from_the_one_that_is_asked_for(corpus_dir):
