@@ -2,10 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTRUCTION_TESTS := tests/model/test_int8.py tests/system/test_hardware.py \
-  tests/model/test_families.py tests/tasks/test_inference.py \
+  tests/model/test_families.py tests/tasks/test_embed.py \
   tests/tasks/test_transformers.py tests/tasks/test_predictors.py \
-  tests/evaluation/test_precision_agreement.py tests/commands/test_embed_command.py \
-  tests/commands/test_pair_commands.py tests/commands/test_task_commands.py
+  tests/evaluation/test_precision_agreement.py tests/commands/test_task_commands.py
 
 .PHONY: demo test test-avx2 test-slow bench bench-quick bench-quality docs notebooks check format lock clean
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import find_faults, open_browser
 from hypothesis import settings
 from measurements import store
 
@@ -118,11 +119,15 @@ def refused(capsys):
 
 @pytest.fixture(scope="session")
 def check_page():
-    """Check that a page loads nothing, holds no text as markup, and draws nothing nowhere."""
+    """Check that a page loads nothing, holds no text as markup, and looks right in Chromium."""
+    with open_browser() as browser:
 
-    def check(path):
-        page = path.read_text(encoding="utf-8")
-        assert not re.search(r"<(script|link|iframe|img)\b|\b(src|href)=|url\(|@import", page)
-        assert not re.search(r'\b(d|x|y|cx|cy|x1|y1)="[^"]*(nan|inf)', page)
+        def check(path):
+            html = path.read_text(encoding="utf-8")
+            assert not re.search(r"<(script|link|iframe|img)\b|\b(src|href)=|url\(|@import", html)
+            assert not re.search(r'\b(d|x|y|cx|cy|x1|y1)="[^"]*(nan|inf)', html)
+            if browser is not None:
+                with browser.new_page() as page:
+                    assert find_faults(page, path) == []
 
-    return check
+        yield check

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from browser import find_faults, open_browser
 from tiny_models import save_tiny
 from tiny_runs import FP32, SIZE
 
@@ -67,3 +68,13 @@ def test_glue(tmp_path, check_page):
     write_glue_page(path, Path("runs/glue"), GlueReport(tmp_path, runs, ()))
     assert path.read_text(encoding="utf-8").count('class="whisker"') == len(names) + 1
     check_page(path)
+
+
+def test_chromium_finds_what_is_pale_or_cut_off(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("<p style='color: #eee'>pale</p><p style='width: 9999px'>wide</p>")
+    with open_browser() as browser:
+        if browser is None:
+            pytest.skip("no chromium on this computer: pages were checked without one")
+        faults = find_faults(browser.new_page(), path)
+    assert {fault.partition(": ")[2].split()[0] for fault in faults} == {"contrast", "page"}
