@@ -117,17 +117,23 @@ def refused(capsys):
     return run
 
 
-@pytest.fixture(scope="session")
-def check_page():
-    """Check that a page loads nothing, holds no text as markup, and looks right in Chromium."""
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, or None where it is absent."""
     with open_browser() as browser:
+        yield browser
 
-        def check(path):
-            html = path.read_text(encoding="utf-8")
-            assert not re.search(r"<(script|link|iframe|img)\b|\b(src|href)=|url\(|@import", html)
-            assert not re.search(r'\b(d|x|y|cx|cy|x1|y1)="[^"]*(nan|inf)', html)
-            if browser is not None:
-                with browser.new_page() as page:
-                    assert find_faults(page, path) == []
 
-        yield check
+@pytest.fixture(scope="module")
+def check_page(browser):
+    """Check that a page loads nothing, holds no text as markup, and looks right in Chromium."""
+
+    def check(path):
+        html = path.read_text(encoding="utf-8")
+        assert not re.search(r"<(script|link|iframe|img)\b|\b(src|href)=|url\(|@import", html)
+        assert not re.search(r'\b(d|x|y|cx|cy|x1|y1)="[^"]*(nan|inf)', html)
+        if browser is not None:
+            with browser.new_page() as page:
+                assert find_faults(page, path) == []
+
+    return check

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from browser import find_faults, open_browser
+from browser import find_faults
 from tiny_models import save_tiny
 from tiny_runs import FP32, SIZE
 
@@ -70,11 +70,10 @@ def test_glue(tmp_path, check_page):
     check_page(path)
 
 
-def test_chromium_finds_what_is_pale_or_cut_off(tmp_path):
+def test_chromium_finds_what_is_pale_or_cut_off(browser, tmp_path):
+    if browser is None:
+        pytest.skip("no chromium on this computer: pages were checked without one")
     path = tmp_path / "page.html"
     path.write_text("<p style='color: #eee'>pale</p><p style='width: 9999px'>wide</p>")
-    with open_browser() as browser:
-        if browser is None:
-            pytest.skip("no chromium on this computer: pages were checked without one")
-        faults = find_faults(browser.new_page(), path)
+    faults = find_faults(browser.new_page(), path)
     assert {fault.partition(": ")[2].split()[0] for fault in faults} == {"contrast", "page"}
