@@ -19,7 +19,6 @@ from bertsmith.errors import ConfigError
 T = TypeVar("T")
 
 RECIPES = Path(__file__).parent / "recipes"
-MAX_DEPTH = 20
 NAMES_CODE = {"names code": True}
 """Metadata of a field whose value is run: a recipe from elsewhere must not have it."""
 
@@ -67,27 +66,9 @@ def read_recipe(path: Path, folder: Path = Path()) -> dict[str, Any]:
             f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."
         ) from None
     try:
-        tables = tomllib.loads(text)
-    except RecursionError:
-        is_deep = True
-    except ValueError as error:  # of TOML, or a number of thousands of digits
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of TOML, its numbers or its nesting
         raise ConfigError(f"{path}: not valid TOML: {error}. Mend that line.") from None
-    else:
-        is_deep = _is_deeper(tables, MAX_DEPTH)
-    if is_deep:
-        raise ConfigError(
-            f"{path}: nested too deeply; allowed are {MAX_DEPTH} levels of tables and lists. "
-            "Write the keys as 'bertsmith COMMAND --help' names them."
-        )
-    return tables
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Return whether tables and lists are nested deeper than `levels`."""
-    if not isinstance(value, dict | list):
-        return False
-    items = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 def from_mapping(

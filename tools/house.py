@@ -3,8 +3,8 @@
 `python tools/house.py` prints the counts and ends with 1 where one is over its limit;
 `--list COUNT` names what was counted. Limits only fall: raising one is a line of a change, with its
 reason. Code is counted in tokens, so that joining lines gains nothing, and with benchmarks and
-tools, so that moving code out of the package removes none. `GOALS` are what limits have still to
-fall to.
+tools, so that moving code out of the package removes none; tests in lines. `GOALS` are what limits
+have still to fall to.
 """
 
 import ast
@@ -22,12 +22,12 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 338_316,
+    "code tokens": 338_206,
     "code tokens in benchmarks": 27_374,
     "code tokens in commands": 17_718,
     "code tokens in comparison": 8_449,
     "code tokens in compression": 4_990,
-    "code tokens in data": 42_362,
+    "code tokens in data": 42_295,
     "code tokens in demo": 9_129,
     "code tokens in estimators": 9_075,
     "code tokens in distillation": 9_279,
@@ -37,14 +37,15 @@ LIMITS: dict[str, float] = {
     "code tokens in model": 39_364,
     "code tokens in pages": 1_944,
     "code tokens in pretraining": 25_878,
-    "code tokens in root": 3_231,
+    "code tokens in root": 3_141,
     "code tokens in system": 10_567,
     "code tokens in tasks": 35_508,
     "code tokens in tokenization": 27_034,
-    "code tokens in tools": 6_450,
+    "code tokens in tools": 6_493,
     "code tokens in training": 22_982,
     "code tokens in vocabulary": 9_396,
     "doc words per 100 words and tokens": 18.7,
+    "lines of tests": 20_000,
     "calls of Trainer": 1,
     "calls of vars(x)": 0,
     "circles of imports": 0,
@@ -304,6 +305,8 @@ def main() -> int:
     """Print the counts beside their limits and goals; return 1 where a limit is passed."""
     paths = [path for top in (PACKAGE, *OUTSIDE) for path in sorted((HERE / top).rglob("*.py"))]
     counts, found = count([Module(path) for path in paths])
+    tests = [path.read_text(encoding="utf-8") for path in (HERE / "tests").rglob("*.py")]
+    counts["lines of tests"] = sum(text.count("\n") for text in tests)
     if sys.argv[1:2] == ["--list"]:
         print(*found[" ".join(sys.argv[2:])], sep="\n")
         return 0

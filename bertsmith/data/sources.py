@@ -211,8 +211,9 @@ class _StreamReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
             chunk = self._file.read(_INPUT_BYTES)
+            if not chunk and self._stream:
+                raise EOFError
             if not chunk:
-                self._check_end()
                 return 0
             self._ready = memoryview(b"".join(self._decompress(chunk)))
         count = min(len(buffer), len(self._ready))
@@ -231,10 +232,6 @@ class _StreamReader(io.RawIOBase):
         """Begin a stream, if `chunk` holds more than padding; return what it holds of it."""
         raise NotImplementedError
 
-    def _check_end(self) -> None:
-        if self._stream:
-            raise EOFError
-
 
 class _XzReader(_StreamReader):
     """Reader of .xz streams, with zeros between them."""
@@ -242,21 +239,12 @@ class _XzReader(_StreamReader):
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)
         self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-        self._num_zeros = 0
 
     def _begin(self, chunk: bytes) -> bytes:
         head = chunk.lstrip(b"\0")
-        self._num_zeros += len(chunk) - len(head)
         if head:
-            self._check_end()
             self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
         return head
-
-    def _check_end(self) -> None:
-        super()._check_end()
-        if self._num_zeros % 4:
-            raise lzma.LZMAError(f"{self._num_zeros} zeros behind a stream, not a multiple of four")
-        self._num_zeros = 0
 
 
 class _WideWindowError(Exception):
