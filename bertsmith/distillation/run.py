@@ -121,14 +121,15 @@ def distill(
 ) -> Distilled:
     """Train a smaller model to do what a fine-tuned one does.
 
-    `settings.model` is ignored: the student starts as `student.start`. The rest is as in
-    `finetune`.
+    The student starts as `settings.model`, which is `student.start`. The rest is as in `finetune`.
 
     Raises:
         CheckpointError: the teacher has another task, or the student another vocabulary.
         ConfigError: more layers than the teacher has, labels that it does not know, a cache that
             was made for something else; and as `finetune`.
     """
+    if settings.model != student.start:
+        raise ConfigError(f"model: found {settings.model}; allowed here is {student.start}.")
     student.check_out(settings.out)
     are_of_files = dataset is None
 
@@ -139,7 +140,7 @@ def distill(
 
     return finetune(
         task_type,
-        replace(settings, model=student.start),
+        settings,
         callbacks,
         resume_command,
         dataset=dataset,
@@ -281,7 +282,7 @@ def _build_objectives(
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
         sizes = divide_batch(settings.batch_size, len(dataset.train), len(unlabelled))
-    labelled = encode_examples(replace(settings, batch_size=sizes[0]), dataset, tokenizer, machine)
+    labelled = encode_examples(settings, dataset, tokenizer, machine, sizes[0])
     labelled.train = with_row_numbers(labelled.train, 0)
     if not unlabelled:
         return [labelled]

@@ -55,9 +55,8 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
     chosen = _affordable(predictor, sample(examples))
     if not chosen:
         return not_compared(SAMPLE_TOKENS)
-    return predictor.definition.agreement(
-        predictor.predict(chosen), predictor.exact().predict(chosen)
-    )
+    exact = type(predictor)(predictor.loaded.again(predictor.device, "fp32"), predictor.definition)
+    return predictor.definition.agreement(predictor.predict(chosen), exact.predict(chosen))
 
 
 def _affordable(predictor: Predictor[Any], examples: Sequence[Any]) -> list[Any]:

@@ -280,7 +280,7 @@ def _prepare_run(
     # Saved with the model, so that it is used as it was trained.
     limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
     tokenizer.model_max_length = limit
-    objective = encode_examples(settings, dataset, tokenizer, machine)
+    objective = encode_examples(settings, dataset, tokenizer, machine, settings.batch_size)
     config = resolve_finetuning(settings, objective, model.config, limit, machine)
     load_report = str(model.load_report)
     if settings.from_scratch:
@@ -368,7 +368,11 @@ def _is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
 
 
 def encode_examples(
-    settings: FinetuneSettings, dataset: TaskDataset[Any], tokenizer: Tokenizer, machine: Machine
+    settings: FinetuneSettings,
+    dataset: TaskDataset[Any],
+    tokenizer: Tokenizer,
+    machine: Machine,
+    batch_size: int,
 ) -> FineTuning:
     """Encode all examples, and divide steps among this machine's processes."""
     task, limit = dataset.task, tokenizer.model_max_length
@@ -380,8 +384,8 @@ def encode_examples(
         task,
         examples if found is None else replace(examples, notes=(*examples.notes, found)),
         HeldOutExamples(held_out, settings.eval, dataset.held_out),
-        batch_size=settings.batch_size,
-        num_parts=count_parts(settings.batch_size, machine),
+        batch_size=batch_size,
+        num_parts=count_parts(batch_size, machine),
         seed=settings.seed,
     )
 

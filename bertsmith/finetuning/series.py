@@ -258,10 +258,10 @@ def _runs_of(
 
 
 def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskDataset[Any]]:
-    """Divide the examples into folds with equal shares of each `Task.fold_stratum`.
+    """Divide the examples into folds with equal shares of each stratum (`Task.fold_keys`).
 
-    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one unit
-    (`Task.fold_group`), such as those with the same text, stay in one fold.
+    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one unit, such as those
+    with the same text, stay in one fold.
 
     Raises:
         ConfigError: fewer units than folds.
@@ -273,7 +273,7 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
             f"--folds: found {num_folds}; with {len(units)} different examples allowed is 2 to "
             f"{len(units)}."
         )
-    strata = [str(dataset.task.fold_stratum(example)) for example in examples]
+    strata = [_stratum(dataset, example) for example in examples]
     fold_of = _deal(units, strata, num_folds)
     folds: list[set[int]] = [set() for _ in range(num_folds)]
     for place, fold in fold_of.items():
@@ -297,8 +297,8 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
             f"eval: found {share} of {len(units)} different examples; allowed is a share above 0 "
             "and below 1 of four examples or more. Or give eval examples."
         )
-    units.sort(key=lambda unit: str(dataset.task.fold_stratum(examples[unit[0]])))
-    strata = [str(dataset.task.fold_stratum(examples[unit[0]])) for unit in units]
+    units.sort(key=lambda unit: _stratum(dataset, examples[unit[0]]))
+    strata = [_stratum(dataset, examples[unit[0]]) for unit in units]
     others = [place for place in range(1, len(units)) if strata[place] == strata[place - 1]]
     count = min(max(2, round(share * len(units))), len(units) - 1)
     places = others if len(others) >= count else list(range(len(units)))
@@ -322,8 +322,14 @@ def _units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
     """Group the indices of training examples by unit, in random order."""
     units: dict[Any, list[int]] = {}
     for place in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
-        units.setdefault(dataset.task.fold_group(dataset.train[place]), []).append(place)
+        unit, _ = dataset.task.fold_keys(dataset.train[place])
+        units.setdefault(unit, []).append(place)
     return list(units.values())
+
+
+def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
+    """Return the stratum of an example as a text, as keys of one kind are sorted."""
+    return str(dataset.task.fold_keys(example)[1])
 
 
 def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:

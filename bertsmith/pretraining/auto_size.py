@@ -6,7 +6,7 @@ are timed, the smallest first, and the largest that gets the tokens it needs is 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
@@ -88,16 +88,11 @@ def tokens_per_second(
     # No more at once than the run itself takes: long rows need much memory.
     at_once = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, at_once)
-    trial = type(objective)(
-        objective.train.corpus,
-        objective.train.corpus,
-        replace(objective.settings, start_steps=0),
-        batch_size=num_rows,
-    )
+    trial = objective.resized(num_rows, objective.eval_rows)
     model = trial.new_model(config).to(machine.device)
     timer = StepTimer(trial, model, machine.precision, 1, optimizer)
     with machine.as_one_process(), timer:
-        found = timer.time(1, warm_up=1)
+        found = timer.time(objective.settings.start_steps + 1, warm_up=1)  # of full length
     growth = objective.batch_size / num_rows
     # As many as a step has micro-batches for.
     processes = min(machine.num_processes, -(-objective.batch_size // objective.micro_batch_size))

@@ -25,7 +25,7 @@ from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.int8 import can_quantize, prepack, quantize, slower_note
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
-from bertsmith.model.model_folder import ModelFolder
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.hardware import select_device, select_precision
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.threads import map_on_threads
@@ -87,6 +87,16 @@ class LoadedModel:
     def precision_note(self) -> str | None:
         """A hint to use fp32 where it is as fast; otherwise None."""
         return slower_note(self.precision) if self.device.type == "cpu" else None
+
+    def again(self, device: str, precision: str) -> "LoadedModel":
+        """Load the same folder for another device or in another precision."""
+        return load_for_inference(
+            read_folder(self.folder.path),
+            heads=tuple(self.model.heads),
+            device=device,
+            precision=precision,
+            max_length=self.asked_length,
+        )
 
 
 def load_for_inference(

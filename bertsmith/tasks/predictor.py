@@ -343,7 +343,7 @@ class Predictor(Generic[DefinitionT_co]):
             ConfigError: this machine does not have it.
             CheckpointError: the folder is not there any more.
         """
-        self.loaded = self._load_again(device, self.loaded.asked_precision)
+        self.loaded = self.loaded.again(device, self.loaded.asked_precision)
         return self
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
@@ -360,19 +360,6 @@ class Predictor(Generic[DefinitionT_co]):
         if isinstance(self.definition, Task):
             write_task_settings(folder, named_settings(self.definition))
         return folder
-
-    def exact(self) -> Self:
-        """Load the same folder again in fp32."""
-        return type(self)(self._load_again(self.device, "fp32"), self.definition)
-
-    def _load_again(self, device: str, precision: str) -> LoadedModel:
-        return load_for_inference(
-            read_folder(self.loaded.folder.path),
-            heads=self.definition.heads,
-            device=device,
-            precision=precision,
-            max_length=self.loaded.asked_length,
-        )
 
 
 def in_chunks(examples: Iterable[Item], size: int | None = None) -> Iterator[list[Item]]:

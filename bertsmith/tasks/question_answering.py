@@ -369,13 +369,9 @@ Face's transformers open."""
             self.language, self.may_abstain, self.threshold, self.windowing.long_texts
         )
 
-    def fold_stratum(self, example: Question) -> bool:
-        """Return whether the question has an answer."""
-        return bool(example.answers)
-
-    def fold_group(self, example: Question) -> str:
-        """Return the passage: its other questions reveal much of the answer."""
-        return example.context
+    def fold_keys(self, example: Question) -> tuple[Any, Any]:
+        """Return the passage, as its other questions reveal much, and whether it has an answer."""
+        return example.context, bool(example.answers)
 
     def describe_target(self) -> str:
         """Describe the task and whether the model may abstain."""

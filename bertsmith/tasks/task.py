@@ -99,13 +99,13 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """List remarks on the training examples for the user, each a line."""
         return []
 
-    def fold_group(self, example: ExampleT) -> Any:
-        """Return the hashable key of examples that cross-validation keeps in one fold."""
-        return example.content
+    def fold_keys(self, example: ExampleT) -> tuple[Any, Any]:
+        """Return the keys of an example's unit and stratum.
 
-    def fold_stratum(self, example: ExampleT) -> Any:
-        """Return what cross-validation spreads evenly over the folds, such as the label."""
-        return None
+        Cross-validation keeps a unit in one fold, and spreads each stratum, such as the examples
+        of one label, evenly over the folds.
+        """
+        return example.content, None
 
 
 class Task(TaskHooks[ExampleT, PredictionT]):

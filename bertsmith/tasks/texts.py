@@ -154,5 +154,5 @@ class LabelTask(TextTask[PredictionT]):
         loss = self.loss.relabelled(self.labels, teacher.labels)
         return replace(super().with_teacher_labels(teacher), loss=loss)
 
-    def fold_stratum(self, example: Example) -> str | None:
-        return example.label
+    def fold_keys(self, example: Example) -> tuple[Any, Any]:
+        return example.content, example.label

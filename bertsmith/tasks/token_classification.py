@@ -329,9 +329,9 @@ transformers open."""
             parts=mark_spans(example.text, arrows),
         )
 
-    def fold_stratum(self, example: TaggedSentence) -> tuple[str, ...]:
-        """Return the entity types in the sentence."""
-        return tuple(span_types(example.labels, example.scheme))
+    def fold_keys(self, example: TaggedSentence) -> tuple[Any, Any]:
+        """Return the sentence and the entity types in it."""
+        return example.content, tuple(span_types(example.labels, example.scheme))
 
     def describe_target(self) -> str:
         """Return the number of labels and their scheme."""

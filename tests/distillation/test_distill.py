@@ -51,7 +51,7 @@ def settings_in(folder, out):
 
 @pytest.fixture
 def settings(place, tmp_path):
-    return settings_in(place, tmp_path / "out")
+    return replace(settings_in(place, tmp_path / "out"), model=place / "teacher")
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_every_task_has_students(name, tmp_path):
     save_model(load_for_task(settings, dataset)[0], teacher, tiny_tokenizer())
     dataset.task.write_files(teacher)
     student = DistillSettings(teacher=teacher, unlabelled=settings.eval)
-    sides = distill(student, task, replace(settings, out=out)).comparison
+    sides = distill(student, task, replace(settings, model=teacher, out=out)).comparison
     assert sides.after.parameters["total"] < sides.before.parameters["total"]
     assert task_of_folder(read_folder(out)) is task
     assert load_model(out).config.num_hidden_layers == 1
@@ -140,7 +140,7 @@ def test_it_starts_as_the_teachers_own_layers_and_the_run_names_it(settings, stu
 def test_a_student_of_another_width(settings, student, tmp_path):
     narrow = save_tiny(tmp_path / "narrow", hidden_size=12, num_hidden_layers=1)
     student = replace(student, student=narrow, hidden_weight=0.0)
-    result = distill(student, Classify, replace(settings, steps=1))
+    result = distill(student, Classify, replace(settings, model=narrow, steps=1))
     assert load_model(settings.out).config.hidden_size == 12
     assert str(narrow) in result.made_of
 
@@ -174,7 +174,8 @@ OTHERS = {
 def test_refusals(settings, student, tmp_path, flag, value, words):
     value = OTHERS[value](tmp_path / "other") if isinstance(value, str) else value
     with pytest.raises((CheckpointError, ConfigError), match=words):
-        distill(replace(student, **{flag: value}), Classify, settings)
+        student = replace(student, **{flag: value})
+        distill(student, Classify, replace(settings, model=student.start))
     assert not settings.out.exists()
 
 
