@@ -3,9 +3,7 @@
 import pytest
 
 from bertsmith.comparison.figures import Figure, to_json
-from bertsmith.comparison.page import mean_curve
 from bertsmith.comparison.report import UNKNOWN, WITHIN, classify_difference
-from bertsmith.comparison.runs import Moment
 
 
 def test_losses_are_as_they_are_and_shares_times_100():
@@ -35,14 +33,3 @@ def test_a_verdict_knows_what_is_better():
     single = Figure("x", "x", {"a": [0.5], "b": [0.9]})
     assert classify_difference(single, "b") == UNKNOWN
     assert single.in_words(single.differences()["b"]).startswith("+40.0 (no spread over seeds")
-
-
-def test_a_curve_is_the_mean_where_all_runs_are():
-    runs = [
-        [Moment(1_000_000, 1.0, 5.0), Moment(3_000_000, 3.0, 3.0)],
-        [Moment(2_000_000, 1.5, 6.0), Moment(4_000_000, 3.5, 4.0)],
-    ]
-    curve = mean_curve("a", 0, runs, lambda moment: moment.tokens / 1e6)
-    assert curve.points[0] == pytest.approx((2.0, 5.0))
-    assert curve.points[-1] == pytest.approx((3.0, 4.0))
-    assert curve.band.bounds[0] == pytest.approx((2.0, 5 - 2**0.5, 5 + 2**0.5))

@@ -56,14 +56,6 @@ def test_figures_are_those_of_the_saved_models(finished, corpus_dir):
         assert not (folder / "checkpoints").exists()
 
 
-class InterruptAtStep(StopAt):
-    """Asks to stop once: the step's held-out figures follow it."""
-
-    def write(self, entry, status):
-        if "learning_rate" in entry:
-            super().write(entry, status)
-
-
 def test_a_stopped_comparison_goes_on_with_a_seed_more(finished):
     settings, wanted = finished, figures(finished)["figures"]
     lost = settings.out / "100-0-0" / "seed-1"
@@ -75,7 +67,7 @@ def test_a_stopped_comparison_goes_on_with_a_seed_more(finished):
     (settings.out / "comparison.json").unlink()
     before = {path: path.stat().st_mtime_ns for path in settings.out.rglob("journal.jsonl")}
     with pytest.raises(Interrupted, match="Continue with: typed again"):
-        compare(settings, [InterruptAtStep(2)], "typed again")
+        compare(settings, [StopAt(2)], "typed again")
     assert not (settings.out / "comparison.json").exists()
     told.clear()
     compare(settings, tell=told.append)

@@ -1,4 +1,4 @@
-"""Counts equal those by hand and by torch's own counter; see commands/test_params.py too."""
+"""Counts equal torch's own; see commands/test_params.py too."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.data.batches import pack
-from bertsmith.model.accounting import count_parameters, pretraining_model
+from bertsmith.model.accounting import count_parameters
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
@@ -16,14 +16,11 @@ from bertsmith.model.families import build_heads
 from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.model.families.modernbert import ModernBertConfig
 from bertsmith.model.step_cost import (
-    Workload,
     computed_work,
-    memory,
     saved_activations,
     training_flops,
 )
 from bertsmith.pretraining.objective import pretraining_losses
-from bertsmith.training.flat_parameters import Layout, Storage
 
 WORDS = 101
 SIZES = (WORDS, 30, 3, 3, 47)  # vocabulary, width, layers, heads, inner width
@@ -106,17 +103,3 @@ def test_activations_are_those_that_torch_keeps(kind, dtype, dropout, length, mo
     model = trained(config, ()).to(dtype)
     expected = saved_activations(config, computed_work(batch, 0), dtype.itemsize, is_fused=False)
     assert saved_bytes(model, batch) == pytest.approx(expected, rel=0.02)
-
-
-def test_memory_by_hand():
-    model = pretraining_model(BertConfig.from_preset("tiny", 1000))
-    size = Layout.of(model.parameter_specs()).size
-    found, in_fp32 = (
-        memory(model, Workload(100, 5000, 15, 4), precision, 2, size=size, is_fused=False,
-               sums_gradients=precision == "bf16")
-        for precision in ("bf16", "fp32")
-    )  # fmt: skip
-    assert (found.weights, found.optimizer, found.gradients) == (6 * size, 8 * size, 2 * 4 * size)
-    assert found.shared == Storage(size, 2, torch.bfloat16, ("exp_avg", "exp_avg_sq")).num_bytes
-    assert found.everything == found.shared + 2 * found.activations
-    assert (in_fp32.weights, in_fp32.gradients) == (4 * size, 2 * 4 * size)

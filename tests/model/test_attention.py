@@ -1,7 +1,6 @@
-"""Attention in blocks and at once, and by the path that was measured as faster."""
+"""Attention in blocks that pad little, and by the path that was measured as faster."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import torch
 from hypothesis import given, settings
@@ -9,9 +8,8 @@ from hypothesis import strategies as st
 from torch_threads import another_number
 
 from bertsmith.model import attention_paths, varlen
-from bertsmith.model.attention import SelfAttention
 from bertsmith.model.attention_paths import attention_path, describe_attention, measured_paths
-from bertsmith.model.blocks import FREE_PADDING, MAX_PADDING, MAX_SCORES, BlockLayout, cut_blocks
+from bertsmith.model.blocks import FREE_PADDING, MAX_PADDING, MAX_SCORES, cut_blocks
 from bertsmith.model.varlen import VarlenTrial, varlen_pays
 
 falling = st.lists(st.integers(1, 600), min_size=1, max_size=40).map(
@@ -29,33 +27,6 @@ def test_blocks_hold_every_sequence_once_and_little_padding(lengths):
         padding = cells - sum(lengths[first:end])
         assert padding <= max(MAX_PADDING * cells, FREE_PADDING)
         assert cells * lengths[first] <= MAX_SCORES or end - first == 1
-
-
-def by_sequence(query, key, value, query_starts, key_starts, *longest):
-    """What torch's kernel for CUDA computes, on any device."""
-    return torch.cat(
-        [
-            torch.nn.functional.scaled_dot_product_attention(
-                *(x[None].transpose(1, 2) for x in (query[a:b], key[c:d], value[c:d]))
-            )[0].transpose(0, 1)
-            for (a, b), (c, d) in zip(pairwise(query_starts), pairwise(key_starts), strict=True)
-        ]
-    )
-
-
-def test_the_whole_row_at_once_is_given_to_the_kernel_as_it_wants_it(monkeypatch):
-    """The kernel itself runs on CUDA alone; see test_cuda.py."""
-    lengths = (23, 19, 7, 7, 3, 1)
-    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", by_sequence)
-    torch.manual_seed(0)
-    module = SelfAttention(33, 3, 0.0)
-    hidden = torch.randn(sum(lengths), 33)
-    layout = BlockLayout(lengths, torch.device("cpu")).view()
-    # Weights that somebody looks at take the explicit path.
-    expected = module(hidden, layout, list)[: len(hidden)]
-    for first_only, wanted in ((False, expected), (True, expected[layout.bounds.starts[:-1]])):
-        found = module.attend_row(module.qkv(hidden), layout, first_only=first_only)
-        torch.testing.assert_close(module.output(found), wanted)
 
 
 def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(remember, monkeypatch):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from bertsmith.pages import page
-from bertsmith.pages.charts import Band, Chart, Series, thin
+from bertsmith.pages.charts import Chart, Series, thin
 from bertsmith.pages.page import write_page
 
 finite = st.floats(0, 1e6, allow_nan=False)
@@ -37,19 +37,3 @@ def test_a_missing_value_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(UndefinedError, match="'text' is undefined"):
         write_page(tmp_path / "out.html", "page.html")
     assert not (tmp_path / "out.html").exists()
-
-
-def test_a_band_is_drawn_around_its_curve_and_inside_the_frame():
-    mean = Series(
-        "m", [(1.0, 2.0), (2.0, 2.0)], "mean", 3, Band([(1.0, 1.5, 2.5), (2.0, 0.5, 3.5)])
-    )
-    level = Series("r", [(0.0, 0.0)], "reference")
-    chart = Chart("title", "x", "y", [mean, level])
-    assert chart.y_max >= 3.5
-    curve, reference = chart.curves
-    assert reference.path == f"M{chart.left} {chart.bottom:.1f}H{chart.right}"
-    places = [tuple(map(float, pair.split())) for pair in curve.area[1:-1].split("L")]
-    assert len(places) == 4
-    assert places[0][0] == places[-1][0]  # there and back
-    assert places[0][1] > places[-1][1]  # the lower bound lies lower
-    assert all(chart.top <= y <= chart.bottom for _, y in places)
