@@ -79,17 +79,6 @@ def test_words_may_be_strange(tmp_path):
     assert pairs(write(tmp_path, "New York\tB-LOC\nis\tO\n"))[0][0] == ("New York", "is")
 
 
-@pytest.mark.parametrize("content, expected, comments", [
-    ("a O\n# O\n\n# I-PER\nb O\n\n# O\n\n# what O x\nc O\n", ["a #", "# b", "#", "c"], 1),
-    # A word # at the head of a sentence shows by a label of spans, not by others.
-    ("a x DT\n# x #\n\n# x #\nb x DT\n\n#x x #\n\n# of\nc x DT\n", ["a #", "b", "#x", "c"], 2),
-])  # fmt: skip
-def test_comments_and_words_that_begin_with_a_hash(tmp_path, content, expected, comments):
-    sentences = read(write(tmp_path, content, "a.conll"))
-    assert words(sentences) == expected
-    assert remarks(sentences)["comments"] == comments
-
-
 def test_broken_sentences_are_skipped_on_request_and_counted_as_they_are_met(tmp_path):
     path = write(tmp_path, "# of a\na x O\n\nb\n\nc x O\n\nd\n\n# of e\ne x O\n\nf\n")
     for limit, expected, num_skipped in ((1, "a", 0), (2, "ac", 1), (4, "ace", 3)):

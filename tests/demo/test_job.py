@@ -12,8 +12,7 @@ import pytest
 
 from bertsmith.data.examples import ExampleReader
 from bertsmith.demo.corpus import STANDARD_LIBRARY, Installation
-from bertsmith.demo.folder import Places
-from bertsmith.demo.job import FULL, QUICK, DemoSettings, pretrain_job, run_demo
+from bertsmith.demo.job import QUICK, DemoSettings, run_demo
 from bertsmith.demo.question import LABELS, remove_names
 from bertsmith.errors import ConfigError, InputError
 
@@ -116,13 +115,3 @@ def test_a_demo_that_cannot_be(tmp_path, refused):
     ):
         with pytest.raises(ConfigError, match=said):
             DemoSettings(**settings)
-
-
-def test_pretraining_takes_minutes_where_asked_for():
-    for settings, scale, expected in (
-        (DemoSettings(), FULL, (FULL.pretrain_steps, None)),
-        (DemoSettings(minutes=2), FULL, (None, 2)),
-        (DemoSettings(quick=True), QUICK, (QUICK.pretrain_steps, None)),
-    ):
-        training = pretrain_job(settings, scale, Places(Path("demo"))).training
-        assert (training.steps, training.minutes) == expected

@@ -86,9 +86,3 @@ def test_question_is_balanced_and_the_same_each_time(documents, tmp_path):
     read = reader.read()
     assert [(e.text, e.label) for e in read] == [(e.text, e.label) for e in question.test]
     assert reader.num_skipped == 0
-
-
-def test_libraries_without_enough_text_are_not_asked_for(documents):
-    few = [document for document in documents if document.library in ("torch", "sympy", "numpy")]
-    short = [ModuleText("scipy", f"m{i}.py", ("Too short.",)) for i in range(60)]
-    assert set(ask(few + short, SIZE).label_counts()) == {"PyTorch", "SymPy", "NumPy"}

@@ -146,14 +146,6 @@ def test_a_stored_teacher_says_what_a_live_one_says(case, tmp_path):
             torch.testing.assert_close(found.hidden, expected.hidden, atol=2e-3, rtol=2e-3)
 
 
-def test_every_text_is_met_with_a_label_or_without(one):
-    objective = one.objective()
-    assert objective.batch_size == 8
-    assert objective.steps_per_epoch == max(-(-23 // 5), -(-11 // 3))
-    told = objective.describe(1)
-    assert told.startswith("a: rows ") and "; c: rows " in told
-
-
 def test_a_cache_for_other_texts(one, tmp_path):
     teacher, cache = one.teacher(), tmp_path / "cache"
     texts, others = (dataset.train.encoded.rows for dataset in one.datasets())

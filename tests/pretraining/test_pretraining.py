@@ -185,19 +185,6 @@ def test_a_changed_word_list_is_another_run(corpus_dir, tmp_path):
     assert identities[0] != identities[1]
 
 
-def test_a_schedule_is_a_straight_line():
-    settings = PretrainingSettings(
-        masking_rate=0.3, masking_schedule_steps=10, final_masking_rate=0.1, final_mask_share=1.0,
-        final_random_share=0.0, final_keep_share=0.0,
-    )  # fmt: skip
-    assert [settings.masking_rule(step).rate for step in (1, 6, 11, 99)] == pytest.approx(
-        [0.3, 0.2, 0.1, 0.1]
-    )
-    middle = settings.masking_rule(6)
-    assert (middle.mask_share, middle.random_share) == pytest.approx((0.9, 0.05))
-    assert PretrainingSettings().masking_rule(99) == PretrainingSettings().masking_rule(1)
-
-
 def test_static_rows_come_again_with_one_of_n_masks(corpus_dir):
     settings = replace(SHORT, pairs="none", duplicates=3)
     task = objective(corpus_dir, settings)

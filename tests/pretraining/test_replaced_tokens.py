@@ -85,12 +85,6 @@ def test_losses_and_gradients_equal_those_of_transformers(corpus_dir, tmp_path, 
             torch.testing.assert_close(ours.weight.grad, expected.weight.grad, atol=1e-5, rtol=1e-4)
 
 
-def test_no_token_is_replaced_at_random_unless_asked_for():
-    asked = replace(SETTINGS, mask_share=0.8, random_share=0.1, keep_share=0.1)
-    rules = [settings.masking_rule() for settings in (SETTINGS, asked)]
-    assert [(rule.mask_share, rule.random_share) for rule in rules] == [(0.85, 0.0), (0.8, 0.1)]
-
-
 def test_dividing_a_step_changes_no_sample(corpus_dir):
     whole, parts = objective(corpus_dir), objective(corpus_dir, micro_batch_size=5)
     model = new_pair(whole, 0.1).eval()

@@ -2,14 +2,12 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import count
 
 import pytest
 
-from bertsmith.system import matrix_products, measurements
-from bertsmith.system.matrix_products import measure_products, measured_products, threads_key
-from bertsmith.system.measurements import forget, machine_key, remember, shortest_seconds
+from bertsmith.system import measurements
+from bertsmith.system.measurements import forget, machine_key, remember
 
 
 @pytest.fixture
@@ -63,20 +61,6 @@ def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkey
     settings = {"is_wrong": lambda value: value < 0}
     found = [remember("speed", lambda: next(numbers), int, **settings).value for _ in range(2)]
     assert found == ([5, 5] if is_kept else [0, 0])
-
-
-@pytest.mark.parametrize("factor", [30, 1 / 30])
-def test_a_speed_that_is_not_reached_makes_all_be_measured_again(
-    cache, remember, monkeypatch, factor
-):
-    monkeypatch.setattr(measurements, "CORE_TIMES", cache)  # tells no load, as above
-    quick = partial(shortest_seconds, seconds=0.03)
-    monkeypatch.setattr(matrix_products, "shortest_seconds", lambda run, seconds: quick(run))
-    speed = factor * measure_products().best_fp32_gflops
-    remember(fp32_gflops=speed, fp32_medium_gflops=0.0, bf16_gflops=0.0)
-    measurements._checked.clear()  # as in a new process
-    assert measured_products().value.fp32_gflops != speed
-    assert threads_key("int8") not in json.loads(measurements._cache_path().read_text())
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(cache, tmp_path, monkeypatch):

@@ -1,4 +1,3 @@
-import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -67,19 +66,3 @@ def test_after_an_error_or_when_closed_nothing_goes_on(failing):
     time.sleep(0.05)
     assert len(done) == count
     assert list(map_on_threads(abs, range(3))) == [0, 1, 2]
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_starts_workers_of_its_own():
-    list(map_on_threads(abs, range(8)))
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if list(map_on_threads(abs, range(8))) == [*range(8)] else 1)
-    deadline = time.monotonic() + WAIT
-    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if ended == (0, 0):
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-    assert ended == (child, 0)

@@ -149,21 +149,6 @@ def test_accumulated_is_one_large_batch(corpus_dir, tmp_path, precision, toleran
         assert (whole - parts).norm() < tolerance * whole.norm().clamp(min=1e-6)
 
 
-def test_thirty_steps_learn_one_batch_by_heart(corpus_dir, tmp_path):
-    class OneBatch(Pretraining):
-        def micro_batch(self, step, index):
-            return super().micro_batch(1, index)
-
-    task = objective(corpus_dir, SETTINGS, OneBatch, max_length=16)
-    settings, model = replace(SETTINGS, steps=30), new_model(dropout=0.0)
-    one = trainer(corpus_dir, tmp_path / "run", settings, model, task)
-    one.config = replace(one.config, optim=OptimSettings(learning_rate=3e-2))
-    one.begin({})
-    last = one.run().last_step
-    assert last["mlm_accuracy"] == last["nsp_accuracy"] == 1.0
-    assert last["loss"] < 0.5
-
-
 class Broken(Pretraining):
     """Has a number that is none in step 7, or after step 5."""
 
