@@ -12,16 +12,6 @@ import bertsmith
 from bertsmith.cli import COMMANDS, main
 
 
-def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
-    try:
-        main(args)
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def run_python(program: str, **environment: str) -> bytes:
     """Return what a program prints in a process of its own."""
     command = [sys.executable, "-c", program]
@@ -29,23 +19,20 @@ def run_python(program: str, **environment: str) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, env=env | environment).stdout
 
 
-def test_help_names_every_command(capsys):
-    code, overview, _ = run(capsys, "--help")
-    assert code == 0
+def test_help_names_every_command(typed):
+    overview = typed("--help").out
     for name, command in COMMANDS.items():
         assert f"  {name} " in overview and command.summary in overview
-    code, out, err = run(capsys, "tokenizer", "--help")
-    assert (code, err) == (0, "")
-    assert [line.split()[:2] for line in out.splitlines()] == [
+    found = typed("tokenizer", "--help")
+    assert found.err == ""
+    assert [line.split()[:2] for line in found.out.splitlines()] == [
         ["tokenizer", "train"],
         ["tokenizer", "extend"],
     ]
 
 
-def test_json_is_one_object_on_standard_output(capsys):
-    code, out, _ = run(capsys, "hardware", "--json")
-    assert code == 0
-    assert json.loads(out)["device"]
+def test_json_is_one_object_on_standard_output(bertsmith):
+    assert json.loads(bertsmith("hardware", "--json"))["device"]
 
 
 def test_public_names_are_sorted_and_can_be_used():
@@ -91,15 +78,14 @@ def test_a_result_that_finds_no_room_is_an_error_in_one_line():
     )
 
 
-def test_quiet_prints_the_result_alone(capsys, tmp_path):
+def test_quiet_prints_the_result_alone(typed, refused, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("a cat sat\n\non the mat\n\n" * 20)
-    command = ["tokenizer", "train", str(texts), "--vocab-size", "40", "--no-compare", "--json"]
-    code, out, err = run(capsys, *command, "-q", "--out", str(tmp_path / "tokenizer"))
-    assert (code, err) == (0, "")
-    assert json.loads(out)["vocab_size"] <= 40
-    code, _, err = run(capsys, *command, "-q", "--out", str(tmp_path / "tokenizer"))
-    assert code == 2 and "--overwrite" in err  # errors are told all the same
+    command = ["tokenizer", "train", texts, "--vocab-size", 40, "--no-compare", "--json", "-q"]
+    command += ["--out", tmp_path / "tokenizer"]
+    found = typed(*command)
+    assert found.err == "" and json.loads(found.out)["vocab_size"] <= 40
+    assert "--overwrite" in refused(*command)  # errors are told all the same
 
 
 def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):
@@ -107,8 +93,10 @@ def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bertsmith.commands.completion.main", stop)
-    code, out, err = run(capsys, "completion")
-    assert (code, out) == (130, "")
+    with pytest.raises(SystemExit) as stopped:
+        main(["completion"])
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out) == (130, "")
     assert "Ctrl-C" in err
 
 

@@ -7,7 +7,6 @@ import sys
 from shutil import which
 
 import pytest
-from test_cli import run
 
 from bertsmith.cli import COMMANDS, live_page
 from bertsmith.commands import flags
@@ -23,13 +22,12 @@ def test_the_table_has_the_help_of_the_settings():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_is_short_and_points_to_the_rest(capsys, name):
-    code, short, _ = run(capsys, *name.split(), "--help")
-    assert code == 0 and f"bertsmith {name}" in short
+def test_help_is_short_and_points_to_the_rest(bertsmith, name):
+    short = bertsmith(*name.split(), "--help")
+    assert f"bertsmith {name}" in short
     assert len(short.splitlines()) <= MOST_LINES
     assert max(map(len, short.splitlines())) <= 80
-    code, whole, _ = run(capsys, *name.split(), "--help-all")
-    assert code == 0
+    whole = bertsmith(*name.split(), "--help-all")
     for option in pages()[name].options:
         assert option.flag in whole
         assert option.help, f"{option.flag} explains nothing"
@@ -47,13 +45,12 @@ def test_help_names_the_flags_that_are_parsed(monkeypatch, capsys, name):
     assert shown - {"--recipe"} == parsed
 
 
-def test_help_needs_no_model(capsys):
-    assert "bertsmith predict" in run(capsys, "predict", "no/such/folder", "-h")[1]
+def test_help_needs_no_model(bertsmith):
+    assert "bertsmith predict" in bertsmith("predict", "no/such/folder", "-h")
 
 
-def test_help_of_a_recipe_has_its_defaults(capsys):
-    code, out, _ = run(capsys, "pretrain", "--recipe", "quarter-hour", "--help")
-    assert code == 0
+def test_help_of_a_recipe_has_its_defaults(bertsmith):
+    out = bertsmith("pretrain", "--recipe", "quarter-hour", "--help")
     assert "(default: muon)" in out and "(default: adamw)" not in out
 
 
@@ -67,11 +64,10 @@ def test_help_loads_no_torch():
 
 
 @pytest.mark.parametrize("shell", [("bash", "-c"), ("zsh", "-fc")], ids=["bash", "zsh"])
-def test_the_completion_knows_commands_and_options(capsys, shell, tmp_path):
+def test_the_completion_knows_commands_and_options(bertsmith, shell, tmp_path):
     if which(shell[0]) is None:
         pytest.skip(f"no {shell[0]} on this computer")
-    code, script, _ = run(capsys, "completion")
-    assert code == 0
+    script = bertsmith("completion")
     typed = (
         # As zsh's bashcompinit calls a function.
         '[ -n "$ZSH_VERSION" ] && emulate sh && setopt kshglob noshglob braceexpand; '
