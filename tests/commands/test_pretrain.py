@@ -229,7 +229,7 @@ def wait_for_checkpoint(process, folder):
 
 
 def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, tmp_path):
-    out, length = tmp_path / "stopped", ("--steps", 80, "--checkpoint-every", 4)
+    out, length = tmp_path / "stopped", ("--steps", 40, "--checkpoint-every", 4)
     typed(*command(corpus_dir, tmp_path / "whole", *length))
     words = command(corpus_dir, out, *length)
     hang_up = signal.SIGHUP
@@ -252,4 +252,4 @@ def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, tmp_path):
     assert process.wait(timeout=300) == -signal.SIGKILL
     typed(*words, "--resume")
     assert losses(out) == losses(tmp_path / "whole")
-    assert len(losses(out)) > 80
+    assert len(losses(out)) > 40
