@@ -46,7 +46,6 @@ class Batch:
         return send(torch.from_numpy(starts), self.input_ids.device)
 
     def to(self, device: torch.device) -> "Batch":
-        """Copy the batch to another device."""
         return replace(
             self,
             input_ids=send(self.input_ids, device),
@@ -57,10 +56,9 @@ class Batch:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to another device; to a GPU without waiting.
+    """Copy a tensor to another device, to a GPU without waiting.
 
-    It copies through pinned memory: copying from ordinary memory waits for all work that the GPU
-    still has to do.
+    From memory that is not pinned, a copy waits for all work that the GPU still has to do.
     """
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -70,8 +68,8 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None) -> Batch:
     """Pack sequences of token ids into a batch, longest first.
 
-    Equal lengths keep their given order, so the same input always gives the same batch. Targets are
-    empty; add them with `dataclasses.replace`, using `batch.order`.
+    Equal lengths keep their order. Targets are empty; add them with `dataclasses.replace`, using
+    `batch.order`.
     """
     lengths = np.asarray([len(row) for row in ids], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")

@@ -1,7 +1,6 @@
 """Parse CoNLL files: a word per line, sentences as blocks of lines.
 
-Columns, as in CoNLL's shared tasks, stand between tabs or between spaces. Lines that begin with #
-at the head of a block are comments, unless they have the columns of a row (see `ColumnParser`).
+Columns, as in CoNLL's shared tasks, stand between tabs or between spaces.
 """
 
 import itertools
@@ -93,7 +92,6 @@ class Shape:
     ends_in_tab: bool = False
 
     def cut(self, line: str) -> list[str]:
-        """Split a row into cells, as many as it has."""
         return split_columns(line.removesuffix("\t") if self.ends_in_tab else line, self.tabs)
 
     def cells(self, line: str) -> list[str] | None:
@@ -212,7 +210,6 @@ class ColumnParser:
         )
 
     def _is_comment(self, line: str) -> bool:
-        """Return whether a line is a comment, not a word such as #Paris."""
         if not line.startswith("#"):
             return False
         if (cells := self._shape.cells(line)) is None:

@@ -146,11 +146,8 @@ def build_corpus(
 def check_corpus_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = ()) -> None:
     """Refuse an output folder unless it is empty or a corpus to overwrite.
 
-    Args:
-        paths: what the corpus is built from.
-
     Raises:
-        CorpusError: something stands at `out`, or is to be read from there.
+        CorpusError: something stands at `out`, or one of `paths` is in it.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
@@ -174,7 +171,7 @@ def check_corpus_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = (
 def _place(
     parts: Iterable[EncodedPart], settings: CorpusSettings, report: SourceReport
 ) -> Iterator[tuple[EncodedDocument, Split]]:
-    """Choose the split of each document, after the first of equal ones if asked."""
+    """Choose each document's split; leave out duplicates if asked."""
     choice = HeldOutChoice[EncodedDocument](settings.held_out)
     seen: set[int] = set()
     for part in parts:

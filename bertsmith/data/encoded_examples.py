@@ -63,7 +63,6 @@ class EncodedExamples:
         return self._sums(self.rows.num_cut)
 
     def _sums(self, values: Sequence[int]) -> list[int]:
-        """Sum `[rows]` over each example's rows."""
         ends = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
         return np.diff(ends[self.starts]).tolist()
 

@@ -122,22 +122,17 @@ def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Ite
 
 
 def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
-    """Convert a user's array, table column or iterator to a list, as `as_items` takes them."""
+    """Convert what `as_items` takes to a list."""
     return list(as_items(given, name, cure))
 
 
 def is_table(given: object) -> bool:
-    """Return whether something is a table with named columns."""
     # pandas and polars have `columns`, pyarrow and datasets `column_names`.
     return any(hasattr(type(given), name) for name in ("columns", "column_names"))
 
 
 def check_no_pair(given: object, name: str) -> None:
-    """Refuse a tuple of two strings where several texts are meant: it may be one pair, or two.
-
-    Raises:
-        InputError: it is one.
-    """
+    """Raise InputError for a tuple of two strings: it may be one pair, or two texts."""
     match given:
         case (str(), str()) if isinstance(given, tuple):
             raise InputError(
@@ -158,7 +153,6 @@ def name_type(value: object) -> str:
 
 
 def check_string(name: str, value: object) -> None:
-    """Raise InputError unless `value` is a string."""
     if not isinstance(value, str):
         raise InputError(f"{name}: found {name_type(value)}. Give a string.")
 
@@ -210,10 +204,7 @@ def _fewest_tokens(tokenizer: Tokenizer) -> int:
 
 
 def check_stored_length(tokenizer: Tokenizer, length: int, place: str) -> None:
-    """Raise CheckpointError if a folder lets its model read less than `_fewest_tokens`.
-
-    `place` names the file and its key.
-    """
+    """Raise CheckpointError if a folder lets its model read less than `_fewest_tokens`."""
     if length < (fewest := _fewest_tokens(tokenizer)):
         raise CheckpointError(
             f"{place} is {length}; allowed are {fewest} tokens or more. Correct it in the model's "

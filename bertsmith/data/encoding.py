@@ -1,7 +1,7 @@
 """Encode documents to clean token ids, in any process.
 
-What is sent is a partition of a file, or documents of files that only one process can read; arrays
-come back. How the text is divided for that changes nothing of the result.
+Workers get a partition of a file, or documents of files that only one process can read, and return
+arrays. The division does not change the result.
 """
 
 import itertools

@@ -1,8 +1,7 @@
 """Read labelled examples from csv, tsv and jsonl files, or rows in memory, in their order.
 
 A label is a name and stays the string it was, so `1`, `positive` and `not_entailment` are treated
-alike. A row that lacks a text or a label is an error, or is skipped and counted; it never just
-disappears.
+alike. A row that lacks a text or a label is an error, or is skipped and counted.
 """
 
 from collections import Counter
@@ -76,7 +75,6 @@ class Example:
 
     @property
     def content(self) -> tuple[str, str | None]:
-        """Texts that the model reads."""
         return self.text, self.pair
 
     def one_line(self) -> list[str]:
@@ -118,12 +116,11 @@ class ExampleReader(RecordReader[Example]):
     Args:
         source: `.csv`, `.tsv`, `.jsonl` or `.txt` (one text per line), plain or `.gz/.xz/.zst`;
             `STANDARD_INPUT`; or rows in memory.
-        columns: which columns to read.
-        labelled: whether a label is wanted; if not, no label column is looked for.
+        labelled: whether to look for a label column.
         empty_labels: whether a label may be empty, in JSON a list, or divided among several
             columns, as where a text can have any number of them.
         pairs: whether each row must have a second text; where False, one that is not asked for is
-            refused, as nobody could know which of the two is meant; where None, it is read.
+            refused, as either may be meant; where None, it is read.
     """
 
     def __init__(
@@ -184,7 +181,6 @@ class ExampleReader(RecordReader[Example]):
             )
 
     def _label(self, row: int, found: tuple[str, ...]) -> str:
-        """Join the labels of a row's columns."""
         names = self.names["label"]
         if len(names) == 1:
             label = "".join(found)
@@ -244,7 +240,6 @@ def as_label_set(labels: Iterable[str]) -> list[str]:
 
 
 def are_pairs(examples: Iterable[Example]) -> bool:
-    """Return whether any example is a pair of texts."""
     return any(example.pair is not None for example in examples)
 
 
@@ -274,12 +269,9 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
 def check_header(
     reader: ExampleReader, first: Example, num_examples: int, *, comes_again: bool
 ) -> None:
-    """Refuse a first row whose label never recurs: it probably names the columns.
+    """Raise InputError for a first row whose label never recurs: it probably names the columns.
 
-    A number names none, so it is taken for a label in any case.
-
-    Raises:
-        InputError: asks what the row is.
+    A number is taken for a label in any case.
     """
     may_be_header = reader.is_table and reader.columns.header == "auto" and not reader.has_header
     if not may_be_header or num_examples < 10 or comes_again:

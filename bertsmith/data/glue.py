@@ -67,12 +67,10 @@ class GlueTask:
 
     @property
     def test_files(self) -> tuple[tuple[str, str], ...]:
-        """Files to predict, each with the name of its file in a submission."""
         return self.tests or ((f"{self.name}/test.tsv", self.name),)
 
 
 def pairs_of(first: str, second: str, label: str) -> Columns:
-    """Build the columns of a task of pairs with a header."""
     # QQP has rows that lack a cell, which the benchmark's own readers leave out.
     return Columns(first, second, label, header="yes", skip_incomplete=True)
 
@@ -130,12 +128,12 @@ class FoundTask:
         return self.folder / "train.tsv"
 
     def dev_files(self) -> list[tuple[Path, str]]:
-        """List the eval files that exist, each with its name in tables."""
+        """List the eval files that exist."""
         files = [(self.folder / file, name) for file, name in self.task.dev_files]
         return [(path, name) for path, name in files if path.is_file()]
 
     def test_files(self) -> list[tuple[Path, str]]:
-        """List the files to predict that exist, with their names in a submission."""
+        """List the files to predict that exist."""
         found: dict[str, Path] = {}
         for file, name in self.task.test_files:
             folder, _, rest = file.partition("/")

@@ -23,8 +23,8 @@ NAMES: Mapping[type, str] = {
 def read_objects(source: ExampleSource) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the number and values of each row of a jsonl file, or of rows in memory.
 
-    NaN is read as null: so pandas writes what is missing. Half a surrogate pair, as in a text that
-    was cut within an emoji, is read as U+FFFD. Blank lines are skipped.
+    NaN is read as null: so pandas writes what is missing. Half a surrogate pair is read as U+FFFD.
+    Blank lines are skipped.
 
     Raises:
         InputError: a row that is no object, holds a key twice, or is too deep or has too long a

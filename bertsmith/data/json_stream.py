@@ -186,7 +186,6 @@ class _Reader:
         return self.line + self.text.count("\n", 0, position), column
 
     def error(self, found: str, position: int) -> InputError:
-        """Build the error for invalid JSON at a position."""
         line, column = self.place(position)
         is_cut = position >= len(self.text) or found.startswith("Unterminated string")
         end = " The file ends too early: copy it again." if is_cut else ""

@@ -99,9 +99,7 @@ def check_predicted_names(
 
     Args:
         rows: where in `gold` each label stands first.
-        gold: the file of right labels.
         places: which of the predictions is the first with each label, in rising order.
-        predictions: their file.
 
     Raises:
         InputError: the gold labels hold such a number, or the predictions do beside them.

@@ -128,11 +128,7 @@ class Lines:
 
 
 def check_is_text(place: str, head: bytes) -> None:
-    """Refuse a file that is no UTF-8 text by its first bytes.
-
-    Raises:
-        InputError: names the file by `place`, and what it is by the look of it.
-    """
+    """Raise InputError for a file that is no UTF-8 text by its first bytes."""
     if found := next((found for magic, found in _MAGIC if head.startswith(magic)), None):
         raise InputError(f"{place}: not UTF-8 text but {found}.")
     if (nul := head.find(b"\0")) >= 0:

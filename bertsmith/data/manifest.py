@@ -82,8 +82,6 @@ class SourcesManifest:
 
 @dataclass(frozen=True, slots=True)
 class TokenizerManifest:
-    """The tokenizer that the ids belong to."""
-
     fingerprint: str
     vocab_size: int
 
@@ -98,7 +96,6 @@ class Manifest:
     settings: Mapping[str, Any]
 
     def write(self, directory: Path) -> None:
-        """Write manifest.json into a corpus folder."""
         head = {"format": FORMAT, "format_version": FORMAT_VERSION}
         write_json(directory / MANIFEST_NAME, head | asdict(self))
 

@@ -37,7 +37,6 @@ class ChoiceExample:
 
     @property
     def content(self) -> tuple[str, tuple[str, ...]]:
-        """Texts that the model reads."""
         return self.text, self.choices
 
     def to_json(self) -> dict[str, Any]:
@@ -77,8 +76,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
 
     Args:
         source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
-        columns: which columns to read.
-        labelled: whether the right choice is wanted; if not, no column is looked for.
+        labelled: whether to look for the right choice.
     """
 
     def __init__(

@@ -64,7 +64,6 @@ def _divide(source: Source, size: int, file: BinaryIO, target_bytes: int) -> Ite
 
 
 def _find_end(file: BinaryIO, near: int, document_end: re.Pattern[bytes]) -> int | None:
-    """Find the first end of a document behind `near`."""
     for num_bytes in _SEARCHED_BYTES:
         file.seek(near)
         if found := document_end.search(file.read(num_bytes)):

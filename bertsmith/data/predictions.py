@@ -55,7 +55,6 @@ def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, 
 
 
 def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
-    """Return a value, checked to be a string or a finite number."""
     if kind is str and isinstance(value, str):
         return value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -111,7 +110,7 @@ class _Cell(NamedTuple):
 
 
 def _cells(path: Path, columns: Sequence[str], *, keep_blank: bool) -> Iterator[_Cell]:
-    """Yield the prediction of each row; blank lines are kept, or skipped."""
+    """Yield the prediction of each row."""
     kind = table_format(path)
     if kind == "txt":
         lines = read_txt(path, keep_empty_end=keep_blank)
@@ -161,7 +160,7 @@ def _cells_of_objects(path: Path, columns: Sequence[str]) -> Iterator[_Cell]:
 
 
 def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) -> str:
-    """Find the prediction column among those found, by the names `columns`."""
+    """Find the prediction column among those found."""
     for name in columns:
         if (place := find_column(name, found, 0)) is not None:
             return found[place]

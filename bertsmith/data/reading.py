@@ -31,7 +31,6 @@ class SourceReport:
     cut: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "SourceReport") -> None:
-        """Add the counts of what was read elsewhere."""
         for name in ("files", "documents", "bytes", "bytes_read", "skipped", "cut"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -56,10 +55,8 @@ class Reading:
         self.report.skipped[reason] += 1
 
     def describe_missing_column(self, names: Iterable[object]) -> str:
-        """Say that the text column is not among the columns found."""
         found = ", ".join(repr(str(name)[:40]) for name in list(names)[:20])
         return f"no column {self.text_column!r}, found: {found or 'none'}"
 
     def describe_repeated_column(self) -> str:
-        """Say that several columns have the name of the text column."""
         return f"several columns are called {self.text_column!r}. Rename all but the right one."

@@ -1,8 +1,7 @@
 """Read the rows of a table, or rows in memory, as texts by the columns that a task needs.
 
 A column is the one asked for, by name or by number, else the first with a usual name. Many texts
-are read from several columns, or from a list under one key. `ColumnSpec` says what a column is,
-`RecordReader` reads any rows by it.
+are read from several columns, or from a list under one key.
 """
 
 import itertools
@@ -137,11 +136,10 @@ class RecordReader(Reader[ExampleT]):
     Args:
         source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or mappings
             in memory, read as objects of `.jsonl` are.
-        options: how the file is read.
         find_specs: gives the columns to read, those first that choose first, by the lowered names
             of the columns there.
-        parse: makes an example of a row's number and texts. Of many, empty ones at the end are
-            left out; where a row may have none, wherever they stand.
+        parse: makes an example of a row's number and texts. Of many, empty ones at the end are left
+            out; where a row may have none, wherever they stand.
         lines_lack: what lines of text do not hold; empty where a line is the first column's text.
         can_skip: whether the user can ask to skip rows, so that messages name the flag.
 
@@ -211,7 +209,7 @@ class RecordReader(Reader[ExampleT]):
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a csv or tsv file, whose first row may name the columns."""
+        """Whether it is a csv or tsv file."""
         return self.found_format in ("csv", "tsv")
 
     @property
@@ -223,7 +221,6 @@ class RecordReader(Reader[ExampleT]):
         return not all(asked is not None and is_numbers(asked) for asked in needed)
 
     def row_place(self, row: int) -> str:
-        """Return the place of a row in messages."""
         return row_place(self.source, row)
 
     def incomplete(self, row: int, found: str, advice: str = "") -> IncompleteRowError:
@@ -409,12 +406,10 @@ def _first_come(
 
 
 def lowered(names: Iterable[str]) -> list[str]:
-    """Return the names of columns as they are compared."""
     return [name.strip().lower() for name in names]
 
 
 def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the texts up to the last one that is not empty."""
     last = max((i for i, text in enumerate(texts) if text.strip()), default=-1)
     return tuple(texts[: last + 1])
 
@@ -455,7 +450,6 @@ def find_column(name: str, found: Sequence[str], width: int) -> int | None:
 
 
 def stands_twice(name: str, found: Sequence[str]) -> bool:
-    """Return whether several columns have this name."""
     return lowered(found).count(name.strip().lower()) > 1
 
 

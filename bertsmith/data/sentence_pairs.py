@@ -48,7 +48,6 @@ class RelatedTexts:
 
     @property
     def content(self) -> tuple[str, ...]:
-        """Texts that the model reads."""
         return self.texts
 
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +86,6 @@ class RelatedReader(RecordReader[RelatedTexts]):
 
     Args:
         source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
-        columns: which columns to read.
         kind: what is wanted; where not given, scored pairs if there is a column of scores.
     """
 

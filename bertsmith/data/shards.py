@@ -83,7 +83,6 @@ class SplitWriter:
         self._document_lengths = np.zeros(0, np.int64)
 
     def add(self, block: DocumentBlock) -> None:
-        """Append a block's documents."""
         if not len(block.document_lengths):
             return
         if self._shard is None:
@@ -122,7 +121,6 @@ class SplitWriter:
         )
 
     def close(self) -> None:
-        """Close the open file of an unfinished shard."""
         if self._shard is not None:
             self._shard.close()
 
@@ -238,8 +236,7 @@ class Corpus:
         """Load the tokenizer of the ids, from the folder's own copy.
 
         Raises:
-            CorpusError: the copy is another tokenizer than the one that built the corpus, by the
-                manifest.
+            CorpusError: the copy is not the tokenizer that built the corpus.
         """
         path = self.directory / TOKENIZER_DIR
         tokenizer = load_tokenizer(path)

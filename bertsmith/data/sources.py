@@ -49,7 +49,6 @@ class Source:
 
 
 def compression_of(path: Path) -> Compression | None:
-    """Return the compression that a file's name says."""
     ending = path.name.lower().rpartition(".")[2]
     return next((name for name in COMPRESSIONS if name == ending), None)
 
@@ -252,8 +251,6 @@ class _WideWindowError(Exception):
 
 
 class _ZstdReader(_StreamReader):
-    """Reader of Zstandard frames."""
-
     def _begin(self, chunk: bytes) -> bytes:
         import zstandard
 

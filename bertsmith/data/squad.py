@@ -4,8 +4,8 @@ SQuAD 1.1 and 2.0 are one format (Rajpurkar et al., 2016 and 2018). A question w
 unanswerable: `is_impossible` is ignored, as in the official scorer, and an answer without a text is
 none. A `.jsonl` line is one question, as in the `datasets` library.
 
-An answer whose offset does not lead to its text is searched for, at last with any white space
-between its words; moved and lost answers are counted.
+An answer whose offset does not lead to its text is searched for; moved and lost answers are
+counted.
 """
 
 import re
@@ -67,7 +67,6 @@ class Question:
 
     @property
     def content(self) -> tuple[str, str]:
-        """Texts that the model reads."""
         return self.question, self.context
 
     @property
@@ -178,7 +177,6 @@ class QuestionReader(Reader[Question]):
             raise InputError(f"{self.name}:{fault} {WANTED_LINE}") from None
 
     def _at(self, place: str) -> str:
-        """Return the place of a question in messages."""
         is_file = isinstance(self.source, Path)
         return f"{self.name}: {place}" if is_file else f"{place} of {self.name}"
 

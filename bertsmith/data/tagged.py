@@ -58,7 +58,6 @@ class TaggedSentence:
 
     @property
     def content(self) -> tuple[str, ...]:
-        """Words that the model reads."""
         return self.words
 
     def to_json(self) -> dict[str, Any]:

@@ -75,7 +75,6 @@ class TaggedReader(Reader[TaggedSentence]):
         source: a file of words and labels, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in
             memory, read as objects of `.jsonl` are.
         columns: where words and labels stand.
-        labelled: whether labels are wanted.
         beside: the scheme of the gold labels, assumed of predicted ones if it can be theirs.
     """
 

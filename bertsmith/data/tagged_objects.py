@@ -32,7 +32,6 @@ class ObjectParser:
     Args:
         source: file or rows, for messages.
         columns: the keys, where they are not the usual ones, and how text is cut into words.
-        labelled: whether labels are wanted.
     """
 
     def __init__(self, source: ExampleSource, columns: TagColumns, labelled: bool) -> None:

@@ -1,7 +1,4 @@
-"""Open text files: decompressed, decoded from UTF-8, as lines or chunks.
-
-`place_name` and `row_place` name a file, or rows in memory, and a row of it in messages.
-"""
+"""Open text files: decompressed, decoded from UTF-8, as lines or chunks."""
 
 import codecs
 import contextlib
@@ -40,7 +37,6 @@ def row_place(source: ExampleSource, row: int) -> str:
 
 
 def check_is_file(path: Path) -> None:
-    """Raise InputError if there is no such file."""
     if path != STANDARD_INPUT and not path.is_file():
         found = "no such file. Check the spelling"
         if path.is_dir():
@@ -122,7 +118,6 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def too_long(place: str, what: str) -> InputError:
-    """Build the error for a line or row beyond `MAX_ROW_BYTES`."""
     return InputError(
         f"{place}: the {what} is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into "
         "memory. Divide it, or close its quotes if one is open."
@@ -152,7 +147,6 @@ def check_line_ends(place: str, content: str) -> None:
 
 
 def lone_return(place: str) -> InputError:
-    """Build the error for a carriage return that no line feed follows."""
     return InputError(
         f"{place}: a carriage return (CR) within the line. Lines end in a line feed (LF or CRLF) "
         "here; convert the file (tr '\\r' '\\n')."

@@ -20,7 +20,6 @@ class UnknownTokens:
     num_unknown: int = 0
 
     def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
-        """Count the token ids of rows in."""
         is_framing = (ids == tokenizer.cls_id) | (ids == tokenizer.sep_id)
         self.num_tokens += len(ids) - int(np.count_nonzero(is_framing))
         self.num_unknown += int(np.count_nonzero(ids == tokenizer.unk_id))
@@ -53,6 +52,5 @@ def unknown_note(rate: float, place: object) -> str | None:
 
 
 def tell_unknown(rate: float, place: object) -> None:
-    """Print `unknown_note` to standard error."""
     if (note := unknown_note(rate, place)) is not None:
         print(note, file=sys.stderr, flush=True)

@@ -250,7 +250,6 @@ def cut_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[
 
 
 def _divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[RowWords]:
-    """Yield the words that each window of a sentence predicts."""
     decides = deciding_windows(first_pieces, [(window.start, window.end) for window in windows])
     bounds = np.searchsorted(decides, np.arange(len(windows) + 1))
     for window, first, last in zip(windows, bounds, bounds[1:], strict=False):
