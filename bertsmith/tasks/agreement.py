@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class Agreement(NamedTuple):
-    """Comparison of predictions in bf16 or int8 with those in fp32.
+    """Comparison with predictions in fp32.
 
     `name` is the key in a JSON report, before `_beside_fp32`; `compared` names what was sampled.
     """
@@ -19,7 +19,6 @@ class Agreement(NamedTuple):
     found: str
 
     def sentence(self, precision: str) -> str:
-        """Format the comparison for people."""
         return f"{precision} beside fp32 on {self.compared}: {self.found}"
 
 

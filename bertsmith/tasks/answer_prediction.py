@@ -205,13 +205,11 @@ class AnswerPrediction:
     is_truncated: bool
     """Whether the end of the question, or of a passage that was to be cut, was ignored."""
     num_windows: int = 1
-    """Number of windows in which the model read the passage."""
     loss: float | None = None
     """Cross entropy of the right start and end; None where they are unknown."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether an answer is given."""
         limit = inf if self.threshold is None else self.threshold
         return len(self.spans.scores) > 0 and self.spans.no_answer_score <= limit
 
@@ -257,7 +255,6 @@ class AnswerPrediction:
         return [Candidate(*self._located(i), share) for i, share in enumerate(probabilities)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer, its offsets, and the next best."""
         return {
             "answer": self.answer,
             "start": self.start,
@@ -273,10 +270,6 @@ class AnswerPrediction:
         }
 
     def line(self, example: Question) -> RichText:
-        """Format answer, probability, question and passage, separated by tabs.
-
-        The answer is marked in the passage.
-        """
         answer = one_line(self.answer) or NONE
         line = RichText(f"{answer}\t{self.probability:.4f}\t{one_line(example.question)}\t")
         for part in self.parts():
@@ -284,7 +277,6 @@ class AnswerPrediction:
         return line
 
     def parts(self) -> list[MarkedPart]:
-        """Return the passage around the answer, which is marked."""
         spans = [Mark(*self.best[1:], "", RIGHT)] if self.is_answered else []
         return mark_spans(self.context, spans, SHOWN_CHARACTERS)
 

@@ -62,9 +62,7 @@ class ExampleObjective(Objective[BertModel, Batch], Protocol):
     def task(self) -> Task[Any, Any]: ...
 
     @property
-    def train(self) -> TrainingExamples:
-        """The labelled training examples."""
-        ...
+    def train(self) -> TrainingExamples: ...
 
     @property
     def held_out(self) -> HeldOutExamples: ...
@@ -88,11 +86,8 @@ class FineTuning(Objective[BertModel, Batch]):
     """The objective of a task over `batch_size` examples a step.
 
     Args:
-        task: computes losses and predictions.
-        train: the training examples.
-        held_out: the eval examples.
         batch_size: examples in one step; the last step of an epoch takes the remaining ones.
-        num_parts: number of parts that a step is divided into, to be computed at the same time.
+        num_parts: parts of a step, computed at the same time.
         micro_batch_tokens: tokens in one forward pass; a part with more is divided.
         seed: determines the order of the examples.
     """
@@ -131,11 +126,9 @@ class FineTuning(Objective[BertModel, Batch]):
 
     @property
     def steps_per_epoch(self) -> int:
-        """The number of steps that see every training example once."""
         return -(-len(self.train) // self.batch_size)
 
     def narrow_vocabulary(self, model: BertModel) -> VocabularySubset:
-        """Shrink the model to these examples' vocabulary; remap ids."""
         used = VocabularySubset.of(model, self.token_ids)
         self.renumber(used.numbers)
         used.narrow(model)
@@ -192,7 +185,6 @@ class FineTuning(Objective[BertModel, Batch]):
         return {self.task.name: self.task.compute_loss(self.task.outputs(model, batch), batch)}
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Compute loss and scores on the eval examples."""
         held_out = self.held_out
         accumulator = self.task.accumulator(held_out.path)
         predictions = self.task.predict(model, held_out.encoded, held_out.examples)

@@ -41,7 +41,6 @@ class FilledMasks:
 
     masks: tuple[tuple[Word, ...], ...]
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows = 1
 
     @property
@@ -54,7 +53,6 @@ class FilledMasks:
         return {"masks": masks, "is_truncated": self.is_truncated}
 
     def line(self, example: Example) -> str:
-        """Format the likeliest tokens and the text, separated by tabs."""
         return "\t".join([" ".join(map(str.strip, self.answer)), *example.one_line()])
 
 

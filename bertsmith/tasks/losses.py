@@ -1,7 +1,7 @@
 """Cross entropies with class weights, label smoothing and focal loss.
 
 Class weights serve rare classes, label smoothing noisy labels, focal loss (Lin et al. 2017, eq. 5)
-data with many easy examples. The contrastive loss is in `sentence_embedding.py`.
+data with many easy examples.
 """
 
 import math

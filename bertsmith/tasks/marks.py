@@ -38,7 +38,6 @@ class Marked(Protocol):
 
 
 def color_of(name: str, names: Sequence[str]) -> Color:
-    """Return the color of one of several types."""
     return COLORS[names.index(name) % len(COLORS)] if name in names else COLORS[0]
 
 

@@ -54,7 +54,6 @@ class PairScores:
     is_identical: bool = False
     """Whether both sentences have the same tokens, as where they differ in unknown ones."""
     is_truncated: bool = False
-    """Whether a sentence was longer than the model reads, so that its end was ignored."""
     num_windows = 1
 
     @property
@@ -71,7 +70,6 @@ class PairScores:
         }
 
     def line(self, example: MinimalPair) -> str:
-        """Format the scores and the sentences, separated by tabs."""
         sentences = (" ".join(text.split()) for text in example.content)
         return "\t".join([f"{self.good:.4f}", f"{self.bad:.4f}", *sentences])
 

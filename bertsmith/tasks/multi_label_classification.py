@@ -41,9 +41,7 @@ class LabelsPrediction:
     labels: tuple[str, ...]
     probabilities: Mapping[str, float]
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """Number of windows in which the model read the text."""
 
     @property
     def answer(self) -> tuple[str, ...]:
@@ -58,7 +56,6 @@ class LabelsPrediction:
         }
 
     def line(self, example: Example) -> str:
-        """Format labels with their probabilities, and the text, separated by tabs."""
         found = ", ".join(f"{name} {self.probabilities[name]:.4f}" for name in self.labels)
         return "\t".join([" ".join(found.split()) or "–", *example.one_line()])
 

@@ -59,13 +59,10 @@ class ChoicePrediction:
     text: str
     probabilities: tuple[float, ...]
     is_truncated: bool
-    """Whether a choice was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """Number of windows in which the model read the prompt."""
 
     @property
     def probability(self) -> float:
-        """The probability of the choice, from 0 to 1."""
         return self.probabilities[self.number]
 
     @property
@@ -82,7 +79,6 @@ class ChoicePrediction:
         }
 
     def line(self, example: ChoiceExample) -> str:
-        """Format number, probability, prompt and choice, separated by tabs."""
         texts = (" ".join(text.split()) for text in (example.text, self.text))
         return "\t".join([str(self.number), f"{self.probability:.4f}", *texts])
 
@@ -108,7 +104,6 @@ class ChoiceAccumulator(PredictionCounts):
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> ChoiceReport:
-        """Compute the accuracy, beside that of guessing."""
         return ChoiceReport(
             accuracy=self.num_right / self.num_predictions,
             chance=self.chance / self.num_predictions,
@@ -145,7 +140,6 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder's treatment of long texts."""
         return cls(Windowing.of_settings(loaded.model.task_settings))
 
     @classmethod
@@ -155,7 +149,6 @@ letter of the right one: one file to learn from, one to score by. The result is 
         return ChoiceReader(source, columns, labelled=labelled)
 
     def example(self, record: Mapping[str, Any]) -> ChoiceExample:
-        """Build an example of a prompt and two or more choices."""
         prompt = text_field(record, "text")
         choices = as_list(record.get("choices"), "'choices'", "the texts of one row")
         for place, choice in enumerate(choices):
@@ -166,7 +159,6 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """The treatment of long texts."""
         return asdict(self.windowing)
 
     def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
@@ -224,12 +216,10 @@ letter of the right one: one file to learn from, one to score by. The result is 
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the divergence of the choices' probabilities."""
         logits, wanted = (choice_logits(each[:, 0], batch) for each in (outputs, taught))
         return soft_class_loss(logits, wanted, temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """Compute logits in the batch's order, fp32 `[sequences, 1]`."""
         return sequence_logits(model, batch, "choose")
 
     def predict(
@@ -257,7 +247,6 @@ letter of the right one: one file to learn from, one to score by. The result is 
         return ChoiceAccumulator()
 
     def outcome(self, example: ChoiceExample, prediction: ChoicePrediction) -> Outcome:
-        """Score 1 for the right choice, 0 for another."""
         assert example.label is not None
         return Outcome(
             text=example.text,

@@ -48,7 +48,7 @@ class Prediction(Protocol):
 
     @property
     def is_truncated(self) -> bool:
-        """Whether part of the example was ignored."""
+        """Whether the end of an example too long for the model was ignored."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class Prediction(Protocol):
         ...
 
     def line(self, example: Any) -> str | RichText:
-        """Format the prediction and its example as a line for people."""
+        """Format the prediction and its example for people, as parts between tabs."""
         ...
 
 

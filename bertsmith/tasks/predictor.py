@@ -216,7 +216,7 @@ class Predictor(Generic[DefinitionT_co]):
         """Predict one text or record, or each of a list of them, as `predict` does.
 
         Raises:
-            InputError: a value is missing or of another type; names its place.
+            InputError: as in `predict`.
         """
         if isinstance(given, str | Mapping):
             return self._predict([self._as_example((given, *more) if more else given)])[0]

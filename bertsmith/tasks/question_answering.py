@@ -243,14 +243,12 @@ Face's transformers open."""
         return QuestionReader(source, labelled=labelled)
 
     def example(self, record: Mapping[str, Any]) -> Question:
-        """Build an example of a question and the passage with its answer."""
         question, context = (text_field(record, name) for name in self.fields)
         row = record.get("row", 0)
         return Question(str(record.get("id", row)), question, context, row=row)
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """Abstention, threshold, windows, answer length and language."""
         return {
             "may_abstain": self.may_abstain,
             "threshold": self.threshold,
@@ -260,7 +258,6 @@ Face's transformers open."""
         }
 
     def with_threshold(self, evaluation: AnswerReport) -> Self:
-        """Return a copy with the threshold that scored best on eval questions."""
         return replace(self, threshold=evaluation.threshold)
 
     def encode(
@@ -374,7 +371,6 @@ Face's transformers open."""
         return example.context, bool(example.answers)
 
     def describe_target(self) -> str:
-        """Describe the task and whether the model may abstain."""
         return "answers to questions" + (", or none" if self.may_abstain else "")
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:

@@ -51,9 +51,7 @@ class NumberPrediction:
 
     value: float
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """Number of windows in which the model read the text."""
 
     @property
     def answer(self) -> float:
@@ -63,7 +61,6 @@ class NumberPrediction:
         return asdict(self)
 
     def line(self, example: Example) -> str:
-        """Format number and text, separated by tabs."""
         return "\t".join([f"{self.value:.4f}", *example.one_line()])
 
 
@@ -80,7 +77,6 @@ class NumberAccumulator(PredictionCounts):
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
-        """Compute the mean squared error, the RMSE and both correlations."""
         report = self.result()
         return {
             "loss": report.rmse**2,
@@ -159,7 +155,6 @@ transformers open."""
         return "a number"
 
     def outcome(self, example: Example, prediction: NumberPrediction) -> Outcome:
-        """Score 1 minus the distance from the gold number."""
         gold = float(str(example.label))
         return Outcome(
             text=" | ".join(example.one_line()),
@@ -176,7 +171,7 @@ transformers open."""
 
 
 def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float64]:
-    """The numbers of examples, fp64 `[examples]`.
+    """Return the numbers of examples, fp64 `[examples]`.
 
     Raises:
         InputError: all are the same, so that there is nothing to learn or correlate.

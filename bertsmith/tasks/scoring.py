@@ -61,7 +61,6 @@ class PredictionCounts(ABC):
         }
 
     def figures(self) -> dict[str, float]:
-        """Compute the mean loss and the `metrics`."""
         report = self.result()
         scores = {name: getattr(report, name) for name in self.metrics}
         return {"loss": self.loss / self.num_predictions, **scores}

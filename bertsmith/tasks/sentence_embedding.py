@@ -144,7 +144,6 @@ class Vectors:
 
     vectors: NDArray[np.float32]
     is_truncated: bool
-    """Whether a text was longer than the model reads, so that its end was ignored."""
     num_windows = 1
 
     @property
@@ -162,7 +161,6 @@ class Vectors:
         return {"cosine": self.cosine, "is_truncated": self.is_truncated}
 
     def line(self, example: RelatedTexts) -> str:
-        """Format cosine and texts, separated by tabs."""
         texts = (" ".join(text.split()) for text in example.texts[:2])
         return "\t".join([f"{self.cosine:.4f}", *texts])
 
@@ -181,7 +179,6 @@ class ScoredAccumulator(PredictionCounts):
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
-        """Compute the mean squared error of the cosines, and the correlations."""
         report = self.result()
         scores, cosines = np.concatenate(self.parts, axis=1)
         wanted = as_cosines(scores, self.score_range or range_of_file(scores))
@@ -283,7 +280,6 @@ class RelatedAccumulator:
         self.accumulator.add(examples, predictions)
 
     def figures(self) -> dict[str, float]:
-        """Compute `loss`, `score` and the metrics of the kind."""
         assert self.accumulator is not None
         return self.accumulator.figures()
 
@@ -398,7 +394,6 @@ That holds a vector of every text, and takes time that grows with the square of 
         return RelatedReader(source, columns, None if labelled else "pairs")
 
     def example(self, record: Mapping[str, Any]) -> RelatedTexts:
-        """Build an example of two texts to compare."""
         text, pair = (text_field(record, name) for name in self.fields)
         return RelatedTexts(text, pair, row=record.get("row", 0))
 
@@ -411,7 +406,6 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     @property
     def pooling(self) -> Pooling:
-        """The pooling of token vectors to a text's vector."""
         return self.folder.pooling or "mean"
 
     @property
@@ -421,7 +415,6 @@ That holds a vector of every text, and takes time that grows with the square of 
         return {**asdict(self), "score_range": known}
 
     def write_files(self, directory: Path) -> None:
-        """Write the files that sentence-transformers reads."""
         self.folder.write(directory, read_folder(directory).config.hidden_size)
 
     def encode(
@@ -496,7 +489,6 @@ That holds a vector of every text, and takes time that grows with the square of 
         return batch.num_sequences if distilled else super().num_predictions(batch)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """Compute vectors `[sequences, hidden]`, in the batch's order."""
         return COMPUTE[self.pooling](model, batch)
 
     def predict(
@@ -513,7 +505,6 @@ That holds a vector of every text, and takes time that grows with the square of 
         return f"vectors {'by contrast' if self.loss == 'contrastive' else 'by scores'}"
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
-        """Compare the cosine with its target: `score` is 1 - their distance."""
         wanted = 1.0
         if example.score is not None:
             wanted = as_cosines(example.score, self.score_range or (0.0, 1.0))

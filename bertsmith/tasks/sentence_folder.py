@@ -107,7 +107,6 @@ def sentence_files(files: SmallFiles) -> tuple[str, ...]:
 
 
 def _read_modules(files: SmallFiles) -> dict[str, Any]:
-    """Read the path of each kind of module."""
     modules = read_settings(files, "modules.json", [])
     if not all(isinstance(module, dict) for module in modules):
         raise CheckpointError(
@@ -122,11 +121,7 @@ def _pooling_file(paths: Mapping[str, Any]) -> str:
 
 
 def check_settings(files: SmallFiles) -> None:
-    """Refuse a file with a default prompt before every text, or with shortened vectors.
-
-    Raises:
-        CheckpointError: names the prompt, or the length.
-    """
+    """Raise CheckpointError for a default prompt before every text, or shortened vectors."""
     settings = read_settings(files, SETTINGS_FILE, {})
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
@@ -145,11 +140,7 @@ def check_settings(files: SmallFiles) -> None:
 
 
 def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
-    """Refuse a folder that wants lowercasing if its tokenizer is cased.
-
-    Raises:
-        CheckpointError: names the file.
-    """
+    """Raise CheckpointError if a folder wants lowercasing and its tokenizer is cased."""
     file = find_length_file(files)
     letters = " ".join(string.ascii_lowercase)
     if read_settings(files, file, {}).get("do_lower_case") is True and (

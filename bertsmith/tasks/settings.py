@@ -153,7 +153,6 @@ class FinetuneSettings(Compute):
 
     @property
     def sources(self) -> Sources:
-        """The files of the examples."""
         return self.train, self.eval
 
     @property

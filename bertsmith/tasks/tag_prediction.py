@@ -68,12 +68,10 @@ class TagPrediction:
         }
 
     def line(self, example: TaggedSentence) -> RichText:
-        """Format the text with marked entities, or plain labels behind words."""
         types = span_types(self.names, self.scheme)
         return marked_text(example, self.labels, self.scheme, types)
 
     def parts(self) -> list[MarkedPart]:
-        """Return the text with its entities marked, or each word with its plain label."""
         types, places = span_types(self.names, self.scheme), self.sentence.places
         spans = find_spans(self.labels, self.scheme)
         return mark_spans(
@@ -118,13 +116,11 @@ class TagPrediction:
 
 
 def conll(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
-    """Format each sentence as CoNLL columns."""
     for sentence, prediction in pairs:
         yield conll_block(sentence.words, prediction.labels, sentence.before)
 
 
 def conllu(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
-    """Format each sentence as CoNLL-U."""
     return (conllu_block(sentence, prediction.labels) for sentence, prediction in pairs)
 
 

@@ -42,7 +42,6 @@ def marked_text(
 
 
 def _apart(marked: Text, text: str) -> str:
-    """Put a space between a label and the text that follows."""
     return f" {text}" if marked and text and not text[0].isspace() else text
 
 
@@ -71,7 +70,6 @@ def conllu_block(sentence: TaggedSentence, labels: Sequence[str]) -> str:
 
 
 def _as_line(line: str) -> str:
-    """Format a line that is no word."""
     if line.startswith(DOCUMENT_START):
         return f"{DOCUMENT_START}\t{OUTSIDE}\n"
     return LINE_BREAKING.sub(" ", line) + "\n"

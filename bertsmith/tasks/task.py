@@ -59,7 +59,7 @@ def jsonl(pairs: Iterable[tuple[Any, Any]]) -> Iterator[str]:
 
 
 class TaskHooks(InferenceTask[ExampleT, PredictionT]):
-    """What a task may do besides, with defaults for the tasks that do not."""
+    """Optional methods of a task, with their defaults."""
 
     @classmethod
     def select(cls, examples: list[ExampleT], settings: Any) -> list[ExampleT]:

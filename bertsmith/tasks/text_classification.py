@@ -71,7 +71,6 @@ class ClassifySettings(LossSettings, WindowSettings):
 
     @property
     def figure(self) -> str:
-        """The metric, or the default one."""
         return self.metric or ("micro_f1" if self.multi_label else "accuracy")
 
 
@@ -82,13 +81,10 @@ class ClassPrediction:
     label: str
     probabilities: Mapping[str, float]
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """Number of windows in which the model read the text."""
 
     @property
     def probability(self) -> float:
-        """The probability of `label`, from 0 to 1."""
         return self.probabilities[self.label]
 
     @property
@@ -105,7 +101,6 @@ class ClassPrediction:
         }
 
     def line(self, example: Example) -> str:
-        """Format label, probability and text, separated by tabs."""
         label = " ".join(self.label.split())
         return "\t".join([label, f"{self.probability:.4f}", *example.one_line()])
 
@@ -173,7 +168,6 @@ predict` and Hugging Face's transformers open."""
         return cls(names, settings.windowing, loss, pairs=are_pairs(train))
 
     def check_held_out(self, examples: Sequence[Example], settings: ClassifySettings) -> None:
-        """Raise InputError for a label that does not occur in training."""
         class_numbers(examples, self.labels, settings.eval)
 
     @classmethod
@@ -207,7 +201,6 @@ predict` and Hugging Face's transformers open."""
         return [] if note is None else [note]
 
     def outcome(self, example: Example, prediction: ClassPrediction) -> Outcome:
-        """Score 1 for the right label, 0 for another."""
         return Outcome(
             text=" | ".join(example.one_line()),
             gold=str(example.label),

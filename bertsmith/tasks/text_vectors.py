@@ -40,7 +40,6 @@ class TextVector:
 
     vector: NDArray[np.float32]
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows = 1
 
     @property
@@ -51,7 +50,6 @@ class TextVector:
         return {"vector": self.vector.tolist(), "is_truncated": self.is_truncated}
 
     def line(self, example: Example) -> str:
-        """Format the numbers and the text, separated by tabs."""
         return "\t".join([" ".join(f"{each:.6g}" for each in self.vector), *example.one_line()])
 
 
@@ -105,7 +103,6 @@ class TextVectors(InferenceTask[Example, TextVector]):
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:
-        """Build an example of a text, or of two."""
         return text_example(record)
 
     def encode(

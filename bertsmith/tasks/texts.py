@@ -57,7 +57,6 @@ class TextTask(Task[Example, PredictionT]):
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:
-        """Build an example of a text, or of two."""
         example = text_example(record)
         if self.pairs and example.pair is None:
             raise InputError(
@@ -72,14 +71,12 @@ class TextTask(Task[Example, PredictionT]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder's settings."""
         settings = loaded.model.task_settings
         known = {name: settings[name] for name in cls.stored if name in settings}
         return cls(windowing=Windowing.of_settings(settings), **known)
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """The treatment of long texts, and the fields `stored`."""
         return asdict(self.windowing) | {name: getattr(self, name) for name in self.stored}
 
     @abstractmethod
@@ -114,7 +111,6 @@ class TextTask(Task[Example, PredictionT]):
         return replace(encoded, example_targets={"labels": self.targets(examples)})
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """Compute logits, fp32 `[sequences, outputs]`, in the batch's order."""
         assert self.head is not None
         return sequence_logits(model, batch, self.head)
 

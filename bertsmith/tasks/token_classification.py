@@ -174,7 +174,6 @@ transformers open."""
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """The label scheme, the word rule and the windows."""
         return {"scheme": self.scheme, "split": self.split, **asdict(self.windowing)}
 
     def with_columns(self, columns: TagColumns | None) -> Self:
@@ -269,7 +268,6 @@ transformers open."""
         return soft_class_loss(outputs[places], taught[places], temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """Compute fp32 `[tokens, labels]`, in the order of the packed row."""
         return token_logits(model, batch, "tag")
 
     def predict(
@@ -330,11 +328,9 @@ transformers open."""
         )
 
     def fold_keys(self, example: TaggedSentence) -> tuple[Any, Any]:
-        """Return the sentence and the entity types in it."""
         return example.content, tuple(span_types(example.labels, example.scheme))
 
     def describe_target(self) -> str:
-        """Return the number of labels and their scheme."""
         return f"{len(self.labels)} labels{self.note}"
 
 
