@@ -308,7 +308,6 @@ class Estimator(ABC):
         weakref.finalize(self.predictor_.loaded.folder, lambda kept: None, folder)
 
     def _settings(self, columns: Mapping[str, Any], **paths: Path) -> Any:
-        """Build the task's settings from the parameters."""
         if "sample_weight" in columns:
             raise ConfigError(
                 "sample_weight: examples have no weights of their own. Leave it out; "

@@ -83,7 +83,6 @@ class TableRows:
 
     @property
     def num_rows(self) -> int:
-        """Count the rows."""
         if isinstance(self.table, Mapping):
             return max((len(as_list(column, "")) for column in self.table.values()), default=0)
         return int(self.table.num_rows if self._can("num_rows") else len(self.table))
@@ -249,7 +248,6 @@ def _classes_of_words(table: Any) -> dict[str, list[str]]:
 
 
 def _check_lengths(lengths: Mapping[str, int]) -> None:
-    """Raise InputError unless all lengths are the same."""
     (first, count), *others = lengths.items()
     for name, other in others:
         if other != count:

@@ -47,11 +47,7 @@ class ClassReport(ReadingCounts):
 
 
 def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int) -> ClassReport:
-    """Compute all scores from a confusion matrix `[classes, classes]`.
-
-    Args:
-        counts: those of `ReadingCounts`.
-    """
+    """Compute all scores from a confusion matrix `[classes, classes]`."""
     accuracy = metrics.accuracy(confusion)
     counted = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
     return ClassReport(
@@ -67,7 +63,6 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int)
 
 
 def class_table(classes: Sequence[ClassScore]) -> list[str]:
-    """Format a table with one line per class."""
     width = max(5, *(len(row.label) for row in classes))
     head = f"{'label':<{width}}  precision  recall      F1  texts"
     return [head] + [

@@ -220,7 +220,6 @@ class TagCounts:
 
 
 def pooled(scores: Sequence[SpanScore]) -> SpanScore:
-    """Compute the scores of the spans of all types together."""
     return span_score(
         "all",
         sum(score.num_correct for score in scores),

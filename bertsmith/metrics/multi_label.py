@@ -85,7 +85,6 @@ class MultiLabelReport(ReadingCounts):
 
     @classmethod
     def of(cls, counts: LabelCounts, names: Sequence[str], **reading: int) -> Self:
-        """Compute the scores from the counts of the labels `names`."""
         return cls(
             subset_accuracy=counts.subset_accuracy,
             micro_f1=counts.micro_f1,
@@ -97,7 +96,6 @@ class MultiLabelReport(ReadingCounts):
 
     @property
     def accuracy(self) -> float:
-        """The share of texts with exactly the right labels."""
         return self.subset_accuracy
 
     def __str__(self) -> str:

@@ -21,7 +21,6 @@ class ReadingCounts:
         return values | {name: values.pop(name) for name in ReadingCounts.__annotations__}
 
     def notes(self, lacking: str = "text or label") -> list[str]:
-        """Describe the counts."""
         notes = []
         if self.num_windowed:
             notes.append(f"{self.num_windowed:,} texts were longer than the model reads and were "

@@ -67,8 +67,6 @@ def rmse(true: Numbers, predicted: Numbers) -> float:
 
 @dataclass(frozen=True)
 class NumberReport(ReadingCounts):
-    """Scores of predicted numbers."""
-
     pearson: float
     spearman: float
     rmse: float

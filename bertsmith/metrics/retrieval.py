@@ -88,10 +88,7 @@ def iter_ranks(
     relevant: Sequence[Sequence[int]],
     own: Sequence[int] = (),
 ) -> Iterator[Ranks]:
-    """Yield the ranks, from 1, of each query's relevant documents.
-
-    Of documents with equal cosines the earlier one ranks higher.
-    """
+    """Yield the ranks, from 1, of each query's relevant documents."""
     documents = unit_length(documents)
     size = max(1, BLOCK_SCORES // len(documents))
     for first in range(0, len(queries), size):
