@@ -1,9 +1,8 @@
 """From raw text to a working BERT, on the hardware you have.
 
 `pretrain` makes a BERT of texts; `TextClassifier` and the other estimators teach it a task, with
-scikit-learn's methods; `load` opens what they save. The names below are the public ones. Each is
-imported when it is first used, so that `import bertsmith` is instant and the tokenizer works
-without torch.
+scikit-learn's methods; `load` opens what they save. Names are imported when first used, so that
+`import bertsmith` is instant and the tokenizer works without torch.
 """
 
 import os
@@ -28,11 +27,10 @@ if TYPE_CHECKING:
     from bertsmith.tokenization.tokenizer import Tokenizer
     from bertsmith.training.recorder import Callback, Status
 
-# A thread of GNU OpenMP that has to wait for another spins for milliseconds by default, which torch
-# reads when it is imported. Where other programs want the cores too, it spins while the one it
-# waits for gets no core: beside two busy processes on two cores the same training fell below 3,000
-# tokens/s. With short spins it makes 36,000 there, for 61,000 in place of 64,000 on a quiet
-# machine. Eight held-out rows of a tiny model take 0.04 s there in place of 1.0.
+# torch reads this when it is imported. A waiting thread of GNU OpenMP spins for milliseconds by
+# default, even while the one it waits for gets no core: beside two busy processes on two cores
+# training fell below 3,000 tokens/s. With short spins it makes 36,000 there, and 61,000 in place of
+# 64,000 on a quiet machine.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __all__ = [

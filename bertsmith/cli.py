@@ -1,8 +1,7 @@
 """The command line: finds the command, runs it, and reports errors.
 
-A command is one module in `commands/` with a function `main`, which parses its flags,
-calls, and prints. Modules are imported only when their command is called, so `bertsmith --help`
-answers at once.
+A command is one module in `commands/` with a function `main`, which parses its flags, calls, and
+prints. It is imported only when called, so `bertsmith --help` answers at once.
 """
 
 import errno
@@ -33,7 +32,7 @@ from bertsmith.system.streams import (
 
 
 class Command(NamedTuple):
-    """Which step of the road a command belongs to, what it is for, and where it lives."""
+    """A step of the road, and what a command is for."""
 
     step: str
     summary: str
@@ -144,7 +143,6 @@ def _take(args: list[str], *flags: str) -> bool:
 
 
 def _lack_of_memory(error: BaseException) -> str:
-    """Say what could not be had and what needs less."""
     asked = asked_bytes(error)
     found = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
     return (
@@ -172,7 +170,6 @@ def _find(args: list[str]) -> Callable[[], None]:
 
 
 def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
-    """Import a command and return its function."""
     module = f"bertsmith.commands.{COMMANDS[name].module or name.replace(' ', '_')}"
     if "torch" in sys.modules:  # called by a program, whose objects are its own
         return importlib.import_module(module).main
@@ -200,7 +197,6 @@ def live_page(name: str) -> Page:
 
 
 def _name_of(args: Sequence[str]) -> str | None:
-    """The command that a line begins with."""
     return next((name for name in COMMANDS if args[: len(name.split())] == name.split()), None)
 
 
@@ -232,7 +228,6 @@ def _table(names: Sequence[str]) -> list[str]:
 
 
 def _siblings(word: str) -> list[str]:
-    """The commands of two words that begin with this one."""
     return [name for name in COMMANDS if name.split()[0] == word and " " in name]
 
 

@@ -113,9 +113,7 @@ def from_mapping(
 
 
 def spelling(name: str) -> str:
-    """Return the user's spelling of a field's name, without a trailing `_`.
-
-    Names that Python reserves have one in the code.
+    """Drop the trailing `_` of names that Python reserves.
 
     >>> spelling("from_"), spelling("corpus")
     ('from', 'corpus')
@@ -154,7 +152,7 @@ def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of numpy as Python's, and what else JSON has not, as text."""
+    """Convert numbers of numpy to plain ones, and all else to text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 

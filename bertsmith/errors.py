@@ -73,17 +73,15 @@ given_warnings: set[object] = set()
 
 
 def warn_once(message: str, state: object = None) -> None:
-    """Warn, but not again of the same, in the same `state`: a folder is read several times."""
+    """Warn once for each message and `state`: a folder is read several times."""
     if (message, state) not in given_warnings:
         given_warnings.add((message, state))
         warnings.warn(message, BertsmithWarning, stacklevel=3)
 
 
 def advice_on(error: OSError) -> str:
-    """Say what to do about an error of the system."""
     return SYSTEM_ADVICE.get(error.errno or 0, "Check the path, or choose another place.")
 
 
 def read_error(kind: type[ErrorT], path: Path | str, error: OSError) -> ErrorT:
-    """Build the error for a file that the system does not let us read."""
     return kind(f"{path}: cannot be read ({error.strerror or error}). {advice_on(error)}")

@@ -55,8 +55,6 @@ class Series:
 
 @dataclass(frozen=True)
 class _Tick:
-    """A mark on an axis: its position and its text."""
-
     place: float
     text: str
 
@@ -107,12 +105,10 @@ class Chart:
 
     @property
     def height(self) -> float:
-        """The height with the legend."""
         return max((key.y for key in self.keys), default=HEIGHT) + 10
 
     @cached_property
     def x_max(self) -> float:
-        """The right end of the horizontal axis."""
         last = max((x for series in self.series for x, _ in series.points), default=1.0)
         return self.x_high or last or 1.0
 
@@ -129,20 +125,17 @@ class Chart:
 
     @property
     def x_ticks(self) -> list[_Tick]:
-        """The marks of the horizontal axis."""
         if self.x_names:
             return [_Tick(self._x(place), name) for place, name in enumerate(self.x_names)]
         return [_Tick(self._x(value), short(value)) for value in ticks(0, self.x_max)]
 
     @property
     def y_ticks(self) -> list[_Tick]:
-        """The marks of the vertical axis."""
         shown = "{:.0%}".format if self.is_share else short
         return [_Tick(self._y(v), shown(v)) for v in ticks(self.low, self.y_max)]
 
     @property
     def curves(self) -> list[_Curve]:
-        """The curves in the order of the series."""
         return [self._curve(series) for series in self.series]
 
     @property
@@ -220,12 +213,11 @@ def write_svg(path: Path, charts: Sequence[Chart]) -> None:
 
 
 def _outline(points: Sequence[Point]) -> str:
-    """Build an SVG path through points of the drawing."""
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def _text_width(text: str) -> int:
-    """Count the columns that a text takes, two for each wide character.
+    """Count the columns of a text, two for each wide character.
 
     >>> _text_width("BERT"), _text_width("词元")
     (4, 4)
@@ -234,7 +226,6 @@ def _text_width(text: str) -> int:
 
 
 def shorten(name: str) -> str:
-    """Cut a name to `MAX_NAME` columns."""
     if _text_width(name) <= MAX_NAME:
         return name
     while _text_width(name) >= MAX_NAME:
@@ -271,9 +262,7 @@ def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
 
 
 def round_step(span: float) -> float:
-    """Choose a round step: 1, 2 or 5 times a power of ten.
-
-    It divides `span` in three to seven parts.
+    """Choose a step of 1, 2 or 5 times a power of ten, for three to seven parts of `span`.
 
     >>> round_step(0.7), round_step(9.3)
     (0.1, 2.0)

@@ -18,10 +18,7 @@ TEMPLATES_DIR = Path(__file__).parents[1]
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a template, named by its path within the package.
-
-    An example is `demo/page.html`.
-    """
+    """Fill a template, named by its path in the package, such as `demo/page.html`."""
     return _environment(TEMPLATES_DIR).get_template(template).render(**values)
 
 
@@ -43,7 +40,6 @@ def _environment(folder: Path) -> "jinja2.Environment":
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Render a template into a file, whole or not at all."""
     page = render(template, **values)
     with atomic_write(path, "w") as file:
         file.write(page)

@@ -60,7 +60,6 @@ _local = _Local()
 
 
 def is_held(path: Path) -> bool:
-    """Whether this thread works in the folder alone."""
     return os.path.realpath(path) in _local.held
 
 
@@ -193,12 +192,7 @@ def _is_same(opened: int, path: Path) -> bool:
 
 
 def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:
-    """Refuse to write over what is read, two results to one file, or over a folder; to be called
-    before both.
-
-    Args:
-        outputs: where something is written to, by the flag that says so.
-        read: the file that is read.
+    """Refuse to write over what is read, two results to one file, or over a folder.
 
     Raises:
         ConfigError: names the flag.
@@ -244,7 +238,7 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
 
 
 def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
-    """Remove what processes that are no more left of writes of files whose names match `name`."""
+    """Remove what ended processes left of writes of files whose names match `name`."""
     if sys.platform == "win32":  # where asking for a process by a signal would end it
         return
     temporary = re.compile(rf"\.{name}\.(\d{{1,9}})\.tmp")
@@ -275,8 +269,8 @@ def write_json(path: Path, value: Any) -> None:
 def atomic_dir(path: Path) -> Iterator[Path]:
     """Give an empty folder that takes the place of `path` when the block ends without an error.
 
-    Whatever stood at `path` is removed only after the new folder is complete; of a link, the
-    target is replaced. What a process that was killed has left beside it is removed first.
+    What stood at `path` is removed only after the new folder is complete; of a link, the target is
+    replaced. What killed processes left beside it is removed first.
     """
     place = Path(os.path.realpath(path))
     try:
@@ -310,9 +304,9 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
 
 def _locked_folder(path: Path) -> tuple[Path, int | None]:
-    """A new folder beside `path`, and what locks it for as long as this process lives.
+    """Make a folder beside `path`, with a lock for as long as this process lives.
 
-    It gets its name when the lock is on it, so one of that name without a lock is a leftover.
+    It is named when locked, so one of that name without a lock is a leftover.
     """
     made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
     made.chmod(0o755)
@@ -321,7 +315,7 @@ def _locked_folder(path: Path) -> tuple[Path, int | None]:
 
 
 def try_lock(folder: Path) -> int | None:
-    """An open file that locks `folder`; None if it is locked already or cannot be locked here."""
+    """Open a file that locks `folder`; None if it is locked already or cannot be."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -348,7 +342,6 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def write_error(path: Path, error: OSError) -> InputError:
-    """Say in one line why `path` could not be written and what to do."""
     if error.errno == errno.ENOSPC:
         return InputError(
             f"{path}: the disk is full, nothing was changed. Free some space or choose another "
@@ -362,7 +355,7 @@ def write_error(path: Path, error: OSError) -> InputError:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """A block that writes what is to become `path`, whose errors are told by that name."""
+    """Name `path` in errors of the block, which writes what is to become it."""
     try:
         yield
     except OSError as error:
@@ -370,6 +363,5 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def sha256_file(path: Path) -> str:
-    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

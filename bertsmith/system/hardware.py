@@ -141,10 +141,7 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
 def describe_computing(
     device: torch.device, precision: Precision, num_processes: int, attention: str
 ) -> str:
-    """Describe in one line how a run computes and by which figures that was chosen.
-
-    `attention` is how it computes attention.
-    """
+    """Describe in one line how a run computes and by which figures that was chosen."""
     parts = [f"on {device} in {precision}"]
     if device.type == "cpu":
         parts[0] += f" ({'as it began' if _kept else _describe_products(precision)})"

@@ -60,7 +60,6 @@ class ProductSpeeds:
 
     @property
     def best_fp32_gflops(self) -> float:
-        """The speed of `float32_route`."""
         return self.fp32_medium_gflops if self.float32_route == "medium" else self.fp32_gflops
 
 
@@ -71,7 +70,6 @@ def measured_products() -> Measured[ProductSpeeds]:
 
 
 def threads_key(name: str) -> str:
-    """Name a measurement that depends on the number of threads."""
     return f"{machine_key()} | {torch.get_num_threads()} threads | {name}"
 
 
@@ -125,8 +123,7 @@ def _is_disproved(found: ProductSpeeds) -> bool:
 def using_route(route: Float32Route) -> Iterator[None]:
     """Compute a block's fp32 products by this route.
 
-    The setting is process-wide. The last of all blocks to end, which may be of several threads,
-    restores what was before the first.
+    The setting is process-wide: the last block to end, of any thread, restores it.
     """
     if not _routes:
         _routes.append(torch.get_float32_matmul_precision())
@@ -142,7 +139,6 @@ def using_route(route: Float32Route) -> Iterator[None]:
 
 
 def has_onednn() -> bool:
-    """Return whether torch was built with oneDNN."""
     return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
@@ -152,5 +148,4 @@ def multiplies_bf16() -> bool:
 
 
 def format_gflops(speed: float) -> str:
-    """Format a speed with two digits at least."""
     return f"{speed:,.0f} GFLOP/s" if speed >= 10 else f"{speed:.1f} GFLOP/s"

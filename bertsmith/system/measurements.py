@@ -111,7 +111,6 @@ def shortest_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
 
 
 def machine_key() -> str:
-    """Name processor, allowed instructions and torch's version."""
     limits = [f"{name}={os.environ[name]}" for name in INSTRUCTION_LIMITS if name in os.environ]
     instructions = " ".join([torch.backends.cpu.get_cpu_capability(), *limits])
     return f"{processor_name()} | {instructions} | torch {torch.__version__}"
@@ -132,10 +131,7 @@ def processor_name() -> str:
 
 
 def load_during(work: Callable[[], object]) -> float | None:
-    """Run `work`; return the share of the cores' time that other programs had meanwhile.
-
-    None where the system does not tell.
-    """
+    """Run `work`; return other programs' share of the cores' time meanwhile, None if unknown."""
     before, used = _core_seconds(), time.process_time()
     work()
     used, after = time.process_time() - used, _core_seconds()
@@ -158,10 +154,7 @@ def _is_quiet() -> bool:
 
 
 def _core_seconds() -> tuple[float, float] | None:
-    """Return seconds that this process's cores were busy, and all their seconds, since the start.
-
-    None where the system does not tell.
-    """
+    """Return busy and all seconds of this process's cores since the start; None if unknown."""
     try:
         names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
         lines = [line.split() for line in CORE_TIMES.read_text().splitlines()]

@@ -24,14 +24,14 @@ UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether an error says, in the words of any library, that there is too little memory."""
+    """Return whether an error of any library says that there is too little memory."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     return any(sign in str(error) for sign in LACK_SIGNS)
 
 
 def asked_bytes(error: BaseException) -> int | None:
-    """Read from an error of `lacks_memory` how many bytes were refused, if it says so."""
+    """Read from an error of `lacks_memory` how many bytes were refused."""
     found = ASKED_PATTERN.search(str(error))
     if found is None:
         return None

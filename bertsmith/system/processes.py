@@ -169,13 +169,11 @@ class _Worker:
         )
 
     def end(self) -> None:
-        """Kill the process."""
         self._process.kill()
         self._process.join()
 
 
 def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
-    """Process items until the main process needs no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
     if hasattr(signal, "pthread_sigmask"):  # they were held back while this process began
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

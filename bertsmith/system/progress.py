@@ -38,7 +38,6 @@ def showing_progress(*, details: bool = False) -> Iterator[None]:
 
 
 def has_details() -> bool:
-    """Return whether the user asked for details."""
     return _has_details.get()
 
 
@@ -55,17 +54,15 @@ class Bar:
         self._task: Any = None
 
     def __call__(self, amount: float = 1) -> None:
-        """Note that so much more of the work is done."""
         self.move(self.done + amount)
 
     def move(self, done: float, total: float | None = None, what: str | None = None) -> None:
-        """Note how much of the work is done; its total and its name may change."""
+        """Note how much is done; total and name may change."""
         self.done, self._total, self._what = done, total or self._total, what or self._what
         if self._is_shown:
             _SCREEN.show(self)
 
     def line(self) -> str:
-        """Format what is done, and the time that it took and will take."""
         seconds = time.monotonic() - self._began
         return f"{self._what} · {_state(self.done, self._total, seconds, seconds)}"
 
@@ -184,7 +181,6 @@ def _state(done: float, total: float | None, seconds: float, last: float) -> str
 
 
 def times(seconds: float, share: float) -> str:
-    """Format the time that a share of the work took and the time to go."""
     left = seconds * (1 - share) / share
     return f"{clock(seconds)} spent, {clock(left)} to go"
 

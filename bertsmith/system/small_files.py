@@ -10,7 +10,7 @@ from bertsmith.errors import CheckpointError
 
 
 class SmallFiles:
-    """Small files of a folder; a file that is asked for again is not read again."""
+    """Small files of a folder."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

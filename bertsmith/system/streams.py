@@ -26,7 +26,7 @@ def restart_in_utf8() -> None:
 
 
 class _Stderr(io.FileIO):
-    """Standard error that is discarded once nobody takes it: notes must not end the work."""
+    """Standard error that is discarded once nobody takes it."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -37,7 +37,6 @@ class _Stderr(io.FileIO):
 
 
 def discard(stream: IO[Any]) -> None:
-    """Send what is still written to a stream nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -59,7 +58,7 @@ def open_streams() -> None:
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Discard what is written to standard error in the block: notes, progress, warnings."""
+    """Discard the block's standard error: notes, progress, warnings."""
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
         yield
 
