@@ -59,7 +59,6 @@ class Component:
 
     @property
     def total(self) -> int:
-        """The number of parameters of the kind."""
         return self.matrices + self.vectors
 
 
@@ -107,10 +106,7 @@ def count_parameters(model: nn.Module) -> dict[str, Component]:
 
 
 def is_head(component: str) -> bool:
-    """Return whether a component is a head or generator, not the encoder.
-
-    The encoder includes the pooler.
-    """
+    """Return whether a component is a head or generator; the pooler is neither."""
     return component.endswith(" head") or component == GENERATOR
 
 

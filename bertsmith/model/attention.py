@@ -65,8 +65,7 @@ class SelfAttention(nn.Module):
         """Return new vectors [tokens, hidden], or [sequences, hidden] of first tokens only.
 
         `hidden` and the result may end in padding rows; see `fill_up`. `record_weights` is given
-        the attention weights of all blocks, and gives those to go on with. `rotary` turns queries
-        and keys by their positions.
+        the attention weights of all blocks, and gives those to go on with.
         """
         qkv = self.qkv(hidden)
         if rotary is not None:
@@ -100,7 +99,6 @@ class SelfAttention(nn.Module):
         ]
 
     def is_varlen_faster(self, qkv: Tensor) -> bool:
-        """Return whether one kernel for the row is available and faster."""
         if not fits(qkv, qkv.shape[-1] // (3 * self.num_heads)):
             return False
         return varlen_pays(qkv.device, with_dropout=self.training and self.dropout_prob > 0)

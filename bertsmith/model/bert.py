@@ -170,8 +170,10 @@ class BertModel(TrainableModel):
 
     @property
     def companions(self) -> Mapping[str, "BertModel"]:
-        """Models that are trained with this one, by the folder beside its files that each is saved
-        in, which is also what the names of their parameters begin with."""
+        """Models trained with this one, by the folder beside its files that each is saved in.
+
+        The names of their parameters begin with that of the folder.
+        """
         return {}
 
     def parameter_specs(self) -> list[ParameterSpec]:
@@ -185,7 +187,6 @@ class BertModel(TrainableModel):
         return [replace(each, fp32_only=each.name.startswith(exact)) for each in specs]
 
     def initialize(self, module: nn.Module) -> None:
-        """Initialize a module's parameters as the family does."""
         family_named(self.config.model_type).initialize(module, self.config)
 
     def state_dict(self, *args: Any, **options: Any) -> Any:

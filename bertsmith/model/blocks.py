@@ -60,8 +60,9 @@ class HeadPlaces:
 
     Both sides are lists of vectors of head_size numbers. Queries, keys and values are [tokens * 3 *
     heads] in the row and [3 * rows * heads * length] in the block; contexts are [tokens * heads] in
-    the row and [rows * heads * length] in the block. Tables are int64, computed on first use:
-    without gradients half of them never are.
+    the row and [rows * heads * length] in the block. `x_in_row` holds the places in the row of the
+    block's x, `x_in_block` the reverse. Tables are int64, computed on first use: without gradients
+    half of them never are.
     """
 
     is_real: np.ndarray
@@ -70,25 +71,21 @@ class HeadPlaces:
 
     @cached_property
     def parts_in_row(self) -> Tensor:
-        """The place in the row of the block's queries, keys and values."""
         part = np.arange(3)[:, None, None, None]
         return self._send((3 * self._token + part) * self.num_heads + self._head)
 
     @cached_property
     def parts_in_block(self) -> Tensor:
-        """The place in the block of the row's queries, keys and values."""
         part = np.arange(3)[:, None]
         size = self.is_real.size * self.num_heads
         return self._send(self._in_block[self.is_real][:, None] + part * size)
 
     @cached_property
     def context_in_row(self) -> Tensor:
-        """The place in the row of each context vector of the block."""
         return self._send(self._token * self.num_heads + self._head)
 
     @cached_property
     def context_in_block(self) -> Tensor:
-        """The place in the block of each context vector of the row."""
         return self._send(self._in_block[self.is_real])
 
     @cached_property
@@ -135,12 +132,10 @@ class Block:
 
     @property
     def num_sequences(self) -> int:
-        """The number of rows that hold a sequence."""
         return len(self.lengths)
 
     @cached_property
     def num_tokens(self) -> int:
-        """The number of cells that hold a token."""
         return sum(self.lengths)
 
     @cached_property
@@ -218,7 +213,6 @@ class AttentionView:
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """The row as dense blocks."""
         max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
         ranges = cut_blocks(self.lengths, max_scores)
         return [self._block(self.lengths[first:end]) for first, end in ranges]
@@ -232,13 +226,11 @@ class AttentionView:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """The bounds of each sequence."""
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
         return Bounds(send(torch.from_numpy(starts), self.device), self.lengths[0])
 
     @cached_property
     def first_bounds(self) -> Bounds:
-        """The bounds of a row of first tokens only."""
         count = len(self.lengths)
         return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
 

@@ -76,7 +76,6 @@ class BertConfig:
         super().__setattr__(name, value)
 
     def __post_init__(self) -> None:
-        """Refuse values that no model can have."""
         for name in self.sizes:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
@@ -131,7 +130,6 @@ class BertConfig:
 
     @property
     def head_size(self) -> int:
-        """The width of an attention head."""
         return self.hidden_size // self.num_attention_heads
 
     def heads_of(self, layer: int) -> list[int]:
@@ -182,12 +180,11 @@ class BertConfig:
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """Parts that several layers have in common: what the names of their parameters begin with,
-        and the last layer that has them."""
+        """The name prefix of each part that layers share, and the last layer with it."""
         return {}
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
-        """The config of a model that has only these of the layers, with other fields replaced."""
+        """Return the config with only these layers, and other fields replaced."""
         pruned = {
             place: self.pruned_heads[number]
             for place, number in enumerate(keep)
@@ -196,7 +193,6 @@ class BertConfig:
         return replace(self, num_hidden_layers=len(keep), pruned_heads=pruned, **changes)
 
     def with_dropout(self, probability: float, attention: float) -> Self:
-        """The config with these dropout probabilities of hidden states and attention weights."""
         return replace(
             self,
             hidden_dropout_prob=probability,

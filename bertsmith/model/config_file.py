@@ -113,7 +113,6 @@ def _object_of_numbers_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_list_of_names(value: object) -> bool:
-    """Whether a JSON value is a list of texts."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
@@ -208,7 +207,6 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
 def _head_config(
     name: str, head: nn.Module, id2label: Mapping[int, str], family: Family
 ) -> dict[str, Any]:
-    """Return the fields of config.json for a fine-tuned head."""
     if not isinstance(head, ClassificationHead):
         return {}
     key = family.dropout_keys.get(name, "classifier_dropout")

@@ -61,11 +61,9 @@ class ElectraPair(BertModel):
 
     @property
     def companions(self) -> dict[str, BertModel]:
-        """The generator by the name of its folder."""
         return {GENERATOR: self.generator}
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
-        """Set the dropout probability in both models."""
         super().set_dropout(probability, attention)
         self.generator.set_dropout(probability, attention)
 

@@ -78,7 +78,6 @@ class Family:
 
     @property
     def name(self) -> str:
-        """The `model_type`."""
         return self.config.model_type
 
     @property

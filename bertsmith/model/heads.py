@@ -41,17 +41,11 @@ class MaskedLMHead(nn.Module):
         return F.linear(self.transform(hidden), word_embedding, self.bias)
 
     def loss(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute `masked_lm_loss` from encoder outputs [positions, hidden].
-
-        `labels` are int64 [positions].
-        """
+        """Compute `masked_lm_loss` from encoder outputs [positions, hidden]."""
         return masked_lm_loss(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
     def log_probs(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> Tensor:
-        """Compute `token_log_probs` from encoder outputs [positions, hidden].
-
-        `labels` are int64 [positions].
-        """
+        """Compute `token_log_probs` from encoder outputs [positions, hidden]."""
         return token_log_probs(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
     def loss_and_samples(

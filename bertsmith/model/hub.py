@@ -59,7 +59,7 @@ def find_checkpoint(path: str | Path) -> Path:
 
 
 def _missing_folder(path: Path) -> CheckpointError:
-    """The error for a folder that is not there, with those beside it that have a similar name."""
+    """Build the error, which names folders beside it that have a similar name."""
     parent, found = path.parent, ""
     if parent.is_dir() and os.access(parent, os.R_OK):
         folders = [entry.name for entry in parent.iterdir() if entry.is_dir()]
@@ -181,7 +181,6 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
 
 
 def _refusal(error: Exception) -> str:
-    """Say why the hub did not take a model, and what to do."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status in (401, 403):
         return (

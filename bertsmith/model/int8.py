@@ -110,7 +110,6 @@ def saturates() -> bool:
 
 
 def can_quantize() -> bool:
-    """Return whether this build of torch has oneDNN's int8 kernels for the processor."""
     return has_onednn() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
@@ -186,7 +185,6 @@ class _PrepackedLinear(nn.Module):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Put the weight back in its plain order, which alone can be copied and pickled."""
         return {**self.__dict__, "weight": self.weight.to_dense()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -202,7 +200,6 @@ class _PrepackedLinear(nn.Module):
 
 
 def can_prepack() -> bool:
-    """Whether this build of torch has oneDNN's kernels for the processor."""
     return has_onednn() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -228,7 +225,6 @@ def quantize(model: BertModel, attention_dtype: torch.dtype) -> None:
 
 
 def _replace_linears(model: BertModel, make: Callable[[str, nn.Linear], nn.Module]) -> None:
-    """Replace every linear layer in the encoder's layers by what `make` makes of it."""
     with torch.no_grad():
         for module in list(model.layers.modules()):
             for name, child in module.named_children():

@@ -32,7 +32,7 @@ class LastLayer:
 def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[LastLayer]:
     """Record the last layer's outputs in the block.
 
-    They are of all tokens, or of those that are computed anyway unless `every_token`.
+    Without `every_token`, they are of those tokens that are computed anyway.
     """
     seen = LastLayer()
     hook = model.final_norm.register_forward_hook(lambda norm, given, found: seen.see(found))

@@ -51,7 +51,6 @@ class Embeddings(nn.Module):
         return token_type(batch.token_type_ids)
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
-        """The position of each column of padded [batch, length], counted from 0."""
         return number_columns(input_ids)
 
 

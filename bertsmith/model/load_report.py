@@ -21,7 +21,6 @@ class LoadReport:
     note: str = ""
 
     def __str__(self) -> str:
-        """Counts, and the first names of what was missing or left over."""
         parts = [f"Loaded {len(self.matched)} weights"]
         if self.missing:
             parts.append(
@@ -33,7 +32,6 @@ class LoadReport:
 
 
 def list_weights(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
     shown = ", ".join(names[:SHOWN_NAMES])
     rest = len(names) - SHOWN_NAMES
     return f"{shown} and {rest} more" if rest > 0 else shown

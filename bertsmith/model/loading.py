@@ -158,7 +158,6 @@ def _stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Pat
 
 
 def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path) -> None:
-    """Raise CheckpointError unless a tensor is of floating point and has this shape."""
     if list(tensor.shape) != expected or not tensor.is_floating_point():
         raise CheckpointError(
             f"{directory}: {name} is {tensor.dtype} {list(tensor.shape)}, config.json asks for "
@@ -167,7 +166,6 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
 
 
 def _report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
-    """Report which tensors of the folder were loaded, missing and unused."""
     family = family_named(model.config.model_type)
     wanted = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
     matched = wanted - set(missing)

@@ -250,7 +250,7 @@ def soft_lm_loss(
 
 
 class _SoftLMLoss(torch.autograd.Function):
-    """Autograd function of `soft_lm_loss`, with gradients computed in the forward pass."""
+    """Autograd function of `soft_lm_loss`."""
 
     @staticmethod
     def forward(

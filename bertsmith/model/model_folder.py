@@ -69,7 +69,6 @@ class ModelFolder:
 
     @cached_property
     def config(self) -> BertConfig:
-        """The shape of the model."""
         return build_config(self.files.path(CONFIG_FILE), self.settings)
 
     @cached_property
@@ -116,7 +115,6 @@ class ModelFolder:
 
     @property
     def has_pooler(self) -> bool:
-        """Whether the folder has a pooler's weights."""
         theirs = self.family.names.get("pooler.dense")
         return theirs is not None and f"{theirs[0]}.weight" in self.shapes
 

@@ -167,7 +167,6 @@ def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
 
 
 def check_is_tensor(name: str, x: object) -> None:
-    """Raise InputError if `x` is a list or an array, say."""
     if not isinstance(x, Tensor):
         raise InputError(
             f"{name} is a {type(x).__name__}. It must be a tensor [batch, length]; convert with "

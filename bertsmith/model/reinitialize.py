@@ -91,7 +91,7 @@ def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]
 
     Args:
         first_id: size of the old vocabulary, and so the id of the first new token.
-        pieces: old ids of each new token; work is linear in their number.
+        pieces: old ids of each new token.
     """
     embedding = model.embeddings.word
     rows = extended(embedding.weight.detach(), first_id, pieces)

@@ -114,7 +114,6 @@ def zero_heads(model: BertModel, heads: Heads) -> BertModel:
 
 
 def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
-    """Return a model's config with these heads pruned too."""
     pruned = dict(model.config.pruned_heads)
     for number, more in heads.items():
         pruned[number] = sorted({*pruned.get(number, ()), *more})
@@ -145,13 +144,11 @@ def narrow(attention: SelfAttention, places: Collection[int]) -> None:
 
 
 def silence(attention: SelfAttention, places: Collection[int]) -> None:
-    """Zero the output of the heads at `places` of an attention layer."""
     with torch.no_grad():
         attention.output.weight[:, columns(attention, places)] = 0.0
 
 
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    """Build a linear layer from copies of these values."""
     has_bias = bias is not None
     made = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias, device="meta")
     made.weight = nn.Parameter(weight.detach().clone())

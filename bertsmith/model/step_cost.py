@@ -72,7 +72,6 @@ def computed_work(batch: Batch, predicted: int) -> Workload:
 
 
 def _num_heads(config: BertConfig) -> int:
-    """Count the attention heads of all layers, without pruned ones."""
     return sum(len(config.heads_of(layer)) for layer in range(config.num_layers))
 
 

@@ -25,7 +25,6 @@ class TrainableModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The device of the parameters."""
         return next(self.parameters()).device
 
     def parameter_specs(self) -> list[ParameterSpec]:
@@ -34,7 +33,6 @@ class TrainableModel(nn.Module):
 
 
 def parameter_specs(module: nn.Module) -> list[ParameterSpec]:
-    """List the parameters of a module whose vectors have no decay."""
     embeddings = {id(each.weight) for each in module.modules() if isinstance(each, nn.Embedding)}
 
     def spec(name: str, parameter: nn.Parameter) -> ParameterSpec:

@@ -71,7 +71,6 @@ class VocabularySubset:
             model.embeddings.word = narrow
 
     def _embedding(self, model: BertModel, weight: Tensor) -> nn.Embedding:
-        """Build the model's word embedding from rows."""
         pad = model.config.pad_token_id
         if len(weight) == len(self.ids):
             pad = int(torch.searchsorted(self.ids, pad))

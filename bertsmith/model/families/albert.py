@@ -82,21 +82,16 @@ class AlbertConfig(BertConfig):
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """Return BERT's sizes and an `embedding_size` of 128, the paper's, or less.
-
-        It is at most half of the hidden size.
-        """
+        """Return BERT's sizes, and the paper's `embedding_size` of 128, or less in small models."""
         size = min(128, PRESETS[name]["hidden_size"] // 2)
         return {**super().preset_sizes(name), "embedding_size": size}
 
     @property
     def num_layers(self) -> int:
-        """The number of layers that a token passes through."""
         return self.num_hidden_layers * self.inner_group_num
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """The name prefix of each shared part, and its last layer."""
         owners = {part: self.owners(part) for part in PARTS}
         found = {
             f"layers.{first}.{part}": number
@@ -124,10 +119,7 @@ class AlbertConfig(BertConfig):
         return super().with_layers(keep, num_hidden_groups=left, **changes)
 
     def owners(self, part: str) -> list[int]:
-        """Return the first layer with each layer's weights in `part`.
-
-        It is the layer itself where no lower one shares them.
-        """
+        """Return the first layer with each layer's weights in `part`."""
         if self.shared == "all":
             stored = [self.stored_layer(number) for number in range(self.num_layers)]
             return [stored.index(name) for name in stored]

@@ -42,7 +42,6 @@ class DistilBertConfig(BertConfig):
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """Return BERT's sizes of that name with half the layers."""
         layers = PRESETS[name]["num_hidden_layers"] // 2
         return {**super().preset_sizes(name), "num_hidden_layers": layers}
 

@@ -151,7 +151,6 @@ class ModernBertConfig(BertConfig):
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """Return the published sizes."""
         sizes = PUBLISHED[name]
         return {**cls.proportions(sizes["hidden_size"]), **sizes}
 
@@ -288,7 +287,6 @@ def _initialize(module: nn.Module, config: ModernBertConfig) -> None:
 
 
 def _draw(weight: Tensor, std: float, config: ModernBertConfig) -> None:
-    """Draw from a normal distribution that is cut off."""
     most = config.initializer_cutoff_factor * std
     if not weight.is_meta:
         nn.init.trunc_normal_(weight, std=std, a=-most, b=most)

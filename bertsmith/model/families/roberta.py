@@ -45,13 +45,11 @@ class RobertaConfig(BertConfig):
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """Return BERT's sizes with the released models' differences."""
         others = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
         return {**super().preset_sizes(name), **others}
 
     @property
     def first_position(self) -> int:
-        """The position of a text's first token, after that of padding."""
         return self.pad_token_id + 1
 
 

@@ -64,10 +64,7 @@ def write_safetensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
 def safetensors_parts(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str]
 ) -> Iterator[bytes | memoryview]:
-    """Yield the parts of a safetensors file.
-
-    They are the header's length (8 bytes, little endian), the header as JSON, and each tensor's
-    bytes.
+    """Yield the header's length (8 bytes, little endian), its JSON, and each tensor's bytes.
 
     The library's `save` holds copies of all tensors (of a checkpoint of base, 2.5 GB at a run's
     peak); its `save_file` opens the file itself, which would be neither whole or not at all nor

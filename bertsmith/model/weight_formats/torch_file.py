@@ -12,7 +12,6 @@ from bertsmith.system.memory import lacks_memory
 
 
 def read_bin(file: Path) -> dict[str, Tensor]:
-    """Read the tensors of a pytorch_model.bin."""
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
