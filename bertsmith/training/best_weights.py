@@ -48,7 +48,6 @@ class BestWeights:
 
     @property
     def score(self) -> float:
-        """The metric of the best eval."""
         return self._score[0]
 
     def see(self, entry: Mapping[str, Any]) -> None:
@@ -62,11 +61,9 @@ class BestWeights:
             self._score, self.step = score, entry["step"]
 
     def keep(self, model: nn.Module) -> None:
-        """Copy the model's weights."""
         self._weights = {name: value.clone() for name, value in model.state_dict().items()}
 
     def restore(self, model: nn.Module) -> None:
-        """Load the copy into the model, if there is one."""
         if self._weights:
             model.load_state_dict(self._weights)
 
@@ -75,7 +72,6 @@ class BestWeights:
         return {PREFIX + name: value for name, value in self._weights.items()}
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-        """Load the copy from a checkpoint's tensors."""
         self._weights = {
             name.removeprefix(PREFIX): value.to(device)
             for name, value in tensors.items()

@@ -14,7 +14,6 @@ CHANCE_TERMS = {"nsp", "sop"}
 def draw_curves(
     entries: Sequence[Mapping[str, Any]], path: Path, reference_loss: float | None = None
 ) -> None:
-    """Draw the charts of a journal into an SVG file."""
     write_svg(path, build_charts(entries, reference_loss))
 
 

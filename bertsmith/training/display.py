@@ -54,7 +54,6 @@ class Display(Callback):
         self._console.print(text, soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        """Take in one entry, and show the state if it is time."""
         held_out = is_held_out(entry)
         if held_out:
             self._held_out = {

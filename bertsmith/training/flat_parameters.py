@@ -49,7 +49,6 @@ class Layout:
 
     @classmethod
     def of(cls, specs: Iterable[ParameterSpec]) -> "Layout":
-        """Lay out a model's parameters."""
         slots, end = [], 0
         for spec in sorted(specs, key=lambda spec: not spec.decay):
             slots.append(Slot(spec, end))
@@ -123,7 +122,6 @@ class Storage:
 
     @property
     def num_bytes(self) -> int:
-        """The size of all arrays in bytes."""
         copy = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
         return 4 * self.size * (1 + len(self.buffers) + self.num_parts) + copy
 

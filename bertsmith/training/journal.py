@@ -33,7 +33,6 @@ class Journal:
             self._flushed_at = time.monotonic()
 
     def sync(self) -> None:
-        """Put everything written so far on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._flushed_at = time.monotonic()

@@ -77,6 +77,5 @@ class LayerwiseOptim(OptimSettings):
 
 
 def freeze(model: nn.Module, settings: OptimSettings) -> None:
-    """Turn off the gradients of frozen parameters."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(settings.rate_scale(name) > 0)

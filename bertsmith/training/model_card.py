@@ -54,7 +54,6 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
 
 
 def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
-    """Return the card of a model folder as text."""
     pipeline = _pipeline(directory)
     sections = {
         "Use": _use(pipeline, name),
@@ -114,7 +113,6 @@ def _name_of(place: object) -> str:
 
 
 def _summary(run: Mapping[str, Any]) -> str:
-    """Return a sentence on what the model is."""
     shape = run["config"]["model"]
     layers = (
         "1 layer" if shape["num_hidden_layers"] == 1 else f"{shape['num_hidden_layers']} layers"
@@ -135,7 +133,6 @@ def _summary(run: Mapping[str, Any]) -> str:
 
 
 def _use(pipeline: str, name: str) -> str:
-    """Return the code that loads a model."""
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
     call = {
         "fill-mask": f'model = bertsmith.load_model("{name}")',
@@ -146,7 +143,6 @@ def _use(pipeline: str, name: str) -> str:
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores on held-out data by name."""
     if "compression" in run:
         found = run["compression"][-1]["after"]["scores"]
     elif "result" in run:
@@ -158,7 +154,6 @@ def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _scores(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a table of scores, and what must be known to read them."""
     scores, settings = _evaluation(run), run.get("settings", {})
     if "compression" in run:
         record = run["compression"][-1]
@@ -199,7 +194,6 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _data(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the model learned from."""
     settings, result, data = run.get("settings", {}), run.get("result", {}), run.get("data", {})
     if result:
         train = f" of `{name}`" if (name := _name_of(settings.get("train"))) else ""
@@ -218,7 +212,6 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _settings(run: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the settings of a run that decide its result."""
     found = []
     for name in SETTINGS:
         value: Any = run["config"]
@@ -231,6 +224,5 @@ def _settings(run: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Return a Markdown table; empty without rows."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else ""

@@ -58,9 +58,7 @@ class TrainingBatch(Protocol):
         """The number of real tokens."""
         ...
 
-    def to(self, device: torch.device) -> Self:
-        """Return the batch on a device."""
-        ...
+    def to(self, device: torch.device) -> Self: ...
 
 
 ModelT = TypeVar("ModelT", bound=TrainableModel, contravariant=True)
@@ -86,7 +84,6 @@ class Objective(Protocol[ModelT, BatchT]):
         ...
 
     def micro_batches(self, step: int) -> list[BatchT]:
-        """Return all micro-batches of a step."""
         return [self.micro_batch(step, index) for index in range(self.num_micro_batches(step))]
 
     def counts(self, batch: BatchT) -> dict[str, int]:

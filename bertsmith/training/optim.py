@@ -79,7 +79,6 @@ class OptimSettings:
 
     @property
     def buffers(self) -> tuple[str, ...]:
-        """The names of all buffers of the rules."""
         return tuple(dict.fromkeys(name for rule in self.update_rules() for name in rule.buffers))
 
     @property

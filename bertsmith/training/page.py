@@ -44,7 +44,6 @@ class RunPage(Callback):
             self.entries = [*read_journal(self.folder.journal_path)]
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        """Take in one entry, and write the page if it is time."""
         self.entries.append(entry)
         self.status = status
         wait = LEAST_SECONDS if is_held_out(entry) else REFRESH_SECONDS
@@ -53,7 +52,6 @@ class RunPage(Callback):
                 self.save("running")
 
     def save(self, state: str) -> None:
-        """Write the page as of now."""
         run = self.folder.read_run()
         last = {name: value for entry in self.entries[-200:] for name, value in entry.items()}
         progress = self.status.progress

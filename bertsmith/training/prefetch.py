@@ -30,7 +30,6 @@ class Prefetcher(Generic[T]):
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
         self._stopped.set()
         self._thread.join()
 

@@ -77,7 +77,6 @@ class RunFacts(dict[str, Any]):
 
     @classmethod
     def of(cls, path: Path, values: Mapping[str, Any]) -> Self:
-        """Take an object that was read from `path`."""
         facts = cls(values)
         facts.path = path
         return facts
@@ -183,9 +182,7 @@ class RunFolder:
                 pass
 
     def locked(self) -> AbstractContextManager[None]:
-        """Work in the folder alone, where folders can be locked.
-
-        In such a block there may be others: of the whole job, of one of its parts.
+        """Work in the folder alone, where folders can be locked; blocks may be nested.
 
         Raises:
             ConfigError: another process is in such a block.
@@ -196,8 +193,7 @@ class RunFolder:
         """Create the folder if need be and hold its lock for a whole job.
 
         Args:
-            check: refuses the folder if the job cannot be done there; another process may have
-                worked there since it was called first.
+            check: refuses the folder; another process may have worked there since it was asked.
         """
         return hold_folder(self.path, check)
 
@@ -244,7 +240,6 @@ class RunFolder:
             return None
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
-        """Write `run.json` anew."""
         write_json(self.run_path, facts)
 
     def series_runs(self) -> list[Path]:

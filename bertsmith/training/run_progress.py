@@ -14,9 +14,7 @@ class RunProgress(Callback):
         self._bar, self._before, self._amount = bar, bar.done, amount
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        """Note how much of the run is done."""
         self._bar.move(self._before + self._amount * status.progress)
 
     def end(self) -> None:
-        """Note that the run is done."""
         self._bar.move(self._before + self._amount)

@@ -38,7 +38,6 @@ class TrainingSettings(Compute):
     """Number of most recent checkpoints to keep; 0 saves none."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained for, or saved by."""
         if self.steps is not None and self.minutes is not None:
             raise ConfigError(
                 f"found --steps ({self.steps}) and --minutes ({self.minutes}); allowed is "

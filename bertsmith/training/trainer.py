@@ -56,7 +56,7 @@ CHECKPOINT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run came to: its totals, its last step and its last evaluation.
+    """Totals of a run, with its last step and its last evaluation.
 
     `tokens_per_second` counts real tokens over the time of the steps; evaluations and checkpoints
     are in `elapsed_seconds` only. `data_wait_fraction` is the part of the steps' time without a
@@ -80,8 +80,6 @@ class Trainer:
     Args:
         model: fp32, on its device; it is trained in place.
         objective: what is learned; picklable where `config` has several processes.
-        folder: where everything is written.
-        config: length, optimizer, evaluations and checkpoints.
         save: writes the model folder of checkpoints and of the end, with what is not trained.
         callbacks: see every journal entry, and may end the run.
         resume_command: what the user types to continue an interrupted run.
@@ -227,7 +225,6 @@ class Trainer:
             return summary
 
     def _loop(self, stop: StopSignal) -> None:
-        """Step after step until the budget is used up; between steps, what is due."""
         step_seconds = 0.0
         progress = self.budget.progress(self.state.step, self._elapsed())
         while not self.budget.is_done(self.state.step, self._elapsed(), step_seconds):
@@ -277,7 +274,6 @@ class Trainer:
         self._record(entry)
 
     def _evaluate(self) -> None:
-        """Measure on held-out data and note how long that takes."""
         started_at = self._clock()
         with self.workers.evaluating() as model, torch.inference_mode():
             figures = self.objective.evaluate(model)
@@ -336,7 +332,6 @@ class Trainer:
             ) from error
 
     def _state_tensors(self) -> dict[str, Tensor]:
-        """Return the tensors that a run needs to continue, besides the weights."""
         best = {} if self.best is None else self.best.state_tensors()
         return {**self.workers.state_dict(), **best}
 
@@ -348,7 +343,6 @@ class Trainer:
             self.best.load_state_tensors({name: tensors[name] for name in best}, self.device)
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
-        """Whether an evaluation falls between two shares of the run, or on this step."""
         step, every = self.state.step, self.config.eval_every
         times = self.config.evaluations.times
         if every is None and self.budget.steps is not None:
@@ -358,7 +352,6 @@ class Trainer:
         return is_due(before, progress, 1 / times) and self._is_evaluation_affordable()
 
     def _is_evaluation_affordable(self) -> bool:
-        """Whether one more leaves time for the last one."""
         if not self.config.evaluations.is_limited or self.budget.seconds is None:
             return True
         return (

@@ -13,8 +13,6 @@ from bertsmith.training.update_rules.rule import Change
 
 @dataclass(frozen=True)
 class AdamW:
-    """AdamW of any parameters."""
-
     beta1: float
     beta2: float
     epsilon: float

@@ -24,8 +24,6 @@ class Change:
 
 
 class UpdateRule(Protocol):
-    """An update rule."""
-
     @property
     def buffers(self) -> tuple[str, ...]:
         """The names of its tensors in a checkpoint; each is as large as the weights."""
@@ -36,9 +34,7 @@ class UpdateRule(Protocol):
         """Whether `step` gets flat pieces of any parameters, or one whole parameter."""
         ...
 
-    def accepts(self, spec: ParameterSpec) -> bool:
-        """Return whether it can update a parameter."""
-        ...
+    def accepts(self, spec: ParameterSpec) -> bool: ...
 
     def step(
         self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
@@ -48,5 +44,4 @@ class UpdateRule(Protocol):
 
 
 def rule_for(spec: ParameterSpec, rules: Sequence[UpdateRule]) -> UpdateRule:
-    """Return the first rule that accepts a parameter."""
     return next(rule for rule in rules if rule.accepts(spec))

@@ -93,16 +93,11 @@ class LocalWorkers:
         self.is_complete = plan.num_members == 1
 
     def prepare(self, step: int) -> list[BatchSize]:
-        """Make the micro-batches of a step, and return their sizes in order."""
         self.poll_workers()
         self._send("prepare", step)
         return self._in_order([*(member.prepare(step) for member in self._own), *self._receive()])
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
-        """Compute the losses of each micro-batch; their gradients lie in the arrays.
-
-        `counts` are predictions of the whole step.
-        """
         self._send("compute", step, counts)
         # Numbers are read at the end: that waits for the device, which should have all its work.
         terms = [member.compute(step, counts) for member in self._own]
@@ -114,14 +109,12 @@ class LocalWorkers:
         return [found[i % number][i // number] for i in range(sum(map(len, found)))]
 
     def reduce_gradients(self) -> float:
-        """Add up what all members have found; the length of the whole gradient."""
         self._send("sum_gradients")
         squares = [_to_numbers(member.sum_gradients()) for member in self._own]
         squares += self._receive()
         return math.sqrt(sum(map(sum, squares)))
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        """Move the weights by the summed gradients divided by `divisor`; `step` counts from 1."""
         self._send("update", step, rate, divisor)
         for member in self._own:
             member.update(step, rate, divisor)
@@ -152,7 +145,6 @@ class LocalWorkers:
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load what `state_dict` returned."""
         for name, view in self.state_dict().items():
             view.copy_(tensors[name])
 
@@ -170,7 +162,6 @@ class LocalWorkers:
             self._receive()
 
     def wait(self) -> None:
-        """Wait until all workers are up."""
         if not self.is_complete:
             for worker in self.workers:
                 worker.wait()
@@ -331,7 +322,6 @@ def _join(index: int, job: bytes) -> Member:
 
 
 def _serve(member: Member, connection: Connection) -> None:
-    """Answer the main process's messages."""
     with contextlib.closing(member):
         while True:
             name, *arguments = connection.recv()

@@ -93,7 +93,6 @@ class Member:
         return found
 
     def close(self) -> None:
-        """End the thread that prefetches."""
         if self._prefetcher is not None:
             self._prefetcher.close()
 
