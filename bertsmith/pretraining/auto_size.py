@@ -83,7 +83,7 @@ def tokens_per_second(
 ) -> float:
     """Estimate the training speed of all processes from some steps of one.
 
-    Starting the others would take longer than the steps. `bertsmith plan` does, for one size.
+    Starting the others would take longer than the steps.
     """
     # No more at once than the run itself takes: long rows need much memory.
     at_once = rows_in_memory(objective.settings.max_length, config, machine)

@@ -48,6 +48,5 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
 
 
 def mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the mapping under a name; empty if there is none."""
     value = values.get(name)
     return value if isinstance(value, Mapping) else {}

@@ -64,9 +64,9 @@ class PmiMatrix(NamedTuple):
 def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     """Initialize word embeddings and the masked-LM bias from the counts of a corpus.
 
-    Over the counted tokens each dimension has the mean 0, and all together have the standard
-    deviation `initializer_range`. Tokens that do not occur, special ones among them, keep their
-    random vectors.
+    Over the counted tokens each dimension has mean 0; together they have the standard deviation
+    `initializer_range`. Tokens that do not occur, special ones among them, keep their random
+    vectors.
 
     Raises:
         ConfigError: the vocabulary is large, and its pairs may need more memory than is free.
@@ -87,7 +87,6 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
 
 
 def check_memory(corpus: Corpus) -> None:
-    """Check that the pairs of a large vocabulary fit into memory."""
     most = BYTES_PER_PAIR * min(MAX_PAIRS, WINDOW * corpus.num_tokens)
     free = available_bytes()
     if corpus.vocab_size > MAX_DENSE and free is not None and free < most:
@@ -137,7 +136,6 @@ def with_gaps(documents: Sequence[NDArray[Any]]) -> IdArray:
 
 
 def add_counts(one: PairCounts, other: PairCounts) -> PairCounts:
-    """Add the counts of two sets of pairs."""
     if not len(one.keys):
         return other
     keys = np.concatenate((one.keys, other.keys))

@@ -125,7 +125,6 @@ class Phase:
     flops: Mapping[str, float]
 
     def steps_within(self, steps: float) -> float:
-        """Count the steps of this phase in a run of `steps`."""
         last = steps if self.last is None else min(self.last, steps)
         return max(0.0, last - self.first + 1)
 
@@ -196,7 +195,6 @@ class Estimate:
 
     @property
     def num_evaluations(self) -> int:
-        """The number of evaluations."""
         steps, every = self.num_steps, self.config.eval_every
         times = self.config.evaluations.times
         if steps is None or (self.config.steps is None and every is None):
@@ -318,7 +316,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
 
 
 def _with_evaluations(config: PretrainConfig, trial: Trial) -> tuple[PretrainConfig, Trial]:
-    """Plan the evaluations of a run in minutes, and scale their time to the planned rows."""
+    """Plan the evaluations of a run in minutes; scale their time to its rows."""
     plan = config.evaluations
     if config.minutes is not None and plan.is_limited:
         row = trial.evaluation_seconds / plan.rows
@@ -354,7 +352,6 @@ def _count_shapes(objective: Pretraining, first: int, num_steps: int, machine: M
 
 
 def estimate_bytes(needed: Memory, machine: Machine, shapes: int) -> float:
-    """Estimate the memory of a run's steps without a trial."""
     if machine.device.type != "cpu":
         return float(needed.everything)
     each = PROCESS_BYTES + shapes * SHAPE_BYTES + HELD_TWICE * needed.activations
@@ -372,7 +369,6 @@ def _problem(estimate: float, machine: Machine, seconds: float) -> str:
 
 
 def _phases(objective: Pretraining, model: BertModel, machine: Machine) -> Iterator[Phase]:
-    """Yield the phases of a run, from some of its batches."""
     start = objective.settings.start_steps if objective.start is not None else 0
     for first, last in ([(1, start)] if start else []) + [(start + 1, None)]:
         yield _look_at(objective, model, machine, first, last)
@@ -453,7 +449,6 @@ def _trial_rows(objective: Pretraining, machine: Machine, phase: Phase) -> int:
 
 
 def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int]:
-    """Return the rows of each phase in one pass of the corpus."""
     sources = [objective.start or objective.train, objective.train][-len(phases) :]
     return [source.rows_per_epoch for source in sources]
 

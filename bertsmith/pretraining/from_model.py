@@ -193,7 +193,6 @@ def source_facts(
 
 
 def stored_pooler(folder: ModelFolder) -> Pooling | None:
-    """Build the pooler of a folder, if it has one."""
     return build(folder, ()).pooler if folder.has_pooler else None
 
 

@@ -26,5 +26,4 @@ class PretrainJob:
     """Model to continue from, a folder or "org/name" on the hub; by default a new one."""
 
     def with_training(self, **changes: Any) -> Self:
-        """Return a copy with other settings of training."""
         return replace(self, training=replace(self.training, **changes))

@@ -76,7 +76,6 @@ class _MaskedRows:
     """Uniform numbers per token, from which the generator's replacements are sampled."""
 
     def collate(self, chosen: slice) -> Batch:
-        """Pack the `chosen` rows, with their targets."""
         batch = pack(self.ids[chosen], self.type_ids[chosen])
         labels = _in_order(self.masked_labels[chosen], batch)
         positions = np.flatnonzero(labels != IGNORE_INDEX)
@@ -91,7 +90,6 @@ class _MaskedRows:
         return replace(batch, targets=targets)
 
     def _pair_targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
-        """Build the pair targets of the rows that have a label."""
         if self.pair_task == "none":
             return {}
         if self.pair_task == "contrastive":
@@ -142,7 +140,6 @@ class RowSource:
 
     @property
     def rows_per_epoch(self) -> int:
-        """The number of rows that go once through the text."""
         return self.anchors.num_anchors * self._rows_per_anchor
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
@@ -245,7 +242,6 @@ class Pretraining(Objective[BertModel, Batch]):
         self._made: tuple[int, list[Batch]] = (0, [])
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
-        """Return a copy with other numbers of rows, as trials need."""
         other = copy.copy(self)
         other.batch_size, other.eval_rows = batch_size, eval_rows
         other._evaluation, other._made = None, (0, [])
@@ -255,7 +251,6 @@ class Pretraining(Objective[BertModel, Batch]):
         return len(self._batches(step))
 
     def micro_batch(self, step: int, index: int) -> Batch:
-        """Return micro-batch `index`, from 0, of step `step`, from 1."""
         return self._batches(step)[index]
 
     def _batches(self, step: int) -> list[Batch]:
@@ -384,7 +379,6 @@ class Pretraining(Objective[BertModel, Batch]):
 
 
 def _check_pairs(train: Corpus, task: PairTask) -> None:
-    """Refuse a corpus without pairs to train on."""
     if _has_pairs(train, task):
         return
     if task == "next_sentence":

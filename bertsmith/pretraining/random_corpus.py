@@ -57,7 +57,6 @@ def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None
 
 
 def _random_block(num_words: int, rng: np.random.Generator) -> DocumentBlock:
-    """Draw documents of random sentences of random words."""
     lengths = rng.integers(SHORTEST, LONGEST + 1, NUM_DOCUMENTS * SENTENCES)
     frequencies = 1 / np.arange(1, num_words + 1)
     ids = rng.choice(num_words, lengths.sum(), p=frequencies / frequencies.sum())

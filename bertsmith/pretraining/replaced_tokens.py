@@ -41,7 +41,6 @@ class ReplacedTokens(Pretraining):
         return self._judge(model, batch).terms
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Compute losses and accuracies on eval rows, and scores of replaced-token detection."""
         if self.held_out is None:
             return {}
         judged = [self._judge(model, batch) for batch in self.held_out_batches(model)]

@@ -177,7 +177,6 @@ def _plan_evaluations(
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
-    """Resolve a job without a machine."""
     source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
     return resolve_pretraining(job, Corpus.open(job.corpus), source=source)
 
@@ -200,7 +199,6 @@ def _resolve_objective(
 
 
 def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
-    """Build the shape of a new model for a corpus."""
     family, tokenizer = family_named(settings.family or NEW_MODEL["family"]), corpus.tokenizer()
     config, values = family.config, {**NEW_MODEL, **family.new_model, **settings.given}
     for name in ("family", "preset", "position_initializer", "word_initializer"):
@@ -214,7 +212,6 @@ def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfi
 
 
 def _continued_shape(settings: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
-    """Build the shape of a model that is continued on a corpus."""
     values = {name: value for name, value in settings.given.items() if name not in FIXED}
     length = values.pop("max_position_embeddings", source.max_length)
     return replace(
@@ -238,7 +235,6 @@ def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
 
 
 def _check_length(row_length: int, longest: int, source: SourceFacts | None) -> None:
-    """Refuse rows that the model cannot read."""
     if longest < MIN_LENGTH:
         raise ConfigError(
             f"model.max_position_embeddings: found {longest}; allowed is {MIN_LENGTH} or more."
@@ -324,7 +320,6 @@ def _with_timed_evaluations(
 
 
 def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
-    """Return a copy with planned evaluations, and notes on what is too short."""
     notes = [str(plan)] if str(plan) else []
     if steps < LEARNING_STEPS:
         fit = f"{steps} step{'s are' if steps > 1 else ' is'}"

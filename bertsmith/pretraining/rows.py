@@ -54,7 +54,6 @@ class RowReader:
         self._bounds = bounds
 
     def read(self, segments: Segments) -> TextRows:
-        """Read the rows that consist of these segments."""
         if self._bounds is None:
             return self._lay_out(self._text(segments.starts, segments.ends), segments)
         return self._lay_out_words(segments, self._bounds)

@@ -59,7 +59,7 @@ def run_pretraining(
 ) -> dict[str, Any]:
     """Run a job and give its summary with the facts about its data.
 
-    What `measure` finds joins the figures of evaluations.
+    `measure` adds figures to evaluations.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
@@ -186,7 +186,6 @@ def _result(
     entries: Sequence[Mapping[str, Any]],
     out: Path,
 ) -> dict[str, Any]:
-    """The summary as one flat object; of a model that went on from another, where it began too."""
     result = {"out": str(out), **flat_summary(summary), **data}
     if source is None:
         return result

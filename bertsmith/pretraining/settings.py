@@ -204,7 +204,6 @@ class PretrainingSettings:
 
     @property
     def pair_task(self) -> PairTask:
-        """The task on pairs, from `pairs`, `rows` and `objective`."""
         if self.replaces:
             return "none"
         if self.pairs is None:
@@ -218,7 +217,6 @@ class PretrainingSettings:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads that a model needs for these tasks."""
         if self.replaces:
             return ("replaced_token",)
         has_head = self.pair_task in PAIR_HEADS
@@ -253,7 +251,6 @@ class PretrainingSettings:
         return hidden, replaced, kept
 
     def with_shares(self) -> "PretrainingSettings":
-        """Return a copy with all shares filled in."""
         hidden, replaced, kept = self.shares
         return replace(self, mask_share=hidden, random_share=replaced, keep_share=kept)
 
@@ -272,7 +269,6 @@ class PretrainingSettings:
         return replace(self, **final, masking_schedule_steps=0)
 
     def at_start(self) -> "PretrainingSettings":
-        """Return the settings with the row length of the first steps."""
         return replace(self, max_length=self.start_length)
 
     def of_held_out(self, pairs: PairTask) -> "PretrainingSettings":

@@ -126,7 +126,6 @@ class StepTimer:
         )
 
     def time_evaluation(self) -> float:
-        """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
         with self.workers.evaluating() as model, torch.inference_mode():
             for _ in tracked(range(2), "timing evaluations"):
@@ -138,7 +137,7 @@ class StepTimer:
 def seconds_per_row(
     objective: Pretraining, model: BertModel, machine: Machine, at_most: float
 ) -> float:
-    """Return how long a held-out row takes, by a few of them, read for about `at_most` seconds."""
+    """Measure the seconds per held-out row, for about `at_most` seconds."""
     dtype = DTYPES[machine.precision]
     reading = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
     was_training = reading.training

@@ -80,7 +80,6 @@ def read_tokenizer(files: SmallFiles) -> Tokenizer:
 
 
 def _of_file(files: SmallFiles, name: str) -> tuple[Kind, TokenizerSource]:
-    """Tell the kind of one file, whatever stands beside it."""
     if name in (VOCAB_JSON, MERGES_FILE):
         return "byte-bpe", TokenizerSource(files, MERGES_FILE, None, None)
     if name.endswith(".json"):
@@ -112,7 +111,6 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
 
 
 def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
-    """The special tokens without a role that tokenizer_config.json names, by any of its keys."""
     tokens: dict[str, AddedToken] = {}
     for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
         listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
@@ -125,7 +123,7 @@ def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
 
 
 def _has_added_tokens_file(source: TokenizerSource) -> bool:
-    """Return whether a folder of transformers before 4.34 has added tokens in their own file."""
+    """Check for the added_tokens.json of transformers before 4.34."""
     is_listed = source.root is not None or (source.config or {}).get("added_tokens_decoder")
     return source.config is not None and not is_listed and source.files.has(ADDED_TOKENS_FILE)
 
@@ -182,7 +180,6 @@ def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, T
 
 
 def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:
-    """Reject a folder with the files of another kind, beside or alone."""
     present = {file: found for file, found in KIND_FILES.items() if files.has(file)}
     if present and (kind not in present.values() or len(present) > 1):
         other = next(file for file, found in present.items() if found != kind)

@@ -79,7 +79,6 @@ def split_pattern(text: str) -> list[str]:
 
 
 def clean_words(text: str) -> list[str]:
-    """Split any text into words, leaving out lone surrogates."""
     return split_pattern(without_surrogates(text))
 
 
@@ -215,7 +214,6 @@ class ByteBpeTokenizer(Tokenizer):
             yield self._ids[left], self._ids[right], self._ids[left + right]
 
     def save(self, directory: str | Path) -> None:
-        """Write vocab.json, merges.txt, tokenizer.json and tokenizer_config.json."""
         pieces = self.vocab[: self.num_pieces]
         byte_bpe_files.write_byte_bpe(
             Path(directory), pieces, self.merges, self._ids, self.settings()
@@ -244,10 +242,9 @@ class ByteBpeTokenizer(Tokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
+        """Mask of tokens that begin with neither space, punctuation nor Chinese character.
 
-        They begin with neither a space nor punctuation nor a Chinese character. (The pattern
-        separates letters from numbers too, which no id shows.)
+        (The pattern separates letters from numbers too, which no id shows.)
         """
         added = {token.content for token in self.added_tokens}
         return np.array(
@@ -389,7 +386,6 @@ def decompose(text: str) -> str:
 
 
 def add_space(text: str, spaced: bool) -> str:
-    """Put a space before text that begins with none, if `spaced`."""
     return f" {text}" if spaced and text and not text.startswith(" ") else text
 
 

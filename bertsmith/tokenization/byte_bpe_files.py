@@ -51,8 +51,6 @@ Merges = list[tuple[str, str]]
 def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     """Read the vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
 
-    It is a tokenizer.json, or a merges.txt with a vocab.json beside it.
-
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
     """
@@ -72,7 +70,6 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
 
 
 def _read_merges(source: TokenizerSource) -> Merges:
-    """Read the pairs of tokens of a merges.txt, by rank."""
     path = source.path
     try:
         lines = source.files.read(source.name).decode("utf-8").removesuffix("\n").split("\n")
@@ -114,7 +111,6 @@ def _pair(parts: Sequence[Any], place: str) -> tuple[str, str]:
 
 
 def _folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
-    """Read the settings of tokenizer_config.json."""
     place = file.with_name(CONFIG_FILE)
     names = {name: name for name in ("add_prefix_space", "trim_offsets")}
     settings = config_settings(config, place) | read_flags(config, names, place)
@@ -124,7 +120,6 @@ def _folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
-    """Read the vocabulary, merges and settings of a tokenizer.json."""
     composes = root.get("normalizer") == NFC
     parts = check_parts(root | {"normalizer": None} if composes else root, KINDS, FIXED, path)
     model = parts["model"]
@@ -206,7 +201,6 @@ def write_byte_bpe(
 def _tokenizer_object(
     vocab: Mapping[str, int], merges: Sequence[str], ids: Mapping[str, int], settings: Json
 ) -> Json:
-    """Build the content of tokenizer.json."""
     spaces = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
     frame = frame_object(ids, settings, settings["pair_type_id"])

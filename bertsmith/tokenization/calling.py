@@ -210,12 +210,10 @@ class CallableTokenizer(ABC):
 
     @property
     def pad_token_id(self) -> int:
-        """The id of the padding token."""
         return self.pad_id
 
     @property
     def mask_token_id(self) -> int:
-        """The id of the mask token."""
         return self.mask_id
 
     def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> Any:
@@ -272,7 +270,6 @@ def _pairs(text: Any, text_pair: Any) -> list[tuple[Any, Any]]:
 
 
 def _to_lists(values: Any) -> Any:
-    """Return arrays and tensors, also in a list, as lists."""
     if hasattr(values, "tolist"):
         return values.tolist()
     if isinstance(values, list | tuple) and values and hasattr(values[0], "tolist"):

@@ -36,7 +36,6 @@ class Keys(NamedTuple):
     """Mask of chunks of more than `MAX_CHUNK_BYTES` bytes."""
 
     def at(self, places: NDArray[np.int64]) -> "Keys":
-        """Select the keys at `places`."""
         return Keys(self.low[places], self.high[places], self.rows[places], self.long[places])
 
     def distinct(self) -> NDArray[np.int64]:

@@ -77,7 +77,6 @@ class TextTokens:
     offsets: list[tuple[int, int]]
 
     def append(self, id_: int, token: str, offset: tuple[int, int]) -> None:
-        """Add one token."""
         self.ids.append(id_)
         self.tokens.append(token)
         self.offsets.append(offset)
@@ -182,7 +181,7 @@ class Tokenizer(CallableTokenizer):
         self.special_ids = frozenset(self._ids[token] for token in special | set(names))
 
     def _find_added_tokens(self, normalize: Callable[[str], str] = str) -> None:
-        """Make ready to find the added tokens, some of them in text that is normalized."""
+        """Prepare to find added tokens in raw and in normalized text."""
         numbered = [(self._ids[token.content], token) for token in self.added_tokens]
         self._raw_tokens = TokenFinder([entry for entry in numbered if not entry[1].normalized])
         self._normalized_tokens = TokenFinder(
@@ -337,7 +336,6 @@ class Tokenizer(CallableTokenizer):
         return Row(np.asarray(row, dtype=np.int32), type_ids, tuple(starts))
 
     def _encode_text(self, text: str) -> TextTokens:
-        """The tokens of one text, added ones included."""
         result = TextTokens([], [], [])
         for piece in self._pieces(text):
             part = text[piece.start : piece.stop]
@@ -350,7 +348,7 @@ class Tokenizer(CallableTokenizer):
         return result
 
     def _pieces(self, text: str) -> Iterator[Piece]:
-        """Added tokens that are found in the text as it stands, and what is between them."""
+        """Split text at the added tokens that are found as they stand."""
         return self._raw_tokens.pieces(text)
 
     @abstractmethod
@@ -402,14 +400,13 @@ class Tokenizer(CallableTokenizer):
             )
 
     def _kept_tokens(self, ids: Sequence[int], skip_special_tokens: bool) -> Iterator[str]:
-        """The tokens that are to be decoded; numbers of numpy and torch are ids, too."""
+        """Yield the tokens to decode; numbers of numpy and torch are ids, too."""
         ids = list(map(int, ids))
         self._check_ids(ids)
         skipped = self._skipped_ids if skip_special_tokens else ()
         return (self._decoded[id_] for id_ in ids if id_ not in skipped)
 
     def _room(self, lengths: Sequence[int], max_length: int) -> int:
-        """Tokens of text that fit beside the special tokens."""
         num_special = self.num_special_tokens(len(lengths))
         if max_length < num_special:
             raise ConfigError(
@@ -441,7 +438,7 @@ class Tokenizer(CallableTokenizer):
 
 
 def joined_rows(rows: Iterable[Sequence[int]]) -> tuple[Ids, NDArray[np.int64]]:
-    """Lists of ids as one array `[tokens]`, and the length of each, `[rows]`."""
+    """Concatenate lists of ids `[tokens]`; also return their lengths `[rows]`."""
     rows = list(rows)
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths

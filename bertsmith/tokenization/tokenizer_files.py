@@ -186,7 +186,6 @@ def tokenizer_object(ids: Mapping[str, int], settings: Json, **parts: Any) -> Js
 
 
 def _token_object(token: AddedToken) -> Json:
-    """An added token as both files hold it."""
     return {"content": token.content} | {flag: getattr(token, flag) for flag in TOKEN_FLAGS}
 
 
@@ -212,8 +211,6 @@ def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
 
 
 def _template(cls_token: str, sep_token: str, pair_type_id: int) -> Json:
-    """BERT's two templates as TemplateProcessing writes them."""
-
     def special(token: str, type_id: int) -> Json:
         return {"SpecialToken": {"id": token, "type_id": type_id}}
 

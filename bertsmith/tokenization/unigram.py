@@ -225,7 +225,6 @@ class UnigramNormalizer:
         return text
 
     def align(self, text: str) -> Aligned:
-        """Normalize text; also return the place in `text` of each character's origin."""
         origins = list(range(len(text)))
         for step in self._steps:
             text, places = step(text)
@@ -358,7 +357,6 @@ class UnigramTokenizer(Tokenizer):
         self._unit_pieces = StringCache(self._locate_pieces)
 
     def save(self, directory: str | Path) -> None:
-        """Write tokenizer.json and tokenizer_config.json."""
         pieces = list(zip(self.vocab, self.scores, strict=False))
         unigram_files.write_unigram(Path(directory), pieces, self._ids, self.settings())
 
@@ -374,10 +372,7 @@ class UnigramTokenizer(Tokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
-
-        They begin with neither `▁` nor punctuation nor a Chinese character.
-        """
+        """Mask of tokens that begin with neither `▁`, punctuation nor Chinese character."""
         added = {token.content for token in self.added_tokens}
         return np.array(
             [
@@ -406,11 +401,9 @@ class UnigramTokenizer(Tokenizer):
         return None
 
     def words(self, text: str) -> list[str]:
-        """Split text into normalized words, each with `▁` before it."""
         return self._normalizer.words(text)
 
     def word_ids(self, word: str) -> list[int]:
-        """Encode a word, as `words` gives it, or a part of one."""
         return [piece.id for piece in self._unigram.cut(word)]
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:

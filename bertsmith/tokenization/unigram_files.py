@@ -54,7 +54,6 @@ class SentencePieceModel:
     charsmap: bytes
 
     def of_type(self, type_: int) -> list[str]:
-        """List the tokens of a type, in the order of their ids."""
         return [
             piece for piece, found in zip(self.pieces, self.types, strict=True) if found == type_
         ]
@@ -189,8 +188,6 @@ STEP_KINDS = {"NFKD": "decompose", "StripAccents": "strip_accents", "Lowercase":
 def read_unigram(source: TokenizerSource) -> tuple[list[str], list[float], Json]:
     """Read the vocabulary, its scores and the `UnigramTokenizer` settings of a file.
 
-    It is a tokenizer.json or a spiece.model.
-
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
     """
@@ -210,7 +207,6 @@ def _albert_scores(model: SentencePieceModel) -> list[float]:
 
 
 def _model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
-    """Read the settings of a spiece.model and the tokenizer_config.json beside it."""
     place = file.with_name(CONFIG_FILE)
     settings = config_settings(config, place)
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
@@ -253,7 +249,6 @@ def _marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken
 def _read_tokenizer_json(
     path: Path, root: Json, config: Json
 ) -> tuple[list[str], list[float], Json]:
-    """Read the vocabulary, scores and settings of a tokenizer.json."""
     parts = check_parts(root, KINDS, FIXED, path)
     vocab, scores = _read_pieces(member(parts["model"], "vocab", list, path), path)
     unk_id = member(parts["model"], "unk_id", int, path)
@@ -276,7 +271,6 @@ def _read_tokenizer_json(
 
 
 def _read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[float]]:
-    """Read tokens and their scores, by id."""
     for id_, entry in enumerate(entries):
         match entry:
             case [str(), int() | float() as score] if math.isfinite(score):
@@ -289,7 +283,6 @@ def _read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[fl
 
 
 def _read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], bytes]:
-    """Read the steps of a normalizer, and its charsmap."""
     steps: list[str] = []
     charsmap = b""
     rest = list(entries)
@@ -376,7 +369,6 @@ def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
 def _tokenizer_object(
     pieces: Sequence[tuple[str, float]], ids: Mapping[str, int], settings: Json
 ) -> Json:
-    """Build the content of tokenizer.json."""
     mark = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     return tokenizer_object(
         ids,
@@ -398,7 +390,6 @@ def _tokenizer_object(
 
 
 def _step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
-    """Build the normalizers of the steps."""
     kinds = {step: [{"type": kind}] for kind, step in STEP_KINDS.items()}
     table = base64.b64encode(charsmap).decode("ascii")
     precompiled = {"type": "Precompiled", "precompiled_charsmap": table}

@@ -140,7 +140,6 @@ class WordPieceTokenizer(Tokenizer):
         self._unit_pieces = StringCache(self._locate_pieces)
 
     def save(self, directory: str | Path) -> None:
-        """Write vocab.txt, tokenizer.json and tokenizer_config.json, as transformers reads them."""
         wordpiece_files.write_wordpiece(
             Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()
         )
@@ -165,10 +164,7 @@ class WordPieceTokenizer(Tokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
-
-        They begin with ##; special tokens never do.
-        """
+        """Mask of tokens that begin with ##; special tokens never do."""
         flags = np.zeros(self.vocab_size, dtype=np.bool_)
         flags[: self.num_pieces] = [
             len(piece) > len(CONTINUING_PREFIX) and piece.startswith(CONTINUING_PREFIX)

@@ -116,7 +116,6 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
 
 
 def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Json:
-    """Read the settings that stand beside a vocab.txt."""
     place = files.path(CONFIG_FILE)
     settings = config_settings(config, place) | read_flags(config, NORMALIZATION, place)
     if listed := member(config, "added_tokens_decoder", dict, place, {}):
@@ -166,7 +165,6 @@ def write_wordpiece(
 
 
 def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:
-    """The content of tokenizer.json."""
     return tokenizer_object(
         ids,
         settings,
@@ -191,7 +189,7 @@ def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: J
 
 
 def _config_object(ids: Mapping[str, int], settings: Json) -> Json:
-    """The content of tokenizer_config.json, for transformers 4 and 5."""
+    """Build tokenizer_config.json for transformers 4 and 5."""
     own = {
         "do_lower_case": settings["lowercase"],
         "strip_accents": settings["strip_accents"],

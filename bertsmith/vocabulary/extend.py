@@ -127,7 +127,6 @@ class ExtensionReport:
 
     @property
     def sources(self) -> SourceReport:
-        """The report of reading the texts."""
         return self.reading.learning
 
 
@@ -154,7 +153,6 @@ def extend_tokenizer(
 
 
 def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSettings) -> Tokenizer:
-    """Build the tokenizer with tokens learned from `counts` appended."""
     least = settings.min_frequency
     if isinstance(old, ByteBpeTokenizer):
         return extend_byte_bpe(old, counts, settings.add, min_frequency=least)

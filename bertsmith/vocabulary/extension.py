@@ -76,7 +76,6 @@ def learn_extension(
 
 
 def check_room(num_new: int, num_characters: int, character_coverage: float) -> None:
-    """Reject a `num_new` below the number of new characters."""
     if num_characters > num_new:
         raise ConfigError(
             f"--add: found {num_new:,}, but the characters of these texts alone need "

@@ -52,7 +52,6 @@ def use_in_words(words: Mapping[str, int]) -> CountUse:
 
 
 def count_ids(cut: Callable[[str], Iterable[int]], words: Mapping[str, int]) -> Counter[int]:
-    """Count the ids of all words, which `cut` encodes."""
     use: Counter[int] = Counter()
     for word, count in words.items():
         for index in cut(word):

@@ -58,7 +58,6 @@ _LINE_WORDS = 1 << 12
 
 
 def is_installed() -> bool:
-    """Check for the library, which is optional."""
     return importlib.util.find_spec("tokenizers") is not None
 
 
@@ -278,7 +277,6 @@ class TokenizerSettings(LearningSettings):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Normalization steps of a unigram tokenizer."""
         strips = self.lowercase if self.strip_accents is None else self.strip_accents
         dropped = {"lowercase"} if not self.lowercase else set()
         dropped |= {"decompose", "strip_accents"} if not strips else set()

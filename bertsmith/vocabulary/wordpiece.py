@@ -270,7 +270,6 @@ class PieceLearner:
         return self.texts[piece]
 
     def _piece(self, text: str) -> int:
-        """Return the id of `text`, adding it if it is new."""
         if text not in self._ids:
             self._ids[text] = len(self.texts)
             self.texts.append(text)
@@ -299,7 +298,6 @@ class PieceLearner:
         return slots, self._rule(count, left, right, self._segmentation.num_pieces)
 
     def _raise_ceilings(self, piece: int) -> None:
-        """Raise the ceilings of the pairs of `piece`, whose scores may have risen."""
         for side in (LEFT, RIGHT):
             slots, scores = self._score(piece, side)
             np.maximum.at(self._ceiling, self._pairs.ends[LEFT][slots], scores)
