@@ -27,7 +27,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Print the script."""
     parse(Settings, args, prog)
     print(SCRIPT.format(cases="\n".join(cases())))
 

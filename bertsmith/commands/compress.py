@@ -22,6 +22,5 @@ class Settings(CompressSettings):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Write the smaller model, then print what it costs."""
     settings, _ = parse_for_folder(Settings, args, prog)
     print_report(compress(settings), settings.json)

@@ -51,7 +51,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Build the corpus, then print what was read."""
     settings = parse(Settings, args, prog)
     started_at = time.perf_counter()
     tokenizer = load_tokenizer(settings.tokenizer)

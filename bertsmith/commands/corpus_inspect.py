@@ -39,7 +39,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Read the whole corpus, then print what it holds."""
     settings = parse(Settings, args, prog)
     corpus, examples = settings.corpus, settings.examples
     if examples < 0:
@@ -67,7 +66,6 @@ def main(args: Sequence[str], prog: str) -> None:
 def write_corpus_page(
     path: Path, corpus: Path, manifest: Manifest, examples: Mapping[Split, Sequence[str]]
 ) -> None:
-    """Write the page of a corpus: counts and lengths of each split, and beginnings of documents."""
     splits = [
         (name, split, examples[name], _lengths(split)) for name, split in manifest.splits.items()
     ]

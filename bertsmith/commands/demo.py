@@ -26,7 +26,6 @@ class Settings(DemoSettings):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Go the whole road, then print the results."""
     settings = parse(Settings, args, prog)
     with Display() as display:
         results = run_demo(settings, say=tell, callbacks=[display])
@@ -34,7 +33,6 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def describe_demo(results: dict[str, Any]) -> Iterator[str]:
-    """Yield the results, a line each, and the path of the report."""
     pretraining, seconds = results["pretraining"], results["seconds"]["total"]
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in results["comparison"]}
     num_labels = results["question"]["num_train"]

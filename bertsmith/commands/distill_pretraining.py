@@ -55,7 +55,6 @@ def parse(args: Sequence[str], prog: str) -> Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Train, then print the results and both models side by side."""
     settings = parse(args, prog)
     job = DistillPretrainingJob(
         corpus=settings.corpus,

@@ -51,7 +51,6 @@ class Settings(InferenceCompute):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Write the vectors, then print how many and how fast."""
     settings = parse(Settings, args, prog)
     file, out = settings.file, settings.out
     check_format(out)

@@ -133,7 +133,6 @@ def check_flags(settings: Settings) -> None:
 
 
 def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> None:
-    """Score the sentences of minimal pairs, and print the result."""
     scorer = load_pair_scorer(
         model,
         device=settings.device,
@@ -174,14 +173,12 @@ def print_result(
 
 
 def write_scores(file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[PairScores]) -> None:
-    """Write a JSON line per pair."""
     for pair, score in zip(pairs, scores, strict=True):
         row = pair.to_json() | score.to_json()
         file.write(json_module.dumps(row, ensure_ascii=False) + "\n")
 
 
 def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
-    """Score the model, print the result, and write the page."""
     predictor = load_as_told(settings, model)
     task = with_separator(predictor.definition, settings.label_separator)
     predictor = predictor.with_definition(task)

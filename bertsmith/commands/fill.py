@@ -33,7 +33,6 @@ class Settings(InferenceCompute):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Fill in a text, then print the likeliest words."""
     settings = parse(Settings, args, prog)
     filler = Predictor.load(
         settings.model, FillMask, device=settings.device, precision=settings.precision

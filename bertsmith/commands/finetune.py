@@ -97,7 +97,6 @@ def with_student(
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Train, then print the scores, or the summary of several runs."""
     settings, student = parse(args, prog)
     task, command = task_named(prog.split()[-1]), resume_command(args, prog)
     train: Callable[..., Any] = finetune

@@ -173,7 +173,6 @@ def typed_flags(settings: Any) -> list[str]:
 
 
 def print_report(report: Any, as_json: bool) -> None:
-    """Print a report as text, or as one JSON object."""
     print(json.dumps(report.to_json()) if as_json else report)
 
 

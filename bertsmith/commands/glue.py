@@ -25,7 +25,6 @@ class Settings(GlueSettings):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Run what is not complete yet, then print the table."""
     settings = parse_with_recipe(Settings, args, prog, kind="glue")
     with hold_folder(settings.out), Display() as display:
         report = run_glue(settings, [display], shlex.join([*prog.split(), *args]), tell)

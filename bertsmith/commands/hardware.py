@@ -37,7 +37,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Measure what is not known, then print it."""
     settings = parse(Settings, args, prog)
     if settings.fresh:
         forget()

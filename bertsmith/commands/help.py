@@ -64,7 +64,6 @@ class Option:
 
     @property
     def text(self) -> str:
-        """The whole help, and the default."""
         return f"{self.help} (default: {self.default})" if self.default else self.help
 
 
@@ -109,14 +108,12 @@ class HelpAsked(Exception):  # noqa: N818 - a request by the user, not an error
         self.everything = "--help-all" in args
 
     def print(self, prog: str) -> None:
-        """Print the help for a terminal of this width."""
         width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
         print(self.page.format(prog, everything=self.everything, width=width))
 
 
 @cache
 def pages() -> dict[str, Page]:
-    """Read the help of all commands."""
     found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return {
         name: Page(page["description"], tuple(Option(**option) for option in page["options"]))

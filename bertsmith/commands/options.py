@@ -70,7 +70,6 @@ def default_of(field: "dataclasses.Field[Any]", settings: Any) -> Any:
 
 @cache
 def help_texts(cls: type[Any]) -> dict[str, str]:
-    """Collect the docstrings of a dataclass's fields."""
     documented = [doc for base in cls.__mro__[-2::-1] for doc in parse_from_object(base).params]
     return {doc.arg_name: " ".join((doc.description or "").split()) for doc in documented}
 

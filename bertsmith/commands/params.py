@@ -75,7 +75,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Count, then print."""
     settings = parse(Settings, args, prog)
     sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
     found = _find(settings.model, sizes)
@@ -101,7 +100,6 @@ def account(model: BertModel) -> dict[str, Any]:
 
 
 def describe_counts(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
-    """Format the counts as a page of text."""
     config, components = facts["config"], facts["components"]
     rows = [("component", "one layer", "parameters")]
     rows += [_row(name, each) for name, each in components.items() if not is_head(name)]
@@ -176,7 +174,6 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
 
 
 def _flag(name: str) -> str:
-    """Return the flag of a size."""
     metadata = getattr(get_type_hints(Sizes, include_extras=True)[name], "__metadata__", ())
     return f"--{metadata[0].name if metadata else name.replace('_', '-')}"
 
@@ -200,7 +197,6 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
 
 
 def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
-    """Refuse sizes that the family's config does not have."""
     known = {field.name for field in fields(family)}
     for name in given:
         if name not in known:

@@ -73,7 +73,6 @@ class Settings(pretrain.Settings):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Measure a few steps, and print the forecast."""
     settings = parse_with_recipe(Settings, one_length(args), prog, kind="pretrain")
     settings.training.check_length()
     with _with_corpus(settings) as job:
@@ -103,7 +102,6 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
 
 
 def describe_forecast(facts: dict[str, Any], found: Estimate) -> str:
-    """Format the forecast as tables."""
     blocks = [_overview(facts, found), _arithmetic(facts), _memory(facts), _time(facts)]
     return "\n\n".join("\n".join(block) for block in blocks)
 

@@ -67,7 +67,6 @@ class Settings(InferenceCompute):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Predict, and print or write."""
     settings, folder = parse_for_folder(Settings, args, prog)
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
@@ -77,7 +76,6 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def _predict(settings: Settings, folder: ModelFolder | None) -> None:
-    """Load the model, and predict text after text."""
     predictor = load_as_told(settings, folder or settings.model)
     task = predictor.definition
     if settings.out is not None:
@@ -230,7 +228,6 @@ def as_characters(word: str) -> str:
 
 
 def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[Any]:
-    """Return the examples that the command line names."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
         return typed_examples(task, list(map(as_characters, settings.text)))

@@ -90,7 +90,6 @@ def parse(args: Sequence[str], prog: str) -> Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Train, then print the results."""
     settings = parse(args, prog)
     job = build_job(settings)
     if settings.resume:
@@ -114,7 +113,6 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def describe_run(result: dict[str, Any]) -> str:
-    """Format the results of a run in a few lines."""
     lines = [
         *describe_start(result.get("source")),
         f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
@@ -161,7 +159,6 @@ def describe_run(result: dict[str, Any]) -> str:
 
 
 def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
-    """Format the eval metrics of replaced-token detection."""
     original = 1 - after["held_out_rtd_replaced"]
     recall, precision, auc = (after[f"held_out_rtd_{x}"] for x in ("recall", "precision", "auc"))
     return [

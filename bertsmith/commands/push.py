@@ -32,7 +32,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Send the model, then print where it is."""
     settings = parse(Settings, args, prog)
     if _names_no_license(settings.model):
         tell(f"{settings.model / 'README.md'}: names no license yet; others may not use the model")

@@ -40,7 +40,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Find the task, score, and print."""
     settings = parse(Settings, args, prog)
     gold, predictions, options = settings.gold, settings.predictions, settings.columns
     task = settings.task or find_task(gold, predictions, options)

@@ -36,7 +36,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Extend the tokenizer, then print what was added."""
     settings = parse(Settings, args, prog)
     out, overwrite = settings.out, settings.overwrite
     check_tokenizer_out(out, overwrite)
@@ -75,7 +74,6 @@ def extension_as_json(
 def extension_lines(
     settings: ExtensionSettings, out: Path, report: ExtensionReport
 ) -> Iterator[str]:
-    """Format the report for a reader."""
     total = report.num_old + len(report.added)
     yield f"{out}: {total:,} tokens, the {report.num_old:,} of {settings.from_} and behind them"
     yield (

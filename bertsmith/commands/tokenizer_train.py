@@ -42,7 +42,6 @@ class Settings:
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    """Learn the tokenizer, then print how well it fits."""
     settings = parse(Settings, args, prog)
     out = settings.out
     _, learned, report = write_tokenizer(settings.tokenizer, out, overwrite=settings.overwrite)
@@ -85,7 +84,6 @@ def _stats_as_json(stats: TokenizerStats) -> dict[str, float]:
 def training_lines(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> Iterator[str]:
-    """Format the report for a reader."""
     dropped = learned.dropped_characters
     shown = " ".join(list(dropped)[:SHOWN_CHARACTERS])
     seconds = sum(report.seconds.values())

@@ -106,14 +106,12 @@ def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Fig
 
 
 def title_of(name: str) -> str:
-    """Return the title of a run's own metric, such as `nsp_accuracy`."""
     term, _, kind = name.partition("_")
     told = "area under the ROC curve" if kind == "auc" else "accuracy"
     return f"{TERM_NAMES.get(term, term)}: {told}"
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
-    """Return means, spreads and differences as plain values."""
     found = figure.differences()
     return {
         "title": figure.title,

@@ -62,7 +62,6 @@ def cost_charts(report: ComparisonReport) -> list[Chart]:
 
 
 def scale_of(differences: Mapping[str, Difference]) -> Scale:
-    """Build the axis of a metric's differences from the first recipe."""
     bounds = [(each.low, each.high) for each in differences.values()]
     return Scale.around_zero([bound for pair in bounds for bound in pair if bound is not None])
 
@@ -98,7 +97,6 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float])
 
 
 def of_recipe(results: Sequence[RunResult], name: str) -> list[list[Moment]]:
-    """List the loss measurements of each of a recipe's runs."""
     return [each.moments for each in results if each.recipe == name and each.moments]
 
 

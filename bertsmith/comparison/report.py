@@ -24,7 +24,6 @@ class ComparisonReport:
 
     @property
     def figures(self) -> list[Figure]:
-        """The metrics, with values by recipe and seed."""
         return figures_of(self.comparison, self.results)
 
     @property
@@ -66,7 +65,6 @@ class ComparisonReport:
         }
 
     def differing(self) -> list[Row]:
-        """Build a table of the settings that differ, with a heading."""
         return [
             ("setting", *self.names),
             *(
@@ -76,7 +74,6 @@ class ComparisonReport:
         ]
 
     def score_rows(self) -> list[Row]:
-        """Build a table of means ± standard deviations, with a heading."""
         figures = self.figures
         return [
             ("recipe", *(figure.title for figure in figures)),
@@ -84,7 +81,6 @@ class ComparisonReport:
         ]
 
     def cost_rows(self) -> list[Row]:
-        """Build a table of the recipes' costs, with a heading."""
         formats = {"parameters": ",.0f", "steps": ",.0f", "M tokens": ".2f", "minutes": ".2f"}
         rows: list[Row] = [("recipe", *formats)]
         for name in self.names:
@@ -96,7 +92,6 @@ class ComparisonReport:
         return rows
 
     def difference_rows(self) -> list[Row]:
-        """Build a table of differences from the first recipe, with a heading."""
         return [
             ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(
@@ -121,7 +116,6 @@ class ComparisonReport:
         }
 
     def __str__(self) -> str:
-        """Format metrics and costs, a column per recipe, then the significant differences."""
         rows = [*transposed(self.score_rows()), *transposed(self.cost_rows())[1:]]
         failed = ["", "failed:", *(f"  {error}" for error in self.errors)] if self.errors else []
         return "\n".join([*align_columns(rows, str.ljust), "", *self.verdicts(), *failed])

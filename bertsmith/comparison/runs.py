@@ -78,7 +78,6 @@ class Work:
     tell: Say
 
     def common_eval(self, num_rows: int, *, paired: bool = False) -> CommonEvaluation:
-        """Build the evaluation on the common rows."""
         held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
         return CommonEvaluation(held_out, self.comparison.max_length, num_rows, paired)
 
@@ -108,7 +107,6 @@ def run_all(work: Work) -> list[RunResult]:
 
 
 def _is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
-    """Return whether a run has all of its scores."""
     folder = RunFolder(comparison.folder(recipe, seed))
     return (
         folder.run_path.exists()
@@ -206,7 +204,6 @@ def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]
 
 
 def _common_rows(comparison: Comparison) -> dict[str, int]:
-    """Return the settings that decide the common rows, apart from the corpus."""
     return {"final_rows": comparison.settings.final_rows, "max_length": comparison.max_length}
 
 
@@ -259,7 +256,6 @@ def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
 
 
 def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
-    """Refuse a pre-training run of another job."""
     said, previous = job.training, folder.read_run()[CONFIG]
     before = folder.read_choices()
     with computing_on(said, before) as machine:
@@ -271,7 +267,6 @@ def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
 
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
-    """Refuse a run that was evaluated on other rows."""
     run = folder.read_run() if folder.run_path.exists() else {}
     wanted = _common_rows(comparison)
     if (rows := run.get(NOTED, {}).get("rows", wanted)) != wanted:

@@ -126,7 +126,6 @@ class ComparedTask:
     settings: FinetuneSettings
 
     def of_run(self, pretrained: Path, seed: int) -> FinetuneSettings:
-        """Return the settings for fine-tuning the model in `pretrained`."""
         out = pretrained / folder_name(self.name)
         return replace(self.settings, model=pretrained, out=out, seed=seed)
 
@@ -214,7 +213,6 @@ def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _Comp
 def _recipes_of(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> Iterator[Recipe]:
-    """Yield the recipes of a comparison file."""
     for name, table in file.recipes.items():
         place = f"{path}: recipes.{name}"
         changes = dict(table)
@@ -228,7 +226,6 @@ def _recipes_of(
 def _recipe_of(
     name: str, table: Mapping[str, Any], place: str, settings: ComparisonSettings
 ) -> Recipe:
-    """Build a recipe from its table."""
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
     corpus = _path_of(values.pop("corpus", settings.corpus), f"{place}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
@@ -259,7 +256,6 @@ def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
 def _task_of(
     name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
 ) -> ComparedTask:
-    """Build a task from its table."""
     place = f"{path}: tasks.{name}"
     values = dict(table)
     kind = values.pop("task", None)
@@ -304,7 +300,6 @@ def find_data(path: Path, place: str) -> Path:
 def _asked_budget(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> ComparisonBudget:
-    """Return the budget from command line or file."""
     on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in UNITS}
     if any(amount is not None for amount in on_line.values()):
         return budget_of(on_line, "command line")
@@ -312,7 +307,6 @@ def _asked_budget(
 
 
 def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
-    """Return the number of seeds from command line or file."""
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
@@ -326,7 +320,6 @@ def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings
 
 
 def _place_of(path: Path) -> str:
-    """Return the name of the comparison file for messages."""
     return str(path) if path.name else "command line"
 
 
@@ -379,5 +372,4 @@ def _check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None
 
 
 def _listed(files: Sequence[Path]) -> str:
-    """Join the files' names for messages."""
     return ", ".join(map(str, files)) or "command line"

@@ -61,7 +61,6 @@ class LayerSettings:
         return Smaller(truncate_layers(model, keep), source.tokenizer, done, facts)
 
     def chosen(self, num_layers: int) -> list[int]:
-        """Return the layers that the settings name or choose."""
         if (self.layers is None) == (self.num_layers is None):
             raise ConfigError("Give --layers or --num-layers; exactly one of them.")
         if self.num_layers is not None:

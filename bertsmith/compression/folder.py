@@ -157,7 +157,6 @@ def save_beside(
 
 
 def _measure_on_corpus(source: SourceModel, smaller: Smaller) -> Measure | None:
-    """Build the measure of a pre-trained model, given a corpus."""
     if source.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
     objective = corpus_objective(source.corpus, smaller.model, source.tokenizer)

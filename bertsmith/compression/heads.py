@@ -85,7 +85,6 @@ class HeadSettings:
         )
 
     def num_pruned(self, path: Path, config: BertConfig) -> int:
-        """Compute the number of heads to prune."""
         if (self.prune_heads is None) == (self.num_heads is None):
             raise ConfigError("Give --prune-heads or --num-heads; exactly one of them.")
         num_heads, num_layers = len(all_heads(config)), config.num_hidden_layers
@@ -128,7 +127,6 @@ class HeadSettings:
 
 
 def _num_of_share(share: float, num_heads: int, num_layers: int) -> int:
-    """Convert a share of all heads to a number of heads."""
     found, most = round(share * num_heads) if 0 < share < 1 else 0, num_heads - num_layers
     if not 1 <= found <= most:
         raise ConfigError(
@@ -139,7 +137,7 @@ def _num_of_share(share: float, num_heads: int, num_layers: int) -> int:
 
 
 def _task_objective(source: SourceModel, path: Path, num_examples: int) -> FineTuning:
-    """Build the loss of the model's task on the first examples of a file."""
+    """Build the task's loss on the first examples of a file."""
     predictor = load_predictor(source.folder, device="cpu", precision="fp32")
     task = predictor.definition.with_columns(source.columns)
     examples = list(task.reader(path, source.columns, labelled=True).first(num_examples))

@@ -46,8 +46,6 @@ def corpus_objective(
     Args:
         path: a folder of `bertsmith corpus build`.
         model: with the head `masked_lm`.
-        tokenizer: the model's.
-        num_rows: rows of a step.
 
     Raises:
         CheckpointError: the corpus was built with another tokenizer.

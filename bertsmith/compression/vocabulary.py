@@ -94,7 +94,6 @@ class VocabularySettings:
         )
 
     def token_counts(self, source: SourceModel, read: SourceReport) -> Counts:
-        """Count the tokens of the texts or the corpus."""
         if source.corpus is not None:
             counts = open_corpus(source.corpus, source.tokenizer).count_tokens()
         else:
@@ -104,14 +103,12 @@ class VocabularySettings:
         return counts
 
     def documents(self, read: SourceReport | None = None) -> Iterable[str]:
-        """Stream the texts."""
         found = iter_documents(
             self.vocabulary or (), text_column=self.texts_column, errors=self.errors, report=read
         )
         return (document.text for document in found)
 
     def sample_texts(self, source: SourceModel) -> list[str]:
-        """Return some of the texts, for timing."""
         if source.corpus is None:
             cut = (text[: 8 * RANDOM_TOKENS] for text in self.documents())
             return first_of(itertools.islice(cut, RANDOM_TEXTS), len)

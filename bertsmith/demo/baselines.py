@@ -56,7 +56,6 @@ def build_tfidf() -> Any:
 
 
 def score_labels(predicted: Sequence[str], test: Sequence[Example]) -> Score:
-    """Compute accuracy and macro-F1 of predicted labels."""
     true = [str(example.label) for example in test]
     labels = sorted({*true, *predicted})
     gold, found = (np.array([labels.index(name) for name in names]) for names in (true, predicted))

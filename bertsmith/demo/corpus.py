@@ -89,7 +89,6 @@ class Documentation:
 
     @property
     def num_chars(self) -> int:
-        """Characters of prose over all documents."""
         return sum(document.num_chars for document in self.documents)
 
     def chars_by_library(self) -> dict[str, int]:
@@ -212,7 +211,7 @@ def _read_library(
 
 
 def source_files(top: Path) -> dict[str, Path]:
-    """A library's source files by their path below it; other libraries inside it do not count."""
+    """Find a library's source files by their path below it, without other libraries inside it."""
     if top.is_file():
         return {top.name: top}
     modules = {path.relative_to(top): path for path in top.rglob("*.py")}
@@ -258,7 +257,7 @@ def read_docstrings(path: Path) -> list[str]:
 
 
 def read_strings(path: Path) -> dict[str, str]:
-    """The entries of the tables of strings, `{"name": "text", ...}`, that a file assigns."""
+    """Read the string tables, `{"name": "text", ...}`, that a file assigns."""
     strings: dict[str, str] = {}
     for node in _parse(path).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
@@ -297,7 +296,7 @@ def prose_paragraphs(docstring: str) -> list[str]:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Lines that belong together: between empty lines, of one indentation, or of one item."""
+    """Group lines between empty lines, of one indentation, or of one item."""
     block: list[str] = []
     indent, hanging = 0, False
     for line in lines:

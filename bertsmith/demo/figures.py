@@ -19,7 +19,6 @@ SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomp
 
 
 def of_documentation(documentation: Documentation) -> dict[str, Any]:
-    """Summarize the documentation by library, with what was left out."""
     return {
         "num_modules": len(documentation.documents),
         "num_chars": documentation.num_chars,
@@ -29,7 +28,6 @@ def of_documentation(documentation: Documentation) -> dict[str, Any]:
 
 
 def of_vocabulary(tokenizer: Tokenizer, report: TokenizerReport) -> dict[str, Any]:
-    """Summarize the vocabulary: size, fit to held-out text, and the pieces of a few words."""
     stats = report.stats["bertsmith"]
     return {
         "size": tokenizer.vocab_size,
@@ -44,7 +42,6 @@ def of_vocabulary(tokenizer: Tokenizer, report: TokenizerReport) -> dict[str, An
 
 
 def of_corpus(manifest: Manifest) -> dict[str, Any]:
-    """Summarize the corpus and its held-out part."""
     train, held_out = manifest.splits["train"], manifest.splits["held_out"]
     return {
         "num_documents": train.documents,
@@ -55,7 +52,6 @@ def of_corpus(manifest: Manifest) -> dict[str, Any]:
 
 
 def of_model(model: BertModel, job: PretrainJob) -> dict[str, Any]:
-    """Summarize the size of the model and its pre-training."""
     return {
         "preset": job.model.preset,
         "num_layers": model.config.num_hidden_layers,
@@ -67,7 +63,6 @@ def of_model(model: BertModel, job: PretrainJob) -> dict[str, Any]:
 
 
 def of_question(question: DemoQuestion) -> dict[str, Any]:
-    """Summarize the answers and the paragraphs of each."""
     counts, num_train = question.label_counts(), len(question.draws[0])
     labels = sorted(counts, key=str)
     return {
@@ -82,7 +77,6 @@ def of_question(question: DemoQuestion) -> dict[str, Any]:
 
 
 def of_comparison(scores: Mapping[str, Sequence[Score]]) -> list[dict[str, Any]]:
-    """Compute mean and standard deviation of every method, and which one is the best."""
     rows: list[dict[str, Any]] = [
         {
             "name": name,

@@ -57,7 +57,6 @@ class Places:
         return self.out / "question" / "test.csv"
 
     def train(self, draw: int) -> Path:
-        """Return the file of labelled paragraphs to train on."""
         return self.out / "question" / ("train.csv" if draw == 0 else f"train-{draw + 1}.csv")
 
 
@@ -95,7 +94,6 @@ def fresh_folder(out: Path) -> Iterator[None]:
 
 
 def check_out(out: Path) -> None:
-    """Refuse a place where something else than a demo stands."""
     if not out.exists() or is_demo(out):
         return
     if not out.is_dir():

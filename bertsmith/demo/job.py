@@ -174,8 +174,6 @@ def run_demo(
     """Go the whole road and return the figures that `demo.json` and the report hold.
 
     Args:
-        settings: output folder and length.
-        say: called with each message.
         callbacks: called with every entry of pre-training.
         installation: whose documentation to read; this Python's where not given.
 
@@ -292,7 +290,6 @@ def _run(
 
 
 def write_texts(places: Places, documentation: Documentation, question: DemoQuestion) -> None:
-    """Write the text for the corpus and the files of the question."""
     write_documents(places.text, filter(is_for_corpus, documentation.documents))
     write_examples(places.dev, question.dev)
     write_examples(places.test, question.test)
@@ -301,7 +298,6 @@ def write_texts(places: Places, documentation: Documentation, question: DemoQues
 
 
 def learn_vocabulary(places: Places, scale: DemoScale) -> tuple[Tokenizer, TokenizerReport]:
-    """Learn and save the vocabulary."""
     settings = TokenizerSettings(
         files=(str(places.text),),
         vocab_size=scale.vocab_size,
@@ -381,7 +377,6 @@ def compare_models(
 
 
 def fill_masks(places: Places) -> list[dict[str, Any]]:
-    """Guess the words hidden in a few sentences by the pre-trained model."""
     filler = Predictor.load(places.pretrained, FillMask)
     return [
         {"text": text, "words": [asdict(word) for word in filler(text).masks[0]]} for text in FILLS
@@ -389,7 +384,6 @@ def fill_masks(places: Places) -> list[dict[str, Any]]:
 
 
 def predict_first(places: Places, question: DemoQuestion) -> list[dict[str, Any]]:
-    """Classify the first paragraph of each library among those scored on."""
     first = {example.label: example for example in reversed(question.test)}
     examples = [first[label] for label in sorted(first, key=str)]
     predictions = load(places.classifier)([example.text for example in examples])

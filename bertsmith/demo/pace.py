@@ -73,7 +73,6 @@ class Pace:
         return self.scale == replace(self.full, pretrain_seconds=self.scale.pretrain_seconds)
 
     def __str__(self) -> str:
-        """Describe the plan and what more minutes would give."""
         scale, full = self.scale, self.full
         if self.is_full:
             return (
@@ -106,7 +105,6 @@ class Pace:
         return max(1, -int(-self.full_seconds // 60))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain values."""
         return {
             "is_full": self.is_full,
             "scale": asdict(self.scale),

@@ -78,7 +78,6 @@ class DemoQuestion:
     test: tuple[Example, ...]
 
     def label_counts(self) -> Counter[str | None]:
-        """Count the paragraphs of each library that are scored."""
         return Counter(example.label for example in self.test)
 
 
@@ -126,7 +125,7 @@ PARTS: tuple[Part, ...] = ("train", "dev", "test")
 
 
 def _pools(documents: Iterable[ModuleText]) -> defaultdict[tuple[Part, str], list[str]]:
-    """The paragraphs that qualify, by part and label; none is there twice."""
+    """Collect the qualifying paragraphs by part and label, each once."""
     pools: defaultdict[tuple[Part, str], list[str]] = defaultdict(list)
     seen: set[str] = set()
     for document in documents:
@@ -139,7 +138,7 @@ def _pools(documents: Iterable[ModuleText]) -> defaultdict[tuple[Part, str], lis
 
 
 def _nameless(document: ModuleText) -> list[str]:
-    """Some of a module's paragraphs, from its beginning to its end, without names."""
+    """Choose paragraphs evenly over a module, without names."""
     texts = [remove_names(paragraph) for paragraph in document.paragraphs]
     fitting = [text for text in texts if MIN_WORDS <= len(text.split()) <= MAX_WORDS]
     return fitting[:: max(1, len(fitting) // MAX_PER_MODULE)][:MAX_PER_MODULE]
@@ -152,7 +151,6 @@ def _draw(
     size: int,
     seed: int,
 ) -> tuple[Example, ...]:
-    """At most `size` paragraphs per label, mixed."""
     rng = np.random.default_rng((seed, PARTS.index(part)))
     drawn = [
         Example(pools[part, label][i], label=label)

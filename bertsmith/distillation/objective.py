@@ -71,17 +71,14 @@ class Distillation(Objective[BertModel, Batch]):
 
     @property
     def task(self) -> Task[Any, Any]:
-        """The task of the student."""
         return self.labelled.task
 
     @property
     def train(self) -> TrainingExamples:
-        """The labelled examples."""
         return self.labelled.train
 
     @property
     def num_parts(self) -> int:
-        """The number of parts that a step is divided into."""
         return max(dataset.num_parts for dataset in self._datasets)
 
     @property
@@ -91,7 +88,6 @@ class Distillation(Objective[BertModel, Batch]):
 
     @property
     def batch_size(self) -> int:
-        """The number of examples per step."""
         return sum(dataset.batch_size for dataset in self._datasets)
 
     @property
@@ -167,7 +163,6 @@ class Distillation(Objective[BertModel, Batch]):
         return "; ".join(dataset.describe(step) for dataset in self._datasets)
 
     def identity(self) -> dict[str, Any]:
-        """Return what a resumed run must share, including teacher and weights."""
         unlabelled = self.unlabelled and self.unlabelled.identity()["train_sha256"]
         return {
             **self.labelled.identity(),

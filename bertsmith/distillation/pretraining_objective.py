@@ -113,7 +113,6 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         return self.pretraining.describe(step)
 
     def identity(self) -> dict[str, Any]:
-        """Return what a resumed run must share, including teacher and weights."""
         teaching = {**asdict(self.teaching), "teacher": self.fingerprint}
         return {**self.pretraining.identity(), "teaching": teaching}
 

@@ -93,7 +93,6 @@ class DistillPretrainingJob:
     optim: OptimSettings = field(default_factory=OptimSettings)
 
     def __post_init__(self) -> None:
-        """Refuse tasks other than masked LM."""
         if (task := self.pretraining.pair_task) != "none":
             raise ConfigError(
                 f"pretraining.pairs: found {task!r}; a student learns hidden words alone, as "
@@ -212,7 +211,6 @@ def distill_pretraining(
 
 
 def _describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
-    """Describe the cache of the teacher's vectors: folder, size and reuse."""
     settings = job.pretraining
     share = 1.0 if cache.holds_all else settings.masking_rate
     numbers = share * job.training.batch_size * settings.max_length * cache.width

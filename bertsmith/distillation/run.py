@@ -177,7 +177,6 @@ def _load_teacher(
 
 
 def _what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
-    """Describe the fine-tuning of a folder's model."""
     if task is None:
         return "was not fine-tuned"
     heads = " and ".join(f"'{name}'" for name in model.heads)
@@ -185,7 +184,6 @@ def _what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
 
 
 def _task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, Any]:
-    """Return the task of the examples with the teacher's labels."""
     try:
         return task.with_teacher_labels(teacher.task)
     except ConfigError as error:
@@ -256,7 +254,6 @@ def _teaching_of(
 def _read_unlabelled(
     settings: FinetuneSettings, student: DistillSettings, dataset: TaskDataset[Any]
 ) -> list[Any]:
-    """Read the examples without labels; empty if no file is given."""
     if student.unlabelled is None:
         return []
     if settings.batch_size < 2:
@@ -333,7 +330,7 @@ def _notes_on_unlabelled(
 def token_likeness(
     one: EncodedExamples, other: EncodedExamples, tokenizer: Tokenizer
 ) -> float | None:
-    """The cosine of how often each token with a letter occurs; None of too few tokens to tell.
+    """Compute the cosine of the frequencies of tokens with letters; None for too few tokens.
 
     Languages of one script share the tokens of single letters and syllables, not their frequencies.
     """
@@ -372,7 +369,6 @@ def _cached(
     max_length: int,
     say: Say,
 ) -> Teacher:
-    """Build the teacher whose outputs are cached in a folder."""
     texts = all_texts([objective.train.encoded.rows for objective in objectives])
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,
@@ -391,7 +387,6 @@ def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
 
 
 def side_by_side(settings: FinetuneSettings, student: DistillSettings, say: Say) -> ModelComparison:
-    """Compare teacher and student on the eval examples."""
     say("measuring teacher and student side by side")
     trial = ComparisonInput(
         data=settings.eval,

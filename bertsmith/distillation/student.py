@@ -61,7 +61,6 @@ class StudentSettings:
 
     @property
     def teaching(self) -> Teaching:
-        """The weights of the loss terms."""
         return Teaching(self.soft_weight, self.soft_temperature, self.hidden_weight)
 
     @property

@@ -67,14 +67,12 @@ class LiveTeacher:
         return batch
 
     def taught(self, batch: Batch) -> Taught:
-        """Compute the model's outputs without gradients."""
         watching = watch_last_layer(self.model, every_token=self.hidden)
         with torch.no_grad(), watching as seen:
             outputs = self.task.outputs(self.model, batch)
             return Taught(outputs, seen.vectors(batch) if self.hidden else None)
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
-        """Shrink the teacher's vocabulary to this subset."""
         used.of_other(self.model).narrow(self.model)
 
 

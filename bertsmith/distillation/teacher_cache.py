@@ -97,7 +97,6 @@ class StoredTeacher:
         return replace(batch, targets={**batch.targets, **taught})
 
     def taught(self, batch: Batch) -> Taught:
-        """Return the outputs that `prepare` added."""
         return Taught(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
@@ -137,7 +136,6 @@ def fill(
     hidden: StoredRows | None,
     say: Say,
 ) -> None:
-    """Compute and write the missing parts."""
     stores = [store for store in (outputs, hidden) if store is not None]
     num_parts = -(-len(texts) // PART_ROWS)
     for part in range(num_parts):

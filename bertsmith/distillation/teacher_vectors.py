@@ -84,7 +84,6 @@ class VectorCache:
         return kept.view(self.dtype)
 
     def facts(self) -> dict[str, Any]:
-        """Return the cache's folder and size, as plain values."""
         sizes = [path.stat().st_size for path in self.directory.glob("*.npy")]
         return {
             "cache": str(self.directory),

@@ -42,7 +42,6 @@ class Misses:
         return len(self._urgency)
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Add labelled examples with their outcomes."""
         self._are_distances = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:

@@ -50,7 +50,6 @@ def accumulate_examples(
     place: Path,
     callbacks: Sequence[OutcomeCallback] = (),
 ) -> MetricAccumulator:
-    """Predict the examples of the file `place`, and accumulate their scores."""
     task = predictor.definition
     accumulator = task.accumulator(place)
     for chunk in in_chunks(examples):

@@ -71,7 +71,6 @@ class PairReport(ReadingCounts):
 
 
 def group_table(kind: str, groups: Mapping[str, GroupScore]) -> list[str]:
-    """Format a table with one line per group."""
     width = max(len(kind), *map(len, groups))
     head = f"{kind:<{width}}  accuracy   pairs"
     return [head] + [
@@ -88,7 +87,6 @@ class PairAccumulator:
         self._points: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
 
     def add(self, pairs: Sequence[MinimalPair], scores: Sequence[PairScores]) -> None:
-        """Add a portion."""
         for pair, score in zip(pairs, scores, strict=True):
             self.num_identical += score.is_identical
             self.num_truncated += score.is_truncated
@@ -98,7 +96,6 @@ class PairAccumulator:
                 total[1] += POINTS[score.answer]
 
     def result(self, num_skipped: int, seconds: float) -> PairReport:
-        """Compute all accuracies."""
         groups: dict[str, dict[str, GroupScore]] = {name: {} for name in ("all", *GROUPS)}
         for (kind, name), (count, points) in sorted(self._points.items()):
             groups[kind][name] = GroupScore(int(count), points / count)
@@ -180,7 +177,6 @@ def evaluate_minimal_pairs(
 
 
 def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalPair]:
-    """Return the lazy reader of minimal pairs."""
     specs = [
         ColumnSpec("good sentence", "--text-column", columns.text_column, ("sentence_good",)),
         ColumnSpec("bad sentence", "--pair-column", columns.pair_column, ("sentence_bad",)),

@@ -115,7 +115,6 @@ class Survey:
     _scores: dict[int, float] = field(default_factory=dict)
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Add labelled examples with their outcomes."""
         sure = [outcome for outcome in outcomes if outcome.confidence is not None]
         self.calibration.add(
             np.array([outcome.confidence for outcome in sure], dtype=np.float64),
@@ -233,12 +232,10 @@ def scores_of(evaluation: Evaluation) -> list[ScoreTile]:
 
 
 def classes_of(evaluation: Evaluation) -> Sequence[Any]:
-    """Return the scores of each class, or of each type of entity."""
     return getattr(evaluation, "classes", getattr(evaluation, "types", ()))
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:
-    """Return the evaluation's confusion matrix, if it has one that fits."""
     match evaluation:
         case ClassReport():
             names = tuple(row.label for row in evaluation.classes)

@@ -140,7 +140,6 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
 
 
 def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:
-    """Return whether a reader gets a first item."""
     try:
         return any(True for _ in reader())
     except BertsmithError:

@@ -180,7 +180,6 @@ class Runner:
         return self.model.loaded.tokenizer
 
     def run(self, things: Sequence[Any]) -> None:
-        """Encode texts, or predict examples."""
         if isinstance(self.model.definition, TextVectors):
             self.model.encode(things)
         else:
@@ -198,13 +197,11 @@ class Runner:
         return accumulator.figures(), reader.num_skipped
 
     def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
-        """Combine the measurements with the size of the stored model."""
         parameters = parameters_of(build(self.folder))
         return Figures(parameters, weight_bytes(self.folder.path), texts_per_second, scores)
 
 
 def timed_things(runner: Runner, trial: ComparisonInput) -> list[Any]:
-    """Return the trial's first examples or texts, as many as are timed."""
     if trial.data is not None:
         reader = runner.model.definition.reader(trial.data, trial.columns, labelled=True)
         return first_of(reader.first(trial.limit), lambda example: count_chars(example.content))
@@ -263,5 +260,4 @@ def parameters_of(model: BertModel) -> dict[str, int]:
 
 
 def weight_bytes(directory: Path) -> int:
-    """Sum the sizes of a folder's weight files."""
     return sum(file.stat().st_size for file in weight_files(directory))

@@ -22,7 +22,6 @@ def begin_attention(
 
     Args:
         model: that of the folder, with the head `head` of a task.
-        settings: those of the fine-tuning.
         head: the head that reads the model; None for the task that compares vectors.
 
     Raises:

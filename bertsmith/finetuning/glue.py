@@ -143,7 +143,6 @@ class GlueReport:
         }
 
     def __str__(self) -> str:
-        """Format a row per task, scores times 100, and the average."""
         num_seeds = len(self.averages)
         rows = [("task", "scores", "mean", f"{num_seeds} seed{'s' * (num_seeds > 1)}")]
         for name, runs in self.runs.items():
@@ -203,7 +202,6 @@ def run_glue(
 
 
 def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
-    """Write the page of a benchmark: each task's score with its spread over the seeds."""
     spreads = {name: spread([run.figure for run in runs]) for name, runs in report.runs.items()}
     write_page(
         path,
@@ -219,7 +217,6 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
 
 
 def _planned(settings: GlueSettings, found: FoundTask) -> Iterator[SeriesRun]:
-    """Yield the run of each seed."""
     for seed in range(settings.seeds):
         asked = _run_settings(settings, found, seed)
         yield SeriesRun(f"{found.task.name}, seed {seed}", task_named(found.task.kind), asked)
@@ -232,7 +229,6 @@ def _amount(settings: GlueSettings, found: FoundTask) -> float:
 
 
 def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:
-    """Build the fine-tuning settings of one run."""
     task = found.task
     # Both kinds of task can draw a sample, which not every task can.
     is_said = settings.epochs is not None or settings.steps is not None
@@ -282,7 +278,6 @@ def _figure(task: GlueTask, run: SeriesRun) -> float:
 
 
 def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
-    """Read the scores of a complete run."""
     noted, settings = run.folder.read_run()["glue"], run.settings
     return GlueRun(
         task.name,
@@ -295,7 +290,6 @@ def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
 
 
 def _score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict[str, Any]:
-    """Evaluate a run's model on another file."""
     with compute_settings(settings):
         predictor = load_predictor(
             settings.out, device=settings.device, precision=settings.precision
@@ -371,7 +365,6 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def _shown_scores(runs: Sequence[GlueRun]) -> str:
-    """Format every official score with its name."""
     found = _by_score(runs)
     return ", ".join(
         f"{file + ' ' if len(found) > 1 else ''}{SCORE_NAMES[score]} {_shown(values)}"

@@ -85,7 +85,6 @@ def resolve_finetuning(
     """Decide what the user left open.
 
     Args:
-        shape: the model's.
         max_length: the tokens that it reads.
 
     Raises:
@@ -115,7 +114,6 @@ def resolve_finetuning(
 
 
 def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOptim:
-    """Build the optimizer settings for a model of this shape."""
     return LayerwiseOptim(
         learning_rate=settings.learning_rate or default_learning_rate(shape.hidden_size),
         weight_decay=settings.weight_decay,
@@ -129,7 +127,6 @@ def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOpt
 
 
 def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
-    """Return the number of updates."""
     if settings.steps is not None:
         return settings.steps
     if settings.epochs is not None:

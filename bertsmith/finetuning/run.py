@@ -273,7 +273,6 @@ def _score_saved(
 def _prepare_run(
     settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine
 ) -> PreparedRun:
-    """Load the model, and encode the examples."""
     folder = read_folder(settings.model)
     model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     begin_attention(model, folder, settings, dataset.task.head)
@@ -289,7 +288,6 @@ def _prepare_run(
 
 
 def _tell_unknown_tokens(prepared: PreparedRun, settings: FinetuneSettings) -> None:
-    """Warn of examples with many unknown tokens."""
     train, held_out = prepared.objective.train, prepared.objective.held_out
     tell_unknown(count_unknown(train.encoded, prepared.tokenizer), settings.train)
     tell_unknown(count_unknown(held_out.encoded, prepared.tokenizer), settings.eval)
@@ -360,7 +358,6 @@ def build_for_task(
 
 
 def _is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
-    """Return whether the head was not loaded for these labels."""
     assert model.load_report is not None
     encoder = family_named(model.config.model_type).prefix
     is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
@@ -391,7 +388,7 @@ def encode_examples(
 
 
 def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
-    """The share of unknown tokens in all rows."""
+    """Compute the share of unknown tokens in all rows."""
     unknown = UnknownTokens()
     unknown.add(encoded.rows.ids.flat, tokenizer)
     return unknown.rate

@@ -78,7 +78,6 @@ class Repeats:
         return result["evaluation"].get(self.metric, result["best_score"])
 
     def __str__(self) -> str:
-        """Format a line for each score and for each run."""
         width = max(len(name) for name in (*self.figures, *self.names))
         lines = [
             f"{name:<{width}}  {spread.mean:.4f} ± {spread.deviation:.4f}"
@@ -96,7 +95,6 @@ class Repeats:
 
 
 def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
-    """List remarks on all runs' examples, and on their common start."""
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
     totals["start_note"] = results[0].get(START_NOTE, "")
     totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
@@ -242,7 +240,6 @@ def finetune_repeatedly(
 def _runs_of(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind
 ) -> Iterator[SeriesRun]:
-    """Yield the runs of a series."""
     held_out = settings.train if kind == "fold" else settings.eval
     alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False)
     names = run_names(same_fields(settings), kind)
@@ -358,7 +355,6 @@ def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[
 
 
 def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
-    """Check that a series can begin, or resume, in the folder."""
     check_run_out(settings)
     if settings.resume:
         _check_series_same(folder, series)
@@ -373,14 +369,12 @@ def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping
 
 
 def _check_series_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
-    """Refuse to resume a series with other settings or examples."""
     run = folder.read_run()
     check_same(folder.path, run["series"], series["series"])
     _check_files(folder.path, run, series["files"])
 
 
 def _check_files(out: Path, run: Mapping[str, Any], sums: Mapping[str, str]) -> None:
-    """Refuse examples and a model that are not those of the run."""
     for file, digest in sums.items():
         if run.get("files", {}).get(file, digest) != digest:
             raise ConfigError(

@@ -126,6 +126,7 @@ class StepTimer:
         )
 
     def time_evaluation(self) -> float:
+        """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
         with self.workers.evaluating() as model, torch.inference_mode():
             for _ in tracked(range(2), "timing evaluations"):
