@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 338_206,
+    "code tokens": 338_180,
     "code tokens in benchmarks": 27_374,
     "code tokens in commands": 17_718,
     "code tokens in comparison": 8_449,
@@ -44,7 +44,7 @@ LIMITS: dict[str, float] = {
     "code tokens in tools": 6_493,
     "code tokens in training": 22_982,
     "code tokens in vocabulary": 9_396,
-    "doc words per 100 words and tokens": 18.7,
+    "doc words per 100 words and tokens": 17.8,
     "lines of tests": 20_000,
     "calls of Trainer": 1,
     "calls of vars(x)": 0,
@@ -74,7 +74,6 @@ GOALS: dict[str, float] = {
     "code tokens in finetuning": 6_500,
     "code tokens in distillation": 6_500,
     "code tokens in evaluation": 5_500,
-    "doc words per 100 words and tokens": 18,
 }
 
 ARCHITECTURE = (HERE / "docs" / "architecture.md").read_text(encoding="utf-8")
