@@ -58,7 +58,10 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# pip would compile thousands of modules that nobody imports, which is nearly half of its time.
+# pip would compile thousands of modules that nobody imports, which is nearly half of its time;
+# others are compiled when they are first imported, once, as long as Python may keep the result.
+unexport PYTHONDONTWRITEBYTECODE
+
 .venv/demo.stamp: requirements.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --requirement requirements.lock
