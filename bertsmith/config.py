@@ -146,6 +146,8 @@ def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
         # Through JSON, because strict JSON reading takes "runs/a" for a Path and a list for a
         # tuple, yet still refuses "3" for 3 and 0.5 for an int.
         return TypeAdapter(hint).validate_json(json.dumps(value, default=_plain), strict=True)
+    except RecursionError:
+        raise ConfigError(f"{place}: nested too deeply. Give a plain value.") from None
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise ConfigError(f"{place}: found {value!r}. {reason}.") from None

@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 338_193,
+    "code tokens": 338_214,
     "code tokens in benchmarks": 27_374,
     "code tokens in commands": 17_718,
     "code tokens in comparison": 8_449,
@@ -31,13 +31,13 @@ LIMITS: dict[str, float] = {
     "code tokens in demo": 9_129,
     "code tokens in estimators": 9_075,
     "code tokens in distillation": 9_279,
-    "code tokens in evaluation": 10_110,
+    "code tokens in evaluation": 10_115,
     "code tokens in finetuning": 9_045,
     "code tokens in metrics": 8_508,
     "code tokens in model": 39_364,
     "code tokens in pages": 1_944,
     "code tokens in pretraining": 25_878,
-    "code tokens in root": 3_141,
+    "code tokens in root": 3_151,
     "code tokens in system": 10_580,
     "code tokens in tasks": 35_479,
     "code tokens in tokenization": 27_034,

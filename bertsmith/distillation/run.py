@@ -129,7 +129,9 @@ def distill(
             was made for something else; and as `finetune`.
     """
     if settings.model != student.start:
-        raise ConfigError(f"model: found {settings.model}; allowed here is {student.start}.")
+        raise ConfigError(
+            f"--model: found {settings.model}; the student starts as {student.start}. Name that."
+        )
     student.check_out(settings.out)
     are_of_files = dataset is None
 

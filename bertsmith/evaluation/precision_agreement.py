@@ -55,8 +55,9 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
     chosen = _affordable(predictor, sample(examples))
     if not chosen:
         return not_compared(SAMPLE_TOKENS)
-    exact = type(predictor)(predictor.loaded.again(predictor.device, "fp32"), predictor.definition)
-    return predictor.definition.agreement(predictor.predict(chosen), exact.predict(chosen))
+    task = predictor.definition
+    exact = type(predictor)(predictor.loaded.again(task.heads, predictor.device, "fp32"), task)
+    return task.agreement(predictor.predict(chosen), exact.predict(chosen))
 
 
 def _affordable(predictor: Predictor[Any], examples: Sequence[Any]) -> list[Any]:

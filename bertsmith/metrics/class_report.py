@@ -47,7 +47,7 @@ class ClassReport(ReadingCounts):
 
 
 def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int) -> ClassReport:
-    """Compute all scores from a confusion matrix `[classes, classes]`."""
+    """Compute all scores from a confusion matrix `[classes, classes]`; keep `counts` of reading."""
     accuracy = metrics.accuracy(confusion)
     counted = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
     return ClassReport(

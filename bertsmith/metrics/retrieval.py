@@ -88,7 +88,7 @@ def iter_ranks(
     relevant: Sequence[Sequence[int]],
     own: Sequence[int] = (),
 ) -> Iterator[Ranks]:
-    """Yield the ranks, from 1, of each query's relevant documents."""
+    """Yield each query's ranks of its relevant documents, from 1, as `ranks_of` counts them."""
     documents = unit_length(documents)
     size = max(1, BLOCK_SCORES // len(documents))
     for first in range(0, len(queries), size):

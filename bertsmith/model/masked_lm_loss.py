@@ -250,7 +250,7 @@ def soft_lm_loss(
 
 
 class _SoftLMLoss(torch.autograd.Function):
-    """Autograd function of `soft_lm_loss`."""
+    """Autograd function of `soft_lm_loss`; gradients are computed in the forward pass."""
 
     @staticmethod
     def forward(

@@ -242,6 +242,7 @@ class Pretraining(Objective[BertModel, Batch]):
         self._made: tuple[int, list[Batch]] = (0, [])
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
+        """Return a copy with other numbers of rows, for trials; it reads the same corpus."""
         other = copy.copy(self)
         other.batch_size, other.eval_rows = batch_size, eval_rows
         other._evaluation, other._made = None, (0, [])

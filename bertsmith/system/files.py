@@ -363,5 +363,6 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def sha256_file(path: Path) -> str:
+    """Compute a file's SHA-256, as 64 hexadecimal digits."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from bertsmith.errors import CheckpointError
 
 
 class SmallFiles:
-    """Small files of a folder."""
+    """Small files of a folder, each read once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

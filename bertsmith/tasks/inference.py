@@ -88,11 +88,11 @@ class LoadedModel:
         """A hint to use fp32 where it is as fast; otherwise None."""
         return slower_note(self.precision) if self.device.type == "cpu" else None
 
-    def again(self, device: str, precision: str) -> "LoadedModel":
+    def again(self, heads: Sequence[str], device: str, precision: str) -> "LoadedModel":
         """Load the same folder for another device or in another precision."""
         return load_for_inference(
             read_folder(self.folder.path),
-            heads=tuple(self.model.heads),
+            heads=heads,
             device=device,
             precision=precision,
             max_length=self.asked_length,

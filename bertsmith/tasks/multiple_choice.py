@@ -63,6 +63,7 @@ class ChoicePrediction:
 
     @property
     def probability(self) -> float:
+        """The probability of the choice, from 0 to 1."""
         return self.probabilities[self.number]
 
     @property

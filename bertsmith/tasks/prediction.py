@@ -61,7 +61,7 @@ class Prediction(Protocol):
         ...
 
     def line(self, example: Any) -> str | RichText:
-        """Format the prediction and its example for people, as parts between tabs."""
+        """Format the prediction and its example as a line for people, its parts between tabs."""
         ...
 
 

@@ -216,7 +216,7 @@ class Predictor(Generic[DefinitionT_co]):
         """Predict one text or record, or each of a list of them, as `predict` does.
 
         Raises:
-            InputError: as in `predict`.
+            InputError: a value is missing or of another type; names its place.
         """
         if isinstance(given, str | Mapping):
             return self._predict([self._as_example((given, *more) if more else given)])[0]
@@ -343,7 +343,7 @@ class Predictor(Generic[DefinitionT_co]):
             ConfigError: this machine does not have it.
             CheckpointError: the folder is not there any more.
         """
-        self.loaded = self.loaded.again(device, self.loaded.asked_precision)
+        self.loaded = self.loaded.again(self.definition.heads, device, self.loaded.asked_precision)
         return self
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:

@@ -85,6 +85,7 @@ class ClassPrediction:
 
     @property
     def probability(self) -> float:
+        """The probability of the label, from 0 to 1."""
         return self.probabilities[self.label]
 
     @property

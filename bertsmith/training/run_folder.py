@@ -193,7 +193,7 @@ class RunFolder:
         """Create the folder if need be and hold its lock for a whole job.
 
         Args:
-            check: refuses the folder; another process may have worked there since it was asked.
+            check: refuses the folder; called under the lock, as others may have worked there.
         """
         return hold_folder(self.path, check)
 

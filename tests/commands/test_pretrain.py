@@ -228,8 +228,9 @@ def wait_for_checkpoint(process, folder):
         time.sleep(0.02)
 
 
-def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, tmp_path):
-    out, length = tmp_path / "stopped", ("--steps", 40, "--checkpoint-every", 4)
+def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, tmp_path, remember):
+    remember()  # as both processes compute alike by the same measurements
+    out, length = tmp_path / "stopped", ("--steps", 80, "--checkpoint-every", 4)
     typed(*command(corpus_dir, tmp_path / "whole", *length))
     words = command(corpus_dir, out, *length)
     hang_up = signal.SIGHUP

@@ -184,6 +184,8 @@ def test_what_does_not_fit_the_teacher(settings, student, place, tmp_path):
     table.write_text("text,label\ngood,pos\nbad,neg\nfilm,so\n")
     with pytest.raises(ConfigError, match=r"does not know the label 'so' of the ex.*'neg', 'pos'"):
         distill(student, Classify, replace(settings, train=table))
+    with pytest.raises(ConfigError, match=r"--model: found .*; the student starts as .*teacher"):
+        distill(student, Classify, replace(settings, model=tmp_path))
     # The teacher is not written over.
     inside = replace(settings, out=place / "teacher", overwrite=True)
     with pytest.raises(ConfigError, match="holds --teacher"):
