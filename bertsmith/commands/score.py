@@ -16,7 +16,7 @@ class Settings:
     """Score predictions of any system, without a model.
 
     GOLD holds the right answers, PREDICTIONS those of the system. The command finds the task from
-    the files. Scores equal those of scikit-learn, scipy and conlleval, and for questions those of
+    the files. Scores equal those of scikit-learn, scipy and seqeval, and for questions those of
     the official scorers: SQuAD 1.1; SQuAD 2.0 if a question has no answer or --no-answer-probs is
     given; CMRC 2018 in Chinese.
     """
