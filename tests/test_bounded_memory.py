@@ -81,7 +81,7 @@ def test_encode_holds_vectors(tmp_path, monkeypatch):
     assert growth(encoder.encode, inputs) < allowed
 
 
-def test_fit_holds_token_ids(tmp_path, monkeypatch):
+def test_estimators_hold_answers_and_fit_holds_token_ids(tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
     model = save_tiny(tmp_path / "m", "masked_lm")
     quick = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32"}
@@ -95,8 +95,13 @@ def test_fit_holds_token_ids(tmp_path, monkeypatch):
     ]
 
     def fit(given):
-        bertsmith.TextClassifier(model, **quick).fit(*given, show_progress=False)
+        return bertsmith.TextClassifier(model, **quick).fit(*given, show_progress=False)
 
+    classifier = fit(inputs[0])
+    allowed = BYTES_PER_ROW * (sizes[1] - sizes[0]) + UNCOLLECTED
+    for ask in (classifier.predict, classifier.predict_proba):
+        assert growth(lambda given, ask=ask: ask(given[0]), inputs) < allowed
+    assert growth(lambda given: classifier.score(*given), inputs) < allowed
     assert growth(fit, inputs) < FITTED_BYTES * (sizes[1] - sizes[0])
 
 

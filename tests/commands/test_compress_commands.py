@@ -188,6 +188,9 @@ def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
     for folder, side in ((place / "on-corpus", "before"), (out, "after")):
         with torch.no_grad():
             assert report[side]["scores"] == objective.evaluate(load_model(folder))
+    tokenizer = load_tokenizer(corpus_dir / "tokenizer")
+    save_tiny_of(place / "modern", "modernbert", ["masked_lm"], tokenizer)
+    assert "in no version" in compress("modern", *words, out="modern")[0]["notes"][0]
 
 
 @pytest.mark.parametrize(

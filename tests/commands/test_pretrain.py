@@ -95,6 +95,7 @@ def characters(text):
         ("--steps 2 --max-length 40", "pretraining.max_length: found 40"),
         ("--steps 2 --resume", "no run to resume"),
         ("--steps 2 --pairs contrastive --micro-batch-size 2", "found 2 with pairs 'contrastive'"),
+        ("--steps 2 --pairs contrastive --batch-size 5", "training.batch_size: found 5"),
         ("--steps 2 --pairs contrastive --batch-size 2", "4 or more as --batch-size"),
         (f"--steps 2 --masking word --segmenter {__name__}:characters", "no piece that is"),
         ("--steps 2 --masking word --segmenter os:system", "os is a module of Python itself"),

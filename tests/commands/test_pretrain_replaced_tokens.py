@@ -82,6 +82,11 @@ def test_goes_on_with_both(bertsmith, corpus_dir, trained, tmp_path):
             torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
 
 
+def test_both_models_count(bertsmith, trained):
+    both = sum(each.numel() for each in build_trained(read_folder(trained)).parameters())
+    assert json.loads(bertsmith("params", trained, "--json"))["parameters"] == both
+
+
 def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tmp_path):
     begun, out = job(corpus_dir, checkpoint_every=3), tmp_path / "stopped"
     with pytest.raises(BertsmithError, match="stopped"):

@@ -105,6 +105,7 @@ def test_the_page_shows_what_the_figures_say(evaluate, place, monkeypatch):
     assert f"<dt>Calibration error</dt><dd>{calibration.error:.1%}</dd>" in text
     cells = re.findall(r'<td class="cell[^>]*>([^<]*)</td>', text)
     assert cells == [str(c) if c else "·" for row in report["confusion"] for c in row]
+    assert "0 to 32" in text
     assert re.search(r"<mark class=\"c1\">[^<]+<small>[0-9.]+%</small></mark>", text)
     assert f"The model in <code>{place / 'classifier'}</code>" in text
 

@@ -14,7 +14,7 @@ from bertsmith.system.hardware import (
     select_device,
     select_precision,
 )
-from bertsmith.system.matrix_products import MAX_BF16_ERROR, measured_products
+from bertsmith.system.matrix_products import MAX_BF16_ERROR, measured_products, using_route
 
 CPU = torch.device("cpu")
 
@@ -68,6 +68,17 @@ def test_a_block_computes_as_measured_and_torch_is_restored_after_an_error(
             assert torch.get_float32_matmul_precision() == "high"
         finally:
             torch.set_float32_matmul_precision(route)
+
+
+def test_the_last_block_to_end_of_any_thread_restores_the_route():
+    before = torch.get_float32_matmul_precision()
+    first, second = using_route("highest"), using_route("medium")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == "medium"
+    second.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == before
 
 
 def test_devices(monkeypatch):

@@ -1,13 +1,19 @@
 """What was measured is kept, and measured again where it may be wrong."""
 
 import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
 
 from bertsmith.system import measurements
-from bertsmith.system.measurements import forget, machine_key, remember
+from bertsmith.system.matrix_products import _is_disproved, measure_products
+from bertsmith.system.measurements import forget, load_during, machine_key, remember
 
 
 @pytest.fixture
@@ -61,6 +67,30 @@ def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkey
     settings = {"is_wrong": lambda value: value < 0}
     found = [remember("speed", lambda: next(numbers), int, **settings).value for _ in range(2)]
     assert found == ([5, 5] if is_kept else [0, 0])
+
+
+def test_a_speed_that_is_not_reached_is_disproved():
+    found, names = measure_products(), ("fp32_gflops", "fp32_medium_gflops", "bf16_gflops")
+    for factor in (30, 1 / 30):
+        assert _is_disproved(replace(found, **{n: factor * getattr(found, n) for n in names}))
+    # Other programs may slow one of the two.
+    assert not all(_is_disproved(measure_products()) for _ in range(10))
+
+
+@pytest.mark.skipif(not measurements.CORE_TIMES.exists(), reason="the system tells no load")
+def test_other_work_is_noticed_and_what_was_measured_beside_it_waits(cache):
+    store(cache, load=0.9)
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})  # one core is soon busy
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        load = load_during(lambda: time.sleep(0.3))
+        assert remember("speed", lambda: 6, int).value == 5
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, cores)
+    assert load is not None and load > measurements.MAX_LOAD
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(cache, tmp_path, monkeypatch):

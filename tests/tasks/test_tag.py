@@ -77,6 +77,11 @@ def test_every_word_is_learnt_once_at_its_first_piece():
         assert [learnt[word] for word in range(len(example.words))] == list(example.labels)
 
 
+def test_labels_may_be_weighed(tmp_path):
+    task = Tag.read(settings(tmp_path, class_weights=("O=0.25",), focal_gamma=2.0)).task
+    assert (task.loss.weights[task.labels.index("O")], task.loss.focal_gamma) == (0.25, 2.0)
+
+
 def test_long_sentences_take_each_word_from_the_window_with_most_context(tagger):
     words = random_words(101)
     (found,) = tagger([words])
