@@ -210,9 +210,9 @@ class _StreamReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
             chunk = self._file.read(_INPUT_BYTES)
-            if not chunk and self._stream:
-                raise EOFError
             if not chunk:
+                if self._stream:
+                    raise EOFError
                 return 0
             self._ready = memoryview(b"".join(self._decompress(chunk)))
         count = min(len(buffer), len(self._ready))

@@ -371,7 +371,10 @@ def encode_examples(
     machine: Machine,
     batch_size: int,
 ) -> FineTuning:
-    """Encode all examples, and divide steps among this machine's processes."""
+    """Encode all examples, and divide steps among this machine's processes.
+
+    `batch_size` is the settings', or smaller where a step has texts without labels, too.
+    """
     task, limit = dataset.task, tokenizer.model_max_length
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)

@@ -325,7 +325,7 @@ def _units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
 
 
 def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
-    """Return the stratum of an example as a text, as keys of one kind are sorted."""
+    """Return the stratum of an example as text, so that any strata can be sorted."""
     return str(dataset.task.fold_keys(example)[1])
 
 

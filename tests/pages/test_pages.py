@@ -12,18 +12,20 @@ from tiny_runs import FP32, SIZE
 from bertsmith.finetuning.glue import GlueReport, GlueRun, write_glue_page
 
 SCRIPT = "<script>alert('film')</script>"
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
 TITLES = {
     "classify": ["label", "probability", "text"],
     "tag": ["text, with its labels"],
     "answer": ["answer", "probability", "question", "passage"],
 }
 CASES = {
-    "classify": ("jsonl", ("neg", SCRIPT), [
-        json.dumps({"text": f"a {SCRIPT} & on", "label": label}) for label in ("neg", SCRIPT)
+    "classify": ("jsonl", (LONG, SCRIPT), [
+        json.dumps({"text": f"a {SCRIPT} & {LONG}{LONG}", "label": label})
+        for label in (LONG, SCRIPT)
     ]),
-    "tag": ("conll", ("B-PER", "O"), [f"good B-PER\n{SCRIPT.replace(' ', '')} O\n"]),
+    "tag": ("conll", ("B-PER", "O"), [f"{LONG} B-PER\n{SCRIPT.replace(' ', '')} O\n"]),
     "answer": ("jsonl", (), [json.dumps({
-        "id": "a", "question": f"what {SCRIPT} ?", "context": f"a good film {SCRIPT}",
+        "id": "a", "question": f"what {LONG} ?", "context": f"a good film {SCRIPT}",
         "answers": [{"text": "good", "answer_start": 2}],
     })]),
 }  # fmt: skip
@@ -57,7 +59,7 @@ def test_a_run_and_its_corpus(bertsmith, corpus_dir, tmp_path, check_page):
 
 
 def test_glue(tmp_path, check_page):
-    names, path = ("MRPC", "CoLA"), tmp_path / "glue.html"
+    names, path = ("MRPC", "CoLA", LONG), tmp_path / "glue.html"
     runs = {
         name: [
             GlueRun(name, seed, tmp_path, {name: {"matthews_correlation": share}}, 1.0)
@@ -65,7 +67,7 @@ def test_glue(tmp_path, check_page):
         ]
         for name in names
     }
-    write_glue_page(path, Path("runs/glue"), GlueReport(tmp_path, runs, ()))
+    write_glue_page(path, Path(f"runs/{LONG}"), GlueReport(tmp_path, runs, ()))
     assert path.read_text(encoding="utf-8").count('class="whisker"') == len(names) + 1
     check_page(path)
 

@@ -11,11 +11,12 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining import auto_size
 from bertsmith.pretraining import estimate as plan
-from bertsmith.pretraining.auto_size import choose_preset
+from bertsmith.pretraining.auto_size import choose_preset, tokens_per_second
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.estimate import Trial, forecast, forecast_to_json
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import longest_share
@@ -117,6 +118,23 @@ def test_a_trial_that_does_not_fit_into_memory_is_left_out(job, monkeypatch):
     monkeypatch.setattr(plan, "available_bytes", lambda: 10**6)
     found = forecast(job, seconds=5)
     assert found.trial is None and "GB are free" in found.problem
+
+
+class Noted(Pretraining):
+    """Notes the steps that are computed."""
+
+    def num_micro_batches(self, step):
+        self.steps.append(step)
+        return super().num_micro_batches(step)
+
+
+def test_a_size_is_timed_by_steps_of_full_length(job):
+    corpora = Corpus.open(job.corpus), Corpus.open(job.corpus, "held_out")
+    objective = Noted(*corpora, job.pretraining, batch_size=6)
+    objective.steps = []
+    shape = BertConfig.from_preset("tiny", 200, max_position_embeddings=32)
+    assert tokens_per_second(objective, shape, MACHINE) > 0
+    assert min(objective.steps) == START_STEPS + 1
 
 
 def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypatch):
