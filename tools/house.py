@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 338_214,
+    "code tokens": 338_235,
     "code tokens in benchmarks": 27_374,
     "code tokens in commands": 17_718,
     "code tokens in comparison": 8_449,
@@ -38,7 +38,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pages": 1_944,
     "code tokens in pretraining": 25_878,
     "code tokens in root": 3_151,
-    "code tokens in system": 10_580,
+    "code tokens in system": 10_601,
     "code tokens in tasks": 35_479,
     "code tokens in tokenization": 27_034,
     "code tokens in tools": 6_493,

@@ -143,6 +143,8 @@ def _measure_int8() -> _Int8Speed:
 
 def slower_note(precision: str) -> str | None:
     """Tell where a model read in fp32 is as fast on this CPU as in `precision`; else None."""
+    if precision == "fp32":
+        return None
     advice = "--precision fp32 is as fast here, and more exact."
     if precision == "bf16" and not multiplies_bf16():
         return f"bf16: this processor does not multiply in it. {advice}"
@@ -150,7 +152,7 @@ def slower_note(precision: str) -> str | None:
     fp32, speed = found.best_fp32_gflops, found.bf16_gflops
     if precision == "int8" and int8 is not None:
         speed = int8.int8_gflops
-    if precision == "fp32" or speed > fp32:
+    if speed > fp32:
         return None
     return (
         f"{precision}: measured on this computer, it reaches {format_gflops(speed)}, "

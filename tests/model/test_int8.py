@@ -11,6 +11,7 @@ from bertsmith.model.int8 import (
     can_quantize,
     quantize_to_bytes,
     saturates,
+    slower_note,
 )
 
 needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")
@@ -64,3 +65,8 @@ def test_the_product_is_that_of_the_rounded_numbers(shape):
     assert half.dtype == torch.bfloat16
     torch.testing.assert_close(half.float(), plain, atol=0.1, rtol=0.05)
     assert (found - plain).norm() < (0.017 if saturates() else 0.015) * plain.norm()
+
+
+def test_nothing_is_measured_to_advise_fp32_where_it_is_taken(remember, tmp_path):
+    assert slower_note("fp32") is None
+    assert not (tmp_path / "cache").exists()
