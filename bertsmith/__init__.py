@@ -2,7 +2,8 @@
 
 `pretrain` makes a BERT of texts; `TextClassifier` and the other estimators teach it a task, with
 scikit-learn's methods; `load` opens what they save. Names are imported when first used, so that
-`import bertsmith` is instant and the tokenizer works without torch.
+`import bertsmith` is instant and the tokenizer works without torch. Where each thing is:
+docs/architecture.md.
 """
 
 import os

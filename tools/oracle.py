@@ -5,8 +5,8 @@
 OLD and NEW are checkouts of this repository; both use this interpreter's packages. Everything runs
 in fp32 on texts made here. Weights and other tensors are compared bit for bit, corpora and
 vocabularies byte for byte, JSON by its values without what a clock, a machine or a path decides.
-Where NEW says a thing in other words, the job has both command lines; a key that was renamed is
-told twice, as gone and as new.
+Both are given the same command lines, so OLD must know today's; a key that was renamed is told
+twice, as gone and as new.
 """
 
 import argparse
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,6 @@ VOLATILE = re.compile(
 IGNORED = (".png", ".svg", ".html", ".lock", "README.md", "SHA256SUMS")
 
 
-@dataclass(frozen=True)
-class Job:
-    """A command line for each checkout; standard output is compared where it is JSON."""
-
-    name: str
-    new: str
-    old: str = ""
-
-
 PRETRAIN = f"pretrain --corpus corpus {TRAINING} {ROWS} --steps 6"
 TASKS = {
     "classify": "csv",
@@ -58,45 +48,40 @@ NO_FILES = ("embed",)  # has vectors in place of answers
 CLASSIFY = f"--train classify.csv --eval classify-eval.csv --steps 4 {TRAINING}"
 
 
-def jobs() -> Iterator[Job]:
-    """Yield the jobs in their order: later ones read what earlier ones wrote."""
+def jobs() -> Iterator[tuple[str, str]]:
+    """Yield names and command lines in their order: later ones read what earlier ones wrote."""
     learn = "tokenizer train text.txt --no-compare"
-    yield Job("wordpiece", f"{learn} --vocab-size 300 --out wordpiece")
-    yield Job("bpe", f"{learn} --kind byte-bpe --vocab-size 400 --out bpe")
-    yield Job("corpus", "corpus build text.txt --tokenizer wordpiece --out corpus --held-out 0.1")
-    yield Job("inspect", "corpus inspect corpus --json")
-    yield Job("bert", f"{PRETRAIN} --out bert")
-    yield Job("albert", f"{PRETRAIN} --family albert --out albert")
-    yield Job("electra", f"{PRETRAIN} --family electra --out electra")
-    yield Job("words", f"{PRETRAIN} --masking word --pairs none --rows across --out words")
-    yield Job("span", f"{PRETRAIN} --masking span --pairs sentence_order --out span")
+    yield "wordpiece", f"{learn} --vocab-size 300 --out wordpiece"
+    yield "bpe", f"{learn} --kind byte-bpe --vocab-size 400 --out bpe"
+    yield "corpus", "corpus build text.txt --tokenizer wordpiece --out corpus --held-out 0.1"
+    yield "inspect", "corpus inspect corpus --json"
+    yield "bert", f"{PRETRAIN} --out bert"
+    yield "albert", f"{PRETRAIN} --family albert --out albert"
+    yield "electra", f"{PRETRAIN} --family electra --out electra"
+    yield "words", f"{PRETRAIN} --masking word --pairs none --rows across --out words"
+    yield "span", f"{PRETRAIN} --masking span --pairs sentence_order --out span"
     waves = "--start-steps 3 --position-initializer sinusoidal"
-    yield Job("short", f"{PRETRAIN} {waves} --out short")
-    yield Job("going-on", f"{PRETRAIN} --from bert --out going-on")
+    yield "short", f"{PRETRAIN} {waves} --out short"
+    yield "going-on", f"{PRETRAIN} --from bert --out going-on"
     rows = f"--corpus corpus {TRAINING} {ROWS} --steps 4"
-    yield Job("distil", f"distill pretraining --teacher bert --num-layers 1 {rows} --out distil")
+    yield "distil", f"distill pretraining --teacher bert --num-layers 1 {rows} --out distil"
     for task, ending in TASKS.items():
         data = f"--train {task}.{ending} --eval {task}-eval.{ending}"
         steps = f"--batch-size 8 --steps 6 {TRAINING}"
-        yield Job(task, f"finetune {task} --model bert {data} {steps} --out {task}-model")
+        yield task, f"finetune {task} --model bert {data} {steps} --out {task}-model"
         file = f"{task}-eval.{ending}"
-        yield Job(f"evaluate-{task}", f"evaluate {task}-model --data {file} {PLAIN} --json")
+        yield f"evaluate-{task}", f"evaluate {task}-model --data {file} {PLAIN} --json"
         if task not in NO_FILES:
             out = f"--out {task}-predictions.jsonl"
-            yield Job(f"predict-{task}", f"predict {task}-model --file {file} {PLAIN} {out}")
-    yield Job("seeds", f"finetune classify --model bert --seeds 2 {CLASSIFY} --out seeds")
-    student = f"classify --teacher classify-model {CLASSIFY} --out student"
-    yield Job("student", f"finetune {student}", f"distill {student}")
-    yield Job("vectors", f"embed bert classify-eval.csv {PLAIN} --out vectors.npy")
-    less, out = "bert --num-layers 1", "--out one-layer"
-    yield Job("layers", f"compress {less} {out}", f"compress layers {less} {out}")
-    old = "compress vocabulary bert --texts text.txt --out fewer-pieces"
-    yield Job("pieces", "compress bert --vocabulary text.txt --out fewer-pieces", old)
-    yield Job("params", "params mini --json")
-    yield Job("fill", f'fill bert "[MASK] is here ." {PLAIN} --json')
-    gold, found = "classify-eval.csv", "classify-predictions.jsonl"
-    old = f"score classify --gold {gold} --predictions {found} --json"
-    yield Job("score", f"score {gold} {found} --json", old)
+            yield f"predict-{task}", f"predict {task}-model --file {file} {PLAIN} {out}"
+    yield "seeds", f"finetune classify --model bert --seeds 2 {CLASSIFY} --out seeds"
+    yield "student", f"finetune classify --teacher classify-model {CLASSIFY} --out student"
+    yield "vectors", f"embed bert classify-eval.csv {PLAIN} --out vectors.npy"
+    yield "layers", "compress bert --num-layers 1 --out one-layer"
+    yield "pieces", "compress bert --vocabulary text.txt --out fewer-pieces"
+    yield "params", "params mini --json"
+    yield "fill", f'fill bert "[MASK] is here ." {PLAIN} --json'
+    yield "score", "score classify-eval.csv classify-predictions.jsonl --json"
 
 
 def write_data(folder: Path) -> None:
@@ -219,23 +204,22 @@ def main() -> int:
         write_data(work / side)
     told: set[str] = set()
     failed = 0
-    for job in jobs():
-        if given.only and job.name not in given.only:
+    for name, line in jobs():
+        if given.only and name not in given.only:
             continue
         printed, errors = {}, []
         for side, checkout in sides.items():
-            line = job.old or job.new if side == "old" else job.new
             code, out, err = run(checkout, line, work / side, work / "home")
             printed[side] = plain(json.loads(out)) if out.startswith("{") else None
             if code:
                 errors.append(f"{side} ended with {code}: {err.strip()[-300:]}")
         files = differences(written(work / "old"), written(work / "new"), "file")
-        new = [line for line in files if line not in told]
+        new = [text for text in files if text not in told]
         told.update(new)
         found = [*errors, *differences(printed["old"], printed["new"], "printed"), *new]
         failed += bool(found)
-        print(f"{job.name}: {'same' if not found else f'{len(found)} differences'}", flush=True)
-        print(*(f"    {line}" for line in found[:5]), sep="\n", end="\n" if found else "")
+        print(f"{name}: {'same' if not found else f'{len(found)} differences'}", flush=True)
+        print(*(f"    {text}" for text in found[:5]), sep="\n", end="\n" if found else "")
     return int(failed > 0)
 
 

@@ -1,4 +1,4 @@
-"""Read text pairs, triples and scored pairs from csv, tsv and jsonl files, or rows in memory.
+"""Read text pairs, triples and scored pairs for `finetune embed`, from files or rows in memory.
 
 A pair is a text and one that should come near it (a question and its answer); a triple has texts
 beside them that should not; a scored pair says how alike its two texts are. The columns show which

@@ -1,4 +1,4 @@
-"""A pre-training run with nothing left to decide."""
+"""A pre-training run with nothing left to decide; `resolve.py` makes it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

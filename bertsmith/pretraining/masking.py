@@ -1,9 +1,10 @@
 """Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
 
-A chosen token becomes `[MASK]`, a random one, or stays. Special tokens, `[UNK]` included, are never
-chosen and never inserted. Tokens are chosen one by one, or by words or runs of words
-(`word_choice`), which share one draw as in SpanBERT. BERT's and ALBERT's released code draw for
-each token alone, so 36 % (1 - 0.8²) of the words of two tokens are not masked whole.
+A chosen token becomes `[MASK]`, a random one, or stays (`BERT_SHARES` in `settings.py`). Special
+tokens, `[UNK]` included, are never chosen and never inserted. Tokens are chosen one by one, or by
+words or runs of words (`word_choice`), which share one draw as in SpanBERT. BERT's and ALBERT's
+released code draw for each token alone, so 36 % (1 - 0.8²) of the words of two tokens are not
+masked whole.
 """
 
 from collections.abc import Collection
@@ -57,7 +58,7 @@ def mask_tokens(
     """Choose and alter `max(1, round(length * rate))` tokens of every sequence.
 
     `ids` is a packed row `[tokens]`; `lengths` is `[sequences]` and includes special tokens, as in
-    the released builder. A sequence with fewer ordinary tokens has all of them chosen. For whole
+    BERT's released code. A sequence with fewer ordinary tokens has all of them chosen. For whole
     words or runs of them, `words` numbers the words as `choose_words` takes it, and the count is an
     upper limit.
     """

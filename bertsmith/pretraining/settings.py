@@ -1,4 +1,7 @@
-"""Settings of the pre-training tasks: masking, pairs, rows and objective."""
+"""Settings of the pre-training tasks: masking, pairs, rows and objective.
+
+Length and batch size are in `training/settings.py`, the optimizer in `training/optim.py`.
+"""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -8,8 +11,8 @@ from typing import Any, Literal
 from bertsmith.config import NAMES_CODE
 from bertsmith.errors import ConfigError
 from bertsmith.model.heads import PAIR_HEADS
+from bertsmith.pretraining.chinese_words import Segmenter, load_segmenter, read_word_list
 from bertsmith.pretraining.masking import MaskingRule
-from bertsmith.pretraining.segmenters import Segmenter, load_segmenter, read_word_list
 from bertsmith.pretraining.word_choice import Masking
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import FREE, Advanced

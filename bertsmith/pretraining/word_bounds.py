@@ -9,7 +9,7 @@ That happens when a batch is made, so shards stay as they are.
 import numpy as np
 
 from bertsmith.errors import ConfigError
-from bertsmith.pretraining.segmenters import Segmenter
+from bertsmith.pretraining.chinese_words import Segmenter
 from bertsmith.tokenization.normalize import code_ranges
 from bertsmith.tokenization.tokenizer import StringCache, Tokenizer
 

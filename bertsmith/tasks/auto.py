@@ -11,7 +11,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.argument_names import in_python
 from bertsmith.system.bounds import check_choice
-from bertsmith.tasks.catalog import task_of_folder
+from bertsmith.tasks.catalog import task_of_folder, tasks
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
 from bertsmith.tasks.multi_label_classification import MultiLabel
@@ -25,19 +25,6 @@ from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tasks.token_classification import Tag
-
-KINDS: Mapping[str, type[InferenceTask[Any, Any]]] = {
-    "classify": Classify,
-    "multi_label": MultiLabel,
-    "regress": Regress,
-    "tag": Tag,
-    "answer": Answer,
-    "choose": Choose,
-    "embed": Embed,
-    "fill": FillMask,
-    "vectors": TextVectors,
-}
-"""The kinds of predictors by the name of their task."""
 
 FolderPath = str | os.PathLike[str]
 
@@ -112,10 +99,16 @@ def load(
         ConfigError: a task that there is not, or a device or precision that this machine does not
             have.
     """
+    kinds: dict[str, type[InferenceTask[Any, Any]]] = {
+        **tasks(),
+        "multi_label": MultiLabel,  # a form of `classify`
+        "fill": FillMask,
+        "vectors": TextVectors,
+    }
     if task is not None:
-        check_choice("task", task, KINDS)
+        check_choice("task", task, kinds)
     folder = read_folder(Path(path))
-    kind = task_of_folder(folder) if task is None else KINDS[task]
+    kind = task_of_folder(folder) if task is None else kinds[task]
     loaded = load_for_inference(
         folder,
         heads=() if kind is None else kind.heads,
@@ -130,7 +123,7 @@ def load(
         kind = TextVectors
     predictor = Predictor(loaded, kind.restore(loaded))
     if task is not None and not isinstance(predictor.definition, kind):
-        found = next(name for name, its in KINDS.items() if isinstance(predictor.definition, its))
+        found = next(name for name, its in kinds.items() if isinstance(predictor.definition, its))
         raise CheckpointError(f"{folder.path}: task is '{task}', but this model's is '{found}'.")
     return predictor
 

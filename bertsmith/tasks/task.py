@@ -1,8 +1,8 @@
 """The contract between a task and the code that runs it: fine-tuning, evaluation, distillation.
 
-A task is one file in this folder. Its class says how files become examples, examples tokens and
-targets, logits losses and predictions; an instance is the task of one model, with its labels, and
-is made from training examples or from a folder.
+A task is one file in this folder (what else names it: docs/architecture.md). Its class says how
+files become examples, examples tokens and targets, logits losses and predictions; an instance is
+the task of one model, with its labels, and is made from training examples or from a folder.
 """
 
 import json

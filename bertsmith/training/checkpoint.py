@@ -84,7 +84,7 @@ def save_checkpoint(
 ) -> Path:
     """Write `directory/step-<state.step>` and remove all but the newest `keep`, 1 or more.
 
-    `save` writes the model folder.
+    `save` writes the model folder (`model/saving.py`).
 
     Raises:
         InputError: the disk is full or cannot be written; earlier checkpoints are as they were.

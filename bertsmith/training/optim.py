@@ -64,7 +64,7 @@ class OptimSettings:
         _check("warmup_fraction", self.warmup_fraction, 0 <= self.warmup_fraction < 1,
                "at least 0 and below 1")  # fmt: skip
         if self.schedule == "wsd":
-            # As a sum: 1 - 0.9 is less than 0.1.
+            # As a sum: in floating point, 1 - 0.9 is less than 0.1.
             _check("decay_fraction", self.decay_fraction,
                    self.decay_fraction > 0 and self.warmup_fraction + self.decay_fraction <= 1,
                    "above 0 and at most 1 - warmup_fraction")  # fmt: skip

@@ -1,6 +1,7 @@
 """Settings of a pre-training run: its length, the rows of a step, evaluations and checkpoints.
 
-Those of fine-tuning are in `tasks/settings.py`.
+The learning rate is in `optim.py`, its default in `pretraining/resolve.py`. Settings of fine-tuning
+are in `tasks/settings.py`.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from bertsmith.data.predictions import read_answers
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import BertsmithError
-from bertsmith.pretraining.segmenters import read_word_list
+from bertsmith.pretraining.chinese_words import read_word_list
 
 LIMIT = 1000
 LONG = "word " * 300

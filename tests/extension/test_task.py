@@ -113,7 +113,7 @@ def write_counts(path: Path, count: int) -> Path:
     return path
 
 
-def test_a_task_is_one_file_and_one_line(
+def test_a_task_outside_the_package_is_one_file_and_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bertsmith: Callable[..., str]
 ) -> None:
     monkeypatch.setitem(catalog.TASKS, "count", __name__)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tiny_runs import small_corpus
 
 from bertsmith.data.shards import Corpus
+from bertsmith.pretraining.chinese_words import MaximumMatching
 from bertsmith.pretraining.masking import MaskingVocabulary
 from bertsmith.pretraining.rows import RowReader
-from bertsmith.pretraining.segmenters import MaximumMatching
 from bertsmith.pretraining.segments import Segments, passages_around, windows_around
 from bertsmith.pretraining.word_bounds import WordBounds
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer

@@ -10,7 +10,7 @@ from subprocess import Popen  # noqa: F401 - found by its name
 import pytest
 
 from bertsmith.errors import ConfigError
-from bertsmith.pretraining.segmenters import MaximumMatching, load_segmenter, read_word_list
+from bertsmith.pretraining.chinese_words import MaximumMatching, load_segmenter, read_word_list
 
 HERE = __name__
 
