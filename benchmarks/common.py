@@ -65,17 +65,19 @@ def versions(*packages: str) -> dict[str, str]:
     return found
 
 
-def machine() -> str:
-    """Describe what a figure was measured on."""
+def machine(*packages: str) -> str:
+    """Describe what a figure was measured on, with the versions of packages besides torch."""
     import torch
 
-    said = ", ".join(f"{name} {version}" for name, version in versions("torch").items())
+    said = ", ".join(f"{name} {version}" for name, version in versions("torch", *packages).items())
     return f"{processor()}, {torch.get_num_threads()} threads, {said}"
 
 
 def spread(values: Iterable[float], digits: int = 1) -> str:
-    """Format mean ± standard deviation; the value alone where there is one."""
+    """Format mean ± standard deviation; the value alone where there is one, else nothing."""
     numbers = [*values]
+    if not numbers:
+        return ""
     mean = f"{statistics.mean(numbers):.{digits}f}"
     return f"{mean} ± {statistics.stdev(numbers):.{digits}f}" if len(numbers) > 1 else mean
 

@@ -25,7 +25,7 @@ import json
 import lzma
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -44,14 +44,13 @@ from benchmarks.common import (
     spread,
     table,
 )
+from bertsmith.demo.baselines import build_tfidf
 from bertsmith.metrics.regression import spearman
 from bertsmith.pages.charts import COLORS, Chart, Point, Series, short, write_svg
 
 RATE = 1e-3
 """Learning rate of fine-tuning: the better of 5e-4 and 1e-3 for BERT-tiny in every earlier run."""
 NUM_CHOOSE_BY = 500
-STRENGTH = 10.0
-"""Inverse regularisation of the logistic regression; best of 1, 10 and 100 with 2,000 labels."""
 BLIMP = "blimp/blimp.jsonl.xz"
 """Minimal pairs, of which 100 of each paradigm are scored."""
 NO_LABELS = "STS-B, no labels"
@@ -131,7 +130,6 @@ class Text:
     tasks: tuple[str, ...]
     flags: tuple[str, ...] = ()
     analyzer: str = "word"
-    is_english: bool = True
     vocab_size: int = 8000
     kind: str = "wordpiece"
     limit: int | None = None
@@ -161,11 +159,11 @@ TEXTS = {
     # The reviews are longer than a sentence, so rows are too. Chinese has no spaces: single
     # characters and pairs of them are the usual TF-IDF terms.
     "zhwiki": Text(
-        ("zhwiki/train.txt.xz",), CHINESE, LONG_ROWS, "char", is_english=False, vocab_size=12_000
+        ("zhwiki/train.txt.xz",), CHINESE, LONG_ROWS, "char", vocab_size=12_000
     ),
     "zhwiki-bpe": Text(
         ("zhwiki/train.txt.xz",), CHINESE, (*LONG_ROWS, "--family", "roberta"), "char",
-        is_english=False, vocab_size=24_000, kind="byte-bpe",
+        vocab_size=24_000, kind="byte-bpe",
     ),
 }  # fmt: skip
 
@@ -206,8 +204,12 @@ def main() -> None:
     for seed in args.seeds:
         found = one_run(args, seed)
         everything, key = load(TARGET), f"{args.text}/{args.name}/{seed}"
-        known = everything.get(key, {}).get("scores", {}) if args.tasks else {}
-        everything[key] = {**found, "scores": {**known, **found["scores"]}}
+        known = everything.get(key, {}) if args.tasks else {}
+        everything[key] = {
+            **found,
+            **known,
+            "scores": {**known.get("scores", {}), **found["scores"]},
+        }
         save(everything, TARGET, page)
         print(json.dumps(found, indent=1))
 
@@ -230,7 +232,7 @@ def one_run(args: argparse.Namespace, seed: int) -> dict[str, Any]:
     for name in text.tasks:
         scores[name] = score(TASKS[name], model, seed, args)
         print(f"{name}: {scores[name]:.1f}", flush=True)
-    if text.is_english and not args.from_scratch and not args.tasks:
+    if text.analyzer == "word" and not args.from_scratch and not args.tasks:
         scores[NO_LABELS] = likeness(model, args)
         pairs = bertsmith("evaluate", model, "--minimal-pairs", args.data / BLIMP, "--limit", 100)
         scores["BLiMP"] = 100 * pairs["mean_over_paradigms"]
@@ -326,12 +328,7 @@ def score(task: Task, model: Path, seed: int, args: argparse.Namespace) -> float
 
 def tf_idf(task: Task, text: Text, seed: int, args: argparse.Namespace) -> float:
     """Score logistic regression on TF-IDF of words and pairs of words."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    terms = TfidfVectorizer(analyzer=text.analyzer, ngram_range=(1, 2), sublinear_tf=True)
-    classifier = make_pipeline(terms, LogisticRegression(C=STRENGTH, max_iter=1000))
+    classifier = build_tfidf().set_params(tfidfvectorizer__analyzer=text.analyzer)
     column = task.flags[task.flags.index("--text-column") + 1]
     train, evaluated = divided(task, seed, args)[0], args.data / task.eval
     classifier.fit(column_of(train, column), column_of(train, "label"))
@@ -386,11 +383,11 @@ def table_of(runs: dict[str, list[dict[str, Any]]]) -> list[str]:
     for name, each in runs.items():
         words = [100 * run["held_out_mlm_accuracy"] for run in each if "steps" in run]
         cells = [
-            mean(run["real_tokens"] / 1e6 for run in each if "steps" in run),
-            mean((run["bits per character"] for run in each if "steps" in run), 3),
-            mean(words),
+            spread(run["real_tokens"] / 1e6 for run in each if "steps" in run),
+            spread((run["bits per character"] for run in each if "steps" in run), 3),
+            spread(words),
             *(
-                mean(run["scores"][task] for run in each if task in run["scores"])
+                spread(run["scores"][task] for run in each if task in run["scores"])
                 for task in scores
             ),
         ]
@@ -449,12 +446,6 @@ def scores_of(found: dict[str, Any], name: str) -> dict[str, list[float]]:
             for task, score_ in run["scores"].items():
                 scores.setdefault(task, []).append(score_)
     return scores
-
-
-def mean(values: Iterable[float], digits: int = 1) -> str:
-    """Format mean and deviation; empty without a value."""
-    known = [*values]
-    return spread(known, digits) if known else ""
 
 
 if __name__ == "__main__":

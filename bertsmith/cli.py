@@ -163,10 +163,11 @@ def _find(args: list[str]) -> Callable[[], None]:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             return partial(print, "\n".join(_table(_siblings(args[0]))))
         raise BertsmithError(_unknown(args))
-    if args[len(name.split()) :] and HELP_FLAGS.issuperset(args[len(name.split()) :]):
+    rest = args[len(name.split()) :]
+    if rest and HELP_FLAGS.issuperset(rest):
         raise HelpAsked(pages()[name], args)
     configure_process()
-    return partial(_main_of(name), args[len(name.split()) :], f"{PROG} {name}")
+    return partial(_main_of(name), rest, f"{PROG} {name}")
 
 
 def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
@@ -246,7 +247,3 @@ def _unknown(args: list[str]) -> str:
     if siblings:
         others = f"After '{args[0]}': {', '.join(siblings)}."
     return f"'{words}' is not a command. {hint}{others}"
-
-
-if __name__ == "__main__":
-    main()

@@ -105,7 +105,8 @@ def from_mapping(
     missing = [
         key
         for key, field in fields.items()
-        if field.name not in changes and not _has_default(field)
+        if field.name not in changes
+        and field.default is field.default_factory is dataclasses.MISSING
     ]
     if missing:
         raise ConfigError(f"{place}: '{missing[0]}' is missing. Add it.")
@@ -179,9 +180,3 @@ def _checked(place: str, build: Callable[[], T]) -> T:
         return build()
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
-
-
-def _has_default(field: "dataclasses.Field[Any]") -> bool:
-    return (
-        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-    )

@@ -1,4 +1,4 @@
-"""What can go wrong for the user, as exceptions with a message they can act on.
+"""Problems that the user can solve, as exceptions.
 
 A message names the place, what was found, what is allowed and what to do next, in that
 order and in the user's own spelling. The command line prints it without a traceback and
@@ -65,7 +65,7 @@ class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an
 
 
 class BertsmithWarning(UserWarning):
-    """What a user should know of and that stops nothing."""
+    """A remark for the user that stops nothing."""
 
 
 given_warnings: set[object] = set()

@@ -21,7 +21,7 @@ SURROGATES = range(0xD800, 0xE000)
 CHARACTERS = [chr(code) for code in range(0x110000) if code not in SURROGATES]
 HIGHEST_CLASS = "\u0345"  # the only mark of combining class 240: every other mark moves before it
 
-HEADER = '''"""What the text rules do to each character, as ranges of code points.
+HEADER = '''"""Classes and images of characters under the text rules, as ranges of code points.
 
 Written by tools/generate_unicode_tables.py from tokenizers {version}; do not edit. The tables are
 kept here, and not asked of `unicodedata`, because that library mixes several Unicode versions and

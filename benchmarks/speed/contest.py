@@ -85,7 +85,7 @@ class Child:
     """A contender's process."""
 
     def __init__(self, contender: Contender, plan: Plan, threads: int) -> None:
-        words = ("contend", contender.target, json.dumps(dict(contender.options)))
+        words = ("contend", contender.target, json.dumps(contender.options, default=str))
         self._log = plan.work / "logs" / f"{contender.name.replace(' ', '-')}.log"
         self._process = start(words, self._log, threads)
         self.facts: dict[str, Any] = {}

@@ -38,7 +38,7 @@ def contests(plan: Plan) -> Iterator[Contest]:
     """Yield the only contest."""
     found = contenders(plan, published_model(), plan.threads, slice_size(plan))
     ours = tuple(each.name for each in found if each.name.startswith("bertsmith"))
-    shared = {"texts": str(prepare(plan)), "slice_size": slice_size(plan)}
+    shared = {"texts": prepare(plan), "slice_size": slice_size(plan)}
     found += [
         Contender(name, f"{HERE}:peer", {**shared, "precision": precision})
         for name, precision in (
@@ -71,7 +71,7 @@ def contenders(
 
     `length` keeps the sentences of so many tokens; vectors are compared without it alone.
     """
-    options = {"texts": str(prepare(plan)), "folder": str(folder), "slice_size": slice_size,
+    options = {"texts": prepare(plan), "folder": folder, "slice_size": slice_size,
                "length": length}  # fmt: skip
     out, problem = plan.work / f"onnx-{folder.name}", None
     if not (out / "int8.onnx").exists():
@@ -88,7 +88,7 @@ def contenders(
             Contender(
                 f"onnxruntime {precision}",
                 f"{HERE}:onnxruntime",
-                {**options, "model": str(out / f"{precision}.onnx"), "threads": threads},
+                {**options, "model": out / f"{precision}.onnx", "threads": threads},
                 problem=problem,
             )
             for precision in ("fp32", "int8")

@@ -42,7 +42,7 @@ def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
 def contests(plan: Plan) -> Iterator[Contest]:
     """The only one."""
     prepare(plan)
-    folder = str(plan.work / "sst2")
+    folder = plan.work / "sst2"
     ours = {"folder": folder, "threads": plan.threads}
     peers = [
         Contender(

@@ -55,8 +55,8 @@ def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
     """How far losses and gradients are apart in fp32, for each size."""
     prepare(plan)
     for preset in sizes(plan):
-        folder = str(plan.work / f"{preset}-parity")
-        options = {"corpus": str(plan.work / "corpus"), "preset": preset, "folder": folder}
+        folder = plan.work / f"{preset}-parity"
+        options = {"corpus": plan.work / "corpus", "preset": preset, "folder": folder}
         yield f"pre-training, {preset}", call(f"{HERE}:parity", plan, **options)
 
 
@@ -100,8 +100,8 @@ def our_contender(
     plan: Plan, name: str, preset: str, rows: str, precision: str, threads: int
 ) -> Contender:
     """Describe `bertsmith pretrain` as a contender."""
-    options = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": rows,
-               "out": str(plan.work / f"{preset}-{precision}-{threads}"), "precision": precision,
+    options = {"corpus": plan.work / "corpus", "preset": preset, "rows": rows,
+               "out": plan.work / f"{preset}-{precision}-{threads}", "precision": precision,
                "threads": threads}  # fmt: skip
     return Contender(name, f"{HERE}:bertsmith", options)
 
@@ -117,8 +117,8 @@ def contenders(plan: Plan, preset: str, rows: str) -> Iterator[Contender]:
     if rows == "full":
         yield our_contender(plan, OURS_FP32, preset, rows, "fp32", plan.threads)
     for tuning in TUNINGS:
-        options = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": rows,
-                   "out": str(plan.work / "trainer"), "tuning": tuning}  # fmt: skip
+        options = {"corpus": plan.work / "corpus", "preset": preset, "rows": rows,
+                   "out": plan.work / "trainer", "tuning": tuning}  # fmt: skip
         yield Contender(f"transformers, {tuning}", f"{HERE}:transformers", options)
     yield from roof.contenders()
 
@@ -138,8 +138,8 @@ def prepare(plan: Plan) -> None:
     """Build the corpus that all sizes share, if it is not there."""
     if not (plan.work / "corpus").exists():
         text, vocabulary = plan.file("enwiki/small.txt"), plan.file("vocabs/bert-base-uncased")
-        options = {"text": str(text), "tokenizer": str(vocabulary)}
-        call(f"{HERE}:build", plan, **options, out=str(plan.work / "corpus"))
+        options = {"text": text, "tokenizer": vocabulary}
+        call(f"{HERE}:build", plan, **options, out=plan.work / "corpus")
 
 
 def build(text: str, tokenizer: str, out: str) -> None:

@@ -14,7 +14,6 @@ from benchmarks.speed.report import compare
 
 READMES = (ROOT / "README.md", ROOT / "README.zh.md")
 BEGIN, END = "<!-- speed:begin -->", "<!-- speed:end -->"
-NOT_MEASURED = "`make bench` measures bertsmith against its peers on your machine, in one run."
 
 
 def main() -> None:
@@ -26,15 +25,8 @@ def main() -> None:
 def write_all(path: Path) -> None:
     """Write the table of a result into the READMEs of both languages."""
     for readme in READMES:
-        write(readme, path)
-
-
-def write(readme: Path, path: Path) -> None:
-    """Replace what stands between the markers."""
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    text = f"{before}{BEGIN}\n{table(path)}\n{END}{after}"
-    readme.write_text(text, encoding="utf-8")
+        text = readme.read_text(encoding="utf-8")
+        readme.write_text(text.replace(shown(readme), table(path)), encoding="utf-8")
 
 
 def shown(readme: Path) -> str:

@@ -51,11 +51,11 @@ def contests(plan: Plan) -> Iterator[Contest]:
     )
 
 
-def given(plan: Plan) -> dict[str, str]:
+def given(plan: Plan) -> dict[str, Path]:
     """The text and the tokenizer's folder."""
     return {
-        "text": str(plan.file("enwiki/train-00.txt.xz")),
-        "tokenizer": str(plan.file("vocabs/bert-base-uncased")),
+        "text": plan.file("enwiki/train-00.txt.xz"),
+        "tokenizer": plan.file("vocabs/bert-base-uncased"),
     }
 
 

@@ -100,10 +100,9 @@ class Collator:
     `sizes` holds real tokens and cells of each batch, in the order in which they are trained on.
     """
 
-    def __init__(self, batch_size: int, length: int | None, pad_id: int = 0) -> None:
+    def __init__(self, batch_size: int, length: int | None) -> None:
         self.batch_size = batch_size
         self.length = length
-        self.pad_id = pad_id
         self.sizes: deque[tuple[int, int]] = deque()
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
@@ -114,7 +113,7 @@ class Collator:
         longest = self.length or max(lengths)
         self.sizes.append((sum(lengths), longest * len(rows)))
         batch = {
-            name: torch.tensor([self._padded(name, row[name], longest) for row in rows])
+            name: torch.tensor([_padded(name, row[name], longest) for row in rows])
             for name in rows[0]
         }
         batch["attention_mask"] = torch.tensor(
@@ -122,11 +121,11 @@ class Collator:
         )
         return batch
 
-    def _padded(self, name: str, values: Any, length: int) -> Any:
-        if not isinstance(values, list):
-            return values
-        padding = {"input_ids": self.pad_id, "labels": IGNORE_INDEX}.get(name, 0)
-        return values + [padding] * (length - len(values))
+
+def _padded(name: str, values: Any, length: int) -> Any:
+    if not isinstance(values, list):
+        return values
+    return values + [IGNORE_INDEX if name == "labels" else 0] * (length - len(values))
 
 
 def compute_difference(
@@ -135,13 +134,14 @@ def compute_difference(
     """Compute how far losses and gradients are apart, relative to theirs."""
     import torch
 
+    from bertsmith.model.families.bert import BERT
     from bertsmith.model.weight_names import canonical, their_names
 
     losses = our_loss(), their_loss()
     for loss in losses:
         loss.backward()
     expected = {
-        canonical(name): parameter.grad
+        canonical(name, BERT): parameter.grad
         for name, parameter in theirs.named_parameters()
         if parameter.grad is not None
     }
@@ -149,7 +149,7 @@ def compute_difference(
     for name, parameter in ours.named_parameters():
         if parameter.grad is None:
             continue
-        stacked = torch.cat([expected.pop(their) for their in their_names(name)])
+        stacked = torch.cat([expected.pop(their) for their in their_names(name, ours.config)])
         apart += float((parameter.grad.double() - stacked.double()).square().sum())
         total += float(stacked.double().square().sum())
     if expected:

@@ -107,7 +107,7 @@ def run_job(name: str, system: str, seed: int, data: str) -> dict[str, Any]:
             "seconds": time.perf_counter() - began,
             "peak_megabytes": peak_megabytes(),
             "load_before": load,
-            "machine": describe_machine(),
+            "machine": f"{machine('transformers')}.",
         }
 
 
@@ -179,13 +179,6 @@ def rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         ratio = f"{medians[0] / medians[1]:.2f}×" if len(medians) > 1 else ""
         seeds = " and ".join(dict.fromkeys(str(len(runs)) for runs in sides))
         yield case.title, case.metric, *scores, *seconds, ratio, *memory, seeds
-
-
-def describe_machine() -> str:
-    """Describe what a run was measured on."""
-    import transformers
-
-    return f"{machine()}, transformers {transformers.__version__}."
 
 
 if __name__ == "__main__":

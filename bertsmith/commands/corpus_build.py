@@ -10,7 +10,7 @@ import tyro
 
 from bertsmith.commands.flags import parse
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.data.manifest import Manifest
+from bertsmith.data.manifest import Manifest, SplitManifest
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.system.paths import shell_path
@@ -72,15 +72,19 @@ def main(args: Sequence[str], prog: str) -> None:
         print("\n".join(_describe(settings.out, manifest, elapsed_seconds)))
 
 
+def describe_split(split: SplitManifest) -> str:
+    unknown = split.unknown_tokens / max(1, split.tokens)
+    return (
+        f"{split.documents:,} documents, {split.sentences:,} sentences, "
+        f"{split.tokens:,} tokens ({unknown:.3%} unknown)"
+    )
+
+
 def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator[str]:
     sources = manifest.sources
     yield f"read      {sources.files:,} files, {sources.bytes / 1e6:,.1f} MB of text"
     for name, split in manifest.splits.items():
-        unknown = split.unknown_tokens / max(1, split.tokens)
-        yield (
-            f"{name:<10}{split.documents:,} documents, {split.sentences:,} sentences, "
-            f"{split.tokens:,} tokens ({unknown:.3%} unknown)"
-        )
+        yield f"{name:<10}{describe_split(split)}"
     for reason, count in sources.skipped.items():
         yield f"skipped   {count:,} {reason.replace('_', ' ')}"
     for reason, count in sources.cut.items():

@@ -1,16 +1,17 @@
 """`bertsmith corpus inspect`: a corpus folder → counts, examples, and verified checksums."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tyro
 
+from bertsmith.commands.corpus_build import describe_split
 from bertsmith.commands.flags import parse
-from bertsmith.data.manifest import SPLITS, Manifest, Split, SplitManifest
+from bertsmith.data.manifest import SPLITS, SplitManifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.pages.charts import Scale
@@ -48,7 +49,17 @@ def main(args: Sequence[str], prog: str) -> None:
     manifest = splits["train"].manifest
     if settings.page is not None:
         with hold_outputs({"--page": settings.page}, None):
-            write_corpus_page(settings.page, corpus, manifest, shown)
+            write_page(
+                settings.page,
+                "data/page.html",
+                corpus=str(corpus),
+                manifest=manifest,
+                sources=manifest.sources,
+                splits=[
+                    (name, split, shown[name], _lengths(split))
+                    for name, split in manifest.splits.items()
+                ],
+            )
     if settings.json:
         found = {"corpus": str(corpus), **manifest.summary(), "examples": shown}
         print(json.dumps(found, ensure_ascii=False))
@@ -60,30 +71,19 @@ def main(args: Sequence[str], prog: str) -> None:
         _print_split(console, name, split)
         for example in shown[name]:
             console.print(f"  · {example}")
-    _print_sources(console, asdict(manifest.sources), asdict(manifest.tokenizer))
-
-
-def write_corpus_page(
-    path: Path, corpus: Path, manifest: Manifest, examples: Mapping[Split, Sequence[str]]
-) -> None:
-    splits = [
-        (name, split, examples[name], _lengths(split)) for name, split in manifest.splits.items()
-    ]
-    write_page(
-        path,
-        "data/page.html",
-        corpus=str(corpus),
-        manifest=manifest,
-        sources=asdict(manifest.sources),
-        splits=splits,
-    )
+    sources, tokenizer = manifest.sources, manifest.tokenizer
+    console.print(f"read from {sources.files:,} files, {sources.bytes / 1e6:,.1f} MB of text")
+    for verb, counts in (("skipped", sources.skipped), ("divided", sources.cut)):
+        for reason, count in counts.items():
+            console.print(f"  {verb}: {count:,} {reason.replace('_', ' ')}")
+    console.print(f"tokenizer {tokenizer.fingerprint[:12]}, {tokenizer.vocab_size:,} tokens")
 
 
 def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int]]]]:
     """Return the histograms of a split by title, with the scale of the bars of each."""
     counts = {"sentence": split.sentence_lengths, "document": split.document_lengths}
     return {
-        f"Tokens in a {name}": (Scale(0, max((1, *lengths))), histogram(lengths))
+        f"tokens in a {name}": (Scale(0, max((1, *lengths))), histogram(lengths))
         for name, lengths in counts.items()
     }
 
@@ -110,34 +110,19 @@ def _examples(corpus: Corpus, count: int) -> Iterator[str]:
 
 
 def _print_split(console: Any, name: str, split: SplitManifest) -> None:
-    unknown = split.unknown_tokens / max(1, split.tokens)
-    console.print(
-        f"{name}: {split.documents:,} documents, {split.sentences:,} sentences, "
-        f"{split.tokens:,} tokens ({unknown:.3%} unknown), {split.characters:,} characters, "
-        f"{len(split.shards):,} shard{'s' * (len(split.shards) != 1)}"
-    )
-    console.print("  tokens in a sentence")
-    _print_bars(console, split.sentence_lengths)
-    console.print("  tokens in a document")
-    _print_bars(console, split.document_lengths)
-
-
-def _print_bars(console: Any, counts: tuple[int, ...]) -> None:
     from rich.bar import Bar
     from rich.table import Table
 
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", min_width=16)
-    table.add_column(justify="right")
-    table.add_column()
-    for label, count in histogram(counts):
-        table.add_row(label, f"{count:,}", Bar(max(counts), 0, count, width=BAR_WIDTH))
-    console.print(table)
-
-
-def _print_sources(console: Any, sources: dict[str, Any], tokenizer: dict[str, Any]) -> None:
-    console.print(f"read from {sources['files']:,} files, {sources['bytes'] / 1e6:,.1f} MB of text")
-    for verb in ("skipped", "cut"):
-        for reason, count in sources[verb].items():
-            console.print(f"  {verb}: {count:,} {reason.replace('_', ' ')}")
-    console.print(f"tokenizer {tokenizer['fingerprint'][:12]}, {tokenizer['vocab_size']:,} tokens")
+    console.print(
+        f"{name}: {describe_split(split)}, {split.characters:,} characters, "
+        f"{len(split.shards):,} shard{'s' * (len(split.shards) != 1)}"
+    )
+    for title, (scale, rows) in _lengths(split).items():
+        table = Table.grid(padding=(0, 1))
+        table.add_column(justify="right", min_width=16)
+        table.add_column(justify="right")
+        table.add_column()
+        for label, count in rows:
+            table.add_row(label, f"{count:,}", Bar(scale.high, 0, count, width=BAR_WIDTH))
+        console.print(f"  {title}")
+        console.print(table)

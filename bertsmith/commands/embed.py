@@ -91,11 +91,11 @@ def embed(
     num_texts = num_truncated = 0
     first: list[Example] = []
     size = encoder.loaded.model.config.hidden_size
-    with vector_writer(out, size) as writer:
+    with vector_writer(out, size) as write:
         for examples in in_chunks(source):
             first = first or examples
             predictions = encoder.predict(examples)
-            writer.write(examples, np.stack([each.vector for each in predictions]))
+            write(examples, np.stack([each.vector for each in predictions]))
             num_texts += len(examples)
             num_truncated += sum(each.is_truncated for each in predictions)
     seconds = time.perf_counter() - started
@@ -116,4 +116,4 @@ def embed(
     if encoder.loaded.precision == "fp32":
         return report, None
     agreement = agreement_with_fp32(encoder, first)
-    return report | {f"{agreement.name}_to_fp32": agreement.figures}, agreement
+    return report | {f"{agreement.name}_beside_fp32": agreement.figures}, agreement

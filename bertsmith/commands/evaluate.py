@@ -183,7 +183,13 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     task = with_separator(predictor.definition, settings.label_separator)
     predictor = predictor.with_definition(task)
     survey, first = Survey(), FirstExamples()
-    result = score_data(predictor, data, settings, [survey, first])
+    callbacks: list[OutcomeCallback] = [survey, first]
+    with ExitStack() as stack:
+        if settings.errors is not None:
+            callbacks.append(stack.enter_context(write_misses(settings.errors)))
+        result = evaluate(
+            predictor, data, settings.columns, limit=settings.limit, callbacks=callbacks
+        )
     more = {}
     if survey.calibration.num_predictions:
         more["expected_calibration_error"] = survey.calibration.error
@@ -208,19 +214,3 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
             "model that gives several labels. Leave it out."
         )
     return replace(task, label_separator=separator)
-
-
-def score_data(
-    predictor: Predictor[Task[Any, Any]],
-    data: Path,
-    settings: Settings,
-    callbacks: Sequence[OutcomeCallback],
-) -> Evaluation:
-    """Compute the scores; `--errors` is written on the way."""
-    with ExitStack() as stack:
-        if settings.errors is not None:
-            misses = stack.enter_context(write_misses(settings.errors))
-            callbacks = [*callbacks, misses]
-        return evaluate(
-            predictor, data, settings.columns, limit=settings.limit, callbacks=callbacks
-        )

@@ -77,7 +77,9 @@ class Page:
     def format(self, prog: str, *, everything: bool = False, width: int = MAX_WIDTH) -> str:
         """Format as text, of the options that people set or of all."""
         shown = [each for each in self.options if everything or not each.is_advanced]
-        needed = sorted((each for each in shown if each.is_required), key=_place)
+        needed = sorted(
+            (each for each in shown if each.is_required), key=lambda each: not each.is_positional
+        )
         column = 4 + min(MAX_FLAG_WIDTH, max((len(each.flag) for each in shown), default=0))
         usage = " ".join([f"usage: {prog}", *(each.flag for each in needed), "[options]"])
         paragraphs = self.description.split("\n\n")
@@ -93,7 +95,8 @@ class Page:
                 for each in inside
             ]
             if rows:
-                blocks.append("\n".join([_heading(panel), *rows]))
+                title = f"\033[1m{panel}\033[0m" if sys.stdout.isatty() else panel
+                blocks.append("\n".join([title, *rows]))
         if not everything:
             blocks.append(f"All {len(self.options)} options, explained: {prog} --help-all")
         return "\n\n".join(blocks)
@@ -130,14 +133,6 @@ def to_text(found: dict[str, Page]) -> str:
         description = json.dumps(page.description, ensure_ascii=False)
         blocks.append(f'"{name}": {{"description": {description}, "options": [\n{lines}]}}')
     return "{\n" + ",\n\n".join(blocks) + "\n}\n"
-
-
-def _place(option: Option) -> int:
-    return 0 if option.is_positional else 1
-
-
-def _heading(name: str) -> str:
-    return f"\033[1m{name}\033[0m" if sys.stdout.isatty() else name
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -37,7 +37,7 @@ class Sizes:
     """Sizes of a model, called like the fields of its config."""
 
     num_hidden_layers: Annotated[int | None, tyro.conf.arg(name="layers")] = None
-    """Number of layers; with --hidden it stands for a size."""
+    """Number of layers; with --hidden it takes the place of a size's name."""
     hidden_size: Annotated[int | None, tyro.conf.arg(name="hidden")] = None
     """Hidden size: the width of the vectors."""
     num_attention_heads: Annotated[int | None, tyro.conf.arg(name="heads")] = None
@@ -99,7 +99,7 @@ def account(model: BertModel) -> dict[str, Any]:
     }
 
 
-def describe_counts(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
+def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     config, components = facts["config"], facts["components"]
     rows = [("component", "one layer", "parameters")]
     rows += [_row(name, each) for name, each in components.items() if not is_head(name)]
@@ -197,13 +197,12 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
 
 
 def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
-    known = {field.name for field in fields(family)}
     for name in given:
-        if name not in known:
+        if name not in family.__dataclass_fields__:
             others = " or ".join(
                 other.name
                 for other in FAMILIES.values()
-                if name in {field.name for field in fields(other.config)}
+                if name in other.config.__dataclass_fields__
             )
             raise ConfigError(
                 f"{_flag(name)}: found {given[name]!r} for the family {family.model_type}, which "

@@ -203,23 +203,16 @@ def _show(
     if settings.json:
         predictions = [{**example.to_json(), **found.to_json()} for example, found in pairs]
         return {"model": str(settings.model), "predictions": predictions}
-    for example, prediction in pairs:
-        _print_line(prediction.line(example))
-    return {}
-
-
-def _print_line(line: Any) -> None:
-    """Print a string, or a rich text in colours on a terminal.
-
-    Elsewhere it is printed plain: a console would turn its tabs into spaces.
-    """
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False)
-    if isinstance(line, str) or not console.is_terminal:
-        print(line)
-    else:
-        console.print(line)
+    for example, prediction in pairs:
+        line = prediction.line(example)
+        if isinstance(line, str) or not console.is_terminal:
+            print(line)  # a console would turn its tabs into spaces
+        else:
+            console.print(line)
+    return {}
 
 
 def as_characters(word: str) -> str:

@@ -120,9 +120,10 @@ def describe_run(result: dict[str, Any]) -> str:
         f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['data_wait_fraction']:.1%})",
     ]
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
+        lack = "teach no order" if "sop_loss" in result else "have no next sentence"
         lines.append(
             f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
-            f"one sentence, which {lacking(result)}"
+            f"one sentence, which {lack}"
         )
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(
@@ -167,11 +168,6 @@ def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) 
         f"           recall {recall:.1%}, precision {precision:.1%}, area under the ROC curve "
         f"{auc:.3f}",
     ]
-
-
-def lacking(result: Mapping[str, Any]) -> str:
-    """Describe what documents of one sentence lack for SOP or NSP."""
-    return "teach no order" if "sop_loss" in result else "have no next sentence"
 
 
 def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:

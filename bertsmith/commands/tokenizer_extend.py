@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.flags import parse
-from bertsmith.commands.tokenizer_train import build_command
+from bertsmith.commands.tokenizer_train import build_command, describe_source
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
@@ -38,7 +38,6 @@ class Settings:
 def main(args: Sequence[str], prog: str) -> None:
     settings = parse(Settings, args, prog)
     out, overwrite = settings.out, settings.overwrite
-    check_tokenizer_out(out, overwrite)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         tokenizer, report = extend_tokenizer(settings.extension)
         with atomic_dir(out) as folder:
@@ -63,10 +62,10 @@ def extension_as_json(
         "held_out_documents": report.reading.held_out_documents,
         **{
             name: {
-                text: {"before": getattr(before, value), "after": getattr(after, value)}
+                text: {"before": getattr(before, name), "after": getattr(after, name)}
                 for text, (before, after) in report.stats.items()
             }
-            for name, value in (("pieces_per_word", "fertility"), ("unknown_rate", "unknown_rate"))
+            for name in ("fertility", "unknown_rate")
         },
     }
 
@@ -77,21 +76,17 @@ def extension_lines(
     total = report.num_old + len(report.added)
     yield f"{out}: {total:,} tokens, the {report.num_old:,} of {settings.from_} and behind them"
     yield (
-        f"added       {len(report.added):,} pieces: {', '.join(report.added[:SHOWN_PIECES])}"
+        f"added       {len(report.added):,} tokens: {', '.join(report.added[:SHOWN_PIECES])}"
         f"{', …' if len(report.added) > SHOWN_PIECES else ''}"
     )
     if len(report.added) < settings.add:
         yield (
-            f"            not {settings.add:,}: no other pair of pieces occurs "
+            f"            not {settings.add:,}: no other pair of tokens occurs "
             f"{settings.min_frequency} times. More text gives more."
         )
-    read = report.sources
-    skipped = "".join(f", {count:,} {why} skipped" for why, count in read.skipped.items())
-    yield (
-        f"read        {read.documents:,} documents, {read.bytes / 1e6:,.1f} MB; "
-        f"{report.reading.held_out_documents:,} held out{skipped.replace('_', ' ')}"
-    )
-    yield f"\n{'pieces per word':<20}  {'before':>8}  {'after':>8}   unknown words"
+    held_out = report.reading.held_out_documents
+    yield f"read        {describe_source(report.reading.learning)}; {held_out:,} held out"
+    yield f"\n{'tokens per word':<20}  {'before':>8}  {'after':>8}   unknown words"
     for name, (before, after) in report.stats.items():
         yield (
             f"{name:<20}  {before.fertility:8.4f}  {after.fertility:8.4f}   "

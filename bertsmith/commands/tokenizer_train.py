@@ -89,9 +89,9 @@ def training_lines(
     seconds = sum(report.seconds.values())
     rule = settings.rule if settings.kind == "wordpiece" else settings.kind
     yield f"{out}: {len(learned.tokens):,} tokens by {rule}, in {seconds:.1f} s"
-    yield f"read        {_read(report.learning)}"
+    yield f"read        {describe_source(report.learning)}"
     if settings.held_out:
-        yield f"held out    {_read(report.measuring)}"
+        yield f"held out    {describe_source(report.measuring)}"
     else:
         yield f"held out    {report.held_out_documents:,} of these documents, not learned from"
     yield (
@@ -103,7 +103,7 @@ def training_lines(
         f"{sum(dropped.values()):,} times{': ' if dropped else ''}{shown}"
     )
     if report.stats:
-        yield f"\n{'on the held-out text':<20}  pieces per word   unknown words   vocabulary used"
+        yield f"\n{'on the held-out text':<20}  tokens per word   unknown words   vocabulary used"
     for name, stats in report.stats.items():
         yield (
             f"{name:<20}  {stats.fertility:15.4f}  {stats.unknown_rate:14.4%}"
@@ -121,7 +121,7 @@ def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSetti
     return f"bertsmith corpus build {' '.join(words)} --out runs/corpus"
 
 
-def _read(read: SourceReport) -> str:
+def describe_source(read: SourceReport) -> str:
     left_out = "".join(f", {count:,} {reason} skipped" for reason, count in read.skipped.items())
     cut = "".join(f", {count:,} {reason} divided" for reason, count in read.cut.items())
     counted = f"{read.documents:,} documents, {read.bytes / 1e6:,.1f} MB, {read.files:,} file(s)"

@@ -85,9 +85,6 @@ class Figure:
         p = "p < 0.001" if difference.p < 0.001 else f"p = {difference.p:.3f}"
         return f"{mean} ({low} to {high}, {p})"
 
-    def is_better(self, difference: Difference) -> bool:
-        return (difference.mean < 0) == self.is_loss
-
 
 def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Figure]:
     """Build all metrics, of common rows, further objectives and tasks."""

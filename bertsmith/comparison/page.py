@@ -8,9 +8,9 @@ import numpy as np
 
 from bertsmith.comparison.figures import METHOD
 from bertsmith.comparison.report import ComparisonReport, classify_difference
-from bertsmith.comparison.runs import Moment, RunResult
+from bertsmith.comparison.runs import Moment
 from bertsmith.metrics.differences import Difference
-from bertsmith.pages.charts import COLORS, Band, Chart, Scale, Series, round_step
+from bertsmith.pages.charts import COLORS, Chart, Scale, Series, round_step
 from bertsmith.pages.page import write_page
 
 GRID = 60
@@ -72,19 +72,18 @@ def charts(report: ComparisonReport) -> list[Chart]:
         ("million tokens", lambda moment: moment.tokens / 1e6),
         ("minutes", lambda moment: moment.minutes),
     ]
-    found = [chart(report, label, x_of) for label, x_of in axes]
-    return [each for each in found if each is not None]
+    if not any(each.moments for each in report.results):
+        return []
+    return [chart(report, label, x_of) for label, x_of in axes]
 
 
-def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float]) -> Chart | None:
+def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float]) -> Chart:
     """Build one chart: per recipe its mean ± standard deviation over seeds."""
-    series = [
-        curve
-        for place, name in enumerate(report.names)
-        if (curve := mean_curve(name, place, of_recipe(report.results, name), x_of)) is not None
-    ]
-    if not series:
-        return None
+    series = []
+    for place, name in enumerate(report.names):
+        runs = [each.moments for each in report.results if each.recipe == name and each.moments]
+        if runs:
+            series.append(mean_curve(name, place, runs, x_of))
     losses = [y for each in series for _, y in each.points]
     step = round_step(max(losses) - min(losses))
     return Chart(
@@ -96,30 +95,21 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float])
     )
 
 
-def of_recipe(results: Sequence[RunResult], name: str) -> list[list[Moment]]:
-    return [each.moments for each in results if each.recipe == name and each.moments]
-
-
 def mean_curve(
     name: str, place: int, runs: Sequence[Sequence[Moment]], x_of: Callable[[Moment], float]
-) -> Series | None:
-    """Average runs over their common range; None for no runs.
+) -> Series:
+    """Average runs over their common range.
 
     Values between measurements are interpolated linearly, since no two runs are measured at the
     same minute.
     """
-    if not runs:
-        return None
     curves = [([x_of(each) for each in run], [each.loss for each in run]) for run in runs]
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     x = np.linspace(first, last, GRID)
     losses = np.stack([np.interp(x, *curve) for curve in curves])
     mean = losses.mean(axis=0)
-    spread = losses.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(GRID)
-    band = Band(
-        list(zip(x.tolist(), (mean - spread).tolist(), (mean + spread).tolist(), strict=True))
-    )
-    points = list(zip(x.tolist(), mean.tolist(), strict=True))
-    return Series(
-        name, points, "mean", COLORS[place % len(COLORS)], band if len(runs) > 1 else None
-    )
+    points, band = np.stack([x, mean], axis=1).tolist(), []
+    if len(runs) > 1:
+        spread = losses.std(axis=0, ddof=1)
+        band = np.stack([x, mean - spread, mean + spread], axis=1).tolist()
+    return Series(name, points, "mean", COLORS[place % len(COLORS)], band)

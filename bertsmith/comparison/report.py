@@ -10,6 +10,7 @@ from bertsmith.comparison.settings import Comparison
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.finetuning.glue import spread
+from bertsmith.metrics.differences import Difference
 from bertsmith.system.terminal import align_columns
 
 Row = tuple[str, ...]
@@ -51,7 +52,7 @@ class ComparisonReport:
             "budget of each run": str(comparison.budget),
             "seeds": seeds if comparison.num_seeds > 1 else "1",
             "corpus": f"{settings.corpus}: {train.num_documents:,} documents, "
-            f"{train.num_tokens:,} tokens, a vocabulary of {train.vocab_size:,} pieces",
+            f"{train.num_tokens:,} tokens, a vocabulary of {train.vocab_size:,} tokens",
             "common held-out rows": f"{settings.final_rows:,} of at most {comparison.max_length} "
             f"tokens ({settings.eval_rows:,} while training); the same 15 % hidden for all: 80 % "
             "behind [MASK], 10 % replaced, 10 % left",
@@ -95,7 +96,7 @@ class ComparisonReport:
         return [
             ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(
-                (figure.title, name, figure.in_words(each), classify_difference(figure, name))
+                (figure.title, name, figure.in_words(each), classify_difference(figure, each))
                 for figure in self.figures
                 for name, each in figure.differences().items()
             ),
@@ -122,9 +123,9 @@ class ComparisonReport:
 
     def verdicts(self) -> list[str]:
         """List the differences larger than noise, after a line with their number."""
-        clear = [row for row in self.difference_rows()[1:] if row[-1] not in (WITHIN, UNKNOWN)]
-        count = len(self.difference_rows()) - 1
-        head = f"larger than noise: {len(clear)} of {count} differences from {self.names[0]}"
+        rows = self.difference_rows()[1:]
+        clear = [row for row in rows if row[-1] not in (WITHIN, UNKNOWN)]
+        head = f"larger than noise: {len(clear)} of {len(rows)} differences from {self.names[0]}"
         lines = [f"  {title}: {name} {words}, {found}" for title, name, words, found in clear]
         return [head, *lines]
 
@@ -152,14 +153,13 @@ WITHIN = "within noise"
 UNKNOWN = "unknown"
 
 
-def classify_difference(figure: Figure, recipe: str) -> str:
+def classify_difference(figure: Figure, difference: Difference) -> str:
     """Classify a recipe as better, worse, within noise, or unknown."""
-    difference = figure.differences()[recipe]
     if difference.low is None:
         return UNKNOWN
     if not difference.is_clear:
         return WITHIN
-    return "better" if figure.is_better(difference) else "worse"
+    return "better" if (difference.mean < 0) == figure.is_loss else "worse"
 
 
 def str_of(value: Any) -> str:

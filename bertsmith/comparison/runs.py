@@ -20,9 +20,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
 from bertsmith.model.loading import load_model
-from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.build import build_objective
-from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.run import run_pretraining
@@ -250,7 +248,7 @@ def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
     if folder.run_path.exists():
         _check_pretrained(folder, job)
-    _check_rows(folder, comparison)
+        _check_rows(folder, comparison)
     for task in comparison.tasks:
         check_finetuned(task.of_run(folder.path, seed))
 
@@ -260,16 +258,14 @@ def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
     before = folder.read_choices()
     with computing_on(said, before) as machine:
         corpus = Corpus.open(job.corpus)
-        source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
-        config = resolve_pretraining(job, corpus, machine, source=source, previous=previous)
+        config = resolve_pretraining(job, corpus, machine, previous=previous)
     identity = build_objective(config, corpus).identity()
     check_same(folder.path, previous, config.run_config(identity).identity)
 
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
-    run = folder.read_run() if folder.run_path.exists() else {}
     wanted = _common_rows(comparison)
-    if (rows := run.get(NOTED, {}).get("rows", wanted)) != wanted:
+    if (rows := folder.read_run().get(NOTED, {}).get("rows", wanted)) != wanted:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
             f"tokens, where {wanted['final_rows']} of {wanted['max_length']} are asked for (the "

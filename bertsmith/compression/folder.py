@@ -103,11 +103,9 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
         ConfigError: a file, the source itself, a folder with anything but a model in it, or a model
             that may not be replaced.
     """
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
     if is_within(source, out):
         raise ConfigError(f"{out}: holds the model {source}. Choose another --out.")
-    if not out.exists() or not any(out.iterdir()):
+    if not any(out.iterdir()):
         return
     names = (*MODEL_FILES, *sentence_files(SmallFiles(out)), RECORD_FILE)
     known = {Path(name).parts[0] for name in names}

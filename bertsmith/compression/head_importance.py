@@ -29,23 +29,20 @@ Importance = NDArray[np.float64]
 """`[layers, heads]`; 0 for a head that was pruned earlier."""
 
 
-def head_importance(
-    model: BertModel, objective: Objective[BertModel, Batch], num_steps: int = 1
-) -> Importance:
-    """Compute all heads' importance over the first steps, without dropout.
+def head_importance(model: BertModel, objective: Objective[BertModel, Batch]) -> Importance:
+    """Compute all heads' importance over the first step, without dropout.
 
     How a step is divided into micro-batches changes nothing but rounding.
     """
     model = copy.deepcopy(model).eval()
     totals = [torch.zeros(len(model.config.heads_of(i))) for i in range(len(model.layers))]
-    for step in tracked(range(1, num_steps + 1), "weighing heads"):
-        batches = objective.micro_batches(step)
-        counts: Counter[str] = Counter()
-        for batch in batches:
-            counts.update(objective.counts(batch))
-        for batch in batches:
-            for layer, found in enumerate(_sensitivities(model, objective, batch, counts)):
-                totals[layer] += found
+    batches = objective.micro_batches(1)
+    counts: Counter[str] = Counter()
+    for batch in batches:
+        counts.update(objective.counts(batch))
+    for batch in tracked(batches, "weighing heads"):
+        for layer, found in enumerate(_sensitivities(model, objective, batch, counts)):
+            totals[layer] += found
     importance = np.zeros((len(totals), model.config.num_attention_heads))
     for layer, total in enumerate(totals):
         lengths = total / total.norm().clamp_min(torch.finfo(torch.float32).tiny)

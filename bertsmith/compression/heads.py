@@ -110,10 +110,12 @@ class HeadSettings:
 
     def weighing_objective(self, source: SourceModel) -> Objective[BertModel, Batch]:
         """Build the objective whose first step holds all data that ranks heads."""
-        if (self.examples is None) == (source.corpus is None) or self.num_examples < 1:
+        if self.num_examples < 1:
+            raise ConfigError(f"--num-examples: found {self.num_examples}; give at least 1.")
+        if (self.examples is None) == (source.corpus is None):
             raise ConfigError(
                 "Give --examples FILE (for a fine-tuned model) or --corpus DIR (for a pre-trained "
-                "one), one of them, to weigh heads by, and --num-examples above 0."
+                "one), one of them, to rank heads by."
             )
         if self.examples is not None:
             return _task_objective(source, self.examples, self.num_examples)

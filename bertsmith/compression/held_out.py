@@ -11,7 +11,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError
 from bertsmith.evaluation.side_by_side import Measure
 from bertsmith.model.bert import BertModel
-from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.objective import Pretraining, has_pairs
 from bertsmith.pretraining.settings import PairTask, PretrainingSettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -52,9 +52,8 @@ def corpus_objective(
     """
     corpus = open_corpus(path, tokenizer)
     tasks: list[PairTask] = ["next_sentence", "sentence_order"]
-    pairs: PairTask = next((task for task in tasks if task in model.heads), "none")
-    if corpus.num_documents < 2:
-        pairs = "none"
+    usable = (task for task in tasks if task in model.heads and has_pairs(corpus, task))
+    pairs: PairTask = next(usable, "none")
     length = min(MAX_ROW_TOKENS, model.config.max_length)
     return Pretraining(
         corpus,

@@ -20,7 +20,7 @@ from bertsmith.model.shrinking import trim_vocabulary
 from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.grouping import group_by_size
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.trimming import single_characters, with_what_they_need
+from bertsmith.tokenization.trimming import single_characters, with_required
 from bertsmith.tokenization.wordpiece import CONTINUING_PREFIX, WordPieceTokenizer
 
 BATCH_CHARS = 1 << 20
@@ -156,7 +156,7 @@ def kept_tokens(
     kept = counts >= min_count
     if keep_characters:
         kept |= single_characters(tokenizer)
-    return np.flatnonzero(with_what_they_need(tokenizer, kept)).tolist()
+    return np.flatnonzero(with_required(tokenizer, kept)).tolist()
 
 
 def _cut_in_vain(tokenizer: WordPieceTokenizer, ids: Mapping[str, int], text: str) -> Iterator[int]:

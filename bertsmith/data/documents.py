@@ -29,7 +29,7 @@ from bertsmith.data.json_rows import (
 from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
-from bertsmith.data.sources import Format, Source, find_sources
+from bertsmith.data.sources import Format, Source, find_sources, identity
 from bertsmith.data.tables import rival_hint
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import InputError
@@ -251,17 +251,11 @@ def select_sources(
         InputError: a path that cannot be read.
     """
     found, left_aside = find_sources(paths)
-    apart = set(map(_identity, find_sources(held_out)[0]))
-    sources = [source for source in found if _identity(source) not in apart]
+    apart = set(map(identity, find_sources(held_out)[0]))
+    sources = [source for source in found if identity(source) not in apart]
     report.skipped += left_aside + Counter(held_out_files=len(found) - len(sources))
     report.bytes_on_disk += sum(source.path.stat().st_size for source in sources)
     return sources
-
-
-def _identity(source: Source) -> tuple[int, int]:
-    """Return device and inode, equal for a file under all of its names."""
-    status = source.path.stat()
-    return status.st_dev, status.st_ino
 
 
 def _accepted(text: str, report: SourceReport) -> Iterator[str]:

@@ -42,9 +42,9 @@ class EncodedExamples:
     The windows of a text are then within a part."""
 
     @classmethod
-    def of_texts(cls, texts: EncodedTexts, **example_targets: Array) -> "EncodedExamples":
+    def of_texts(cls, texts: EncodedTexts) -> "EncodedExamples":
         """Build examples of one row each."""
-        return cls(texts, np.arange(len(texts) + 1, dtype=np.int64), example_targets)
+        return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.starts) - 1

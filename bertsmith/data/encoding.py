@@ -176,9 +176,9 @@ class EncodedPart:
 class Encoder:
     """Encoder of documents to clean ids."""
 
-    def __init__(self, tokenizer: Tokenizer, reader: DocumentReader | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, reader: DocumentReader) -> None:
         self._tokenizer = tokenizer
-        self._reader = reader or DocumentReader()
+        self._reader = reader
         self._dtype = id_dtype(tokenizer.vocab_size)
         tokens = map(tokenizer.id_to_token, sorted(tokenizer.special_ids))
         # A text that says "[MASK]" means the word, so it is written such that no id of a
@@ -199,7 +199,7 @@ class Encoder:
             error.add_note(f"While encoding {part}")
             raise
 
-    def encode(self, texts: Iterable[str], report: SourceReport | None = None) -> EncodedPart:
+    def encode(self, texts: Iterable[str], report: SourceReport) -> EncodedPart:
         """Encode texts; those that leave no token have no sentences."""
         sentences: list[str] = []
         document_ends: list[int] = []
@@ -221,7 +221,7 @@ class Encoder:
             document_lengths=np.diff(kept_before[document_ends], prepend=0),
             characters=characters,
             text_hashes=hashes,
-            report=report or SourceReport(),
+            report=report,
         )
 
     def _without_special_tokens(self, text: str) -> str:

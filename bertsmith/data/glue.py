@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertsmith.data.examples import Columns
+from bertsmith.data.examples import Columns, Example
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import atomic_write
@@ -59,15 +59,6 @@ class GlueTask:
         """Columns of the texts in files to predict, two for pairs."""
         names = (self.columns.text_column, self.columns.pair_column)
         return self.test_texts or tuple(filter(None, names))
-
-    @property
-    def dev_files(self) -> tuple[tuple[str, str], ...]:
-        """Eval files with their names in tables; the first chooses the weights."""
-        return self.dev or (("dev.tsv", self.name),)
-
-    @property
-    def test_files(self) -> tuple[tuple[str, str], ...]:
-        return self.tests or ((f"{self.name}/test.tsv", self.name),)
 
 
 def pairs_of(first: str, second: str, label: str) -> Columns:
@@ -128,14 +119,16 @@ class FoundTask:
         return self.folder / "train.tsv"
 
     def dev_files(self) -> list[tuple[Path, str]]:
-        """List the eval files that exist."""
-        files = [(self.folder / file, name) for file, name in self.task.dev_files]
+        """List the eval files that exist; the first chooses the weights."""
+        known = self.task.dev or (("dev.tsv", self.task.name),)
+        files = [(self.folder / file, name) for file, name in known]
         return [(path, name) for path, name in files if path.is_file()]
 
     def test_files(self) -> list[tuple[Path, str]]:
         """List the files to predict that exist."""
         found: dict[str, Path] = {}
-        for file, name in self.task.test_files:
+        own = (f"{self.task.name}/test.tsv", self.task.name)
+        for file, name in self.task.tests or (own,):
             folder, _, rest = file.partition("/")
             place = self.folder if folder == self.task.name else self.root / folder
             if (place / rest).is_file():
@@ -193,10 +186,8 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def iter_test_texts(
-    path: Path, columns: tuple[str, ...]
-) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    """Yield the index and the one or two texts of each test row.
+def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example]:
+    """Yield the one or two texts of each test row; the label is the row's index.
 
     A text may be empty, since every row needs a prediction.
 
@@ -208,9 +199,9 @@ def iter_test_texts(
         *(ColumnSpec(name, "--columns", name, (), may_be_empty=True) for name in columns),
     ]
 
-    def parse(row: int, record: Record) -> tuple[str, tuple[str, str | None]]:
-        texts = ["".join(record[name]) for name in columns]
-        return record["index"][0], (texts[0], texts[1] if len(texts) > 1 else None)
+    def parse(row: int, record: Record) -> Example:
+        text, *pair = ("".join(record[name]) for name in columns)
+        return Example(text, next(iter(pair), None), record["index"][0], row)
 
     options = Columns(header="yes")
     return iter(RecordReader(path, options, lambda found: specs, parse, can_skip=False))

@@ -18,8 +18,6 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 NO_ANSWER = 0
 """Position of [CLS], which stands for "no answer in this window" (Devlin et al., 2019, 4.3)."""
 
-DEFAULT_WINDOWING = Windowing()
-
 Span = tuple[int, int]
 """First and last token of an answer in a context."""
 
@@ -36,11 +34,6 @@ class ContextWindow:
     begin: int
     size: int
     context_offsets: NDArray[np.int32]
-
-    @property
-    def offsets(self) -> NDArray[np.int32]:
-        """Character offsets of the window's tokens, `[size, 2]`."""
-        return self.context_offsets[self.begin : self.begin + self.size]
 
     def holds(self, span: Span) -> bool:
         """Return whether all tokens of a span of the context are in the window."""
@@ -70,7 +63,7 @@ def encode_questions(
     tokenizer: Tokenizer,
     questions: Sequence[Question],
     max_length: int,
-    windowing: Windowing = DEFAULT_WINDOWING,
+    windowing: Windowing,
 ) -> EncodedExamples:
     """Encode each question as windows, rows of at most `max_length` tokens.
 

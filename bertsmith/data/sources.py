@@ -78,8 +78,7 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
     found.sort(key=lambda source: source.path.as_posix())
     unique: dict[tuple[int, int], Source] = {}
     for source in found:
-        status = _stat(source.path)
-        unique.setdefault((status.st_dev, status.st_ino), source)
+        unique.setdefault(identity(source), source)
     left_aside["repeated_files"] = len(found) - len(unique)
     return list(unique.values()), +left_aside
 
@@ -134,11 +133,13 @@ def _nothing_readable(name: str, files: list[Path]) -> InputError:
     return InputError(f"{name}: no file that can be read, found {found}. {ALLOWED}")
 
 
-def _stat(path: Path) -> os.stat_result:
+def identity(source: Source) -> tuple[int, int]:
+    """Return device and inode, equal for a file under all of its names."""
     try:
-        return path.stat()
+        status = source.path.stat()
     except OSError as error:
-        raise read_error(InputError, path, error) from error
+        raise read_error(InputError, source.path, error) from error
+    return status.st_dev, status.st_ino
 
 
 @contextmanager

@@ -201,13 +201,11 @@ class QuestionReader(Reader[Question]):
                 continue
             if start is None:
                 yield GoldAnswer(text, None)
-            else:
-                yield self._counted(locate_answer(context, text, start))
-
-    def _counted(self, answer: GoldAnswer) -> GoldAnswer:
-        self.num_lost += answer.start is None
-        self.num_moved += answer.is_moved
-        return answer
+                continue
+            found = locate_answer(context, text, start)
+            self.num_lost += found.start is None
+            self.num_moved += found.is_moved
+            yield found
 
     def _answer_records(self, record: Mapping[str, Any], place: str) -> Iterable[Any]:
         """List the answers as objects; `datasets` has two lists."""

@@ -43,14 +43,8 @@ def describe_rate(rate: float) -> str | None:
     )
 
 
-def unknown_note(rate: float, place: object) -> str | None:
-    """Make a line of `describe_rate` for standard error, loud where the share is large."""
-    found = describe_rate(rate)
-    if found is None:
-        return None
-    return f"{'WARNING: ' * (rate > LOUD_RATE)}{place}: {found}."
-
-
 def tell_unknown(rate: float, place: object) -> None:
-    if (note := unknown_note(rate, place)) is not None:
-        print(note, file=sys.stderr, flush=True)
+    """Print `describe_rate` to standard error, as a warning where the share is large."""
+    if (found := describe_rate(rate)) is not None:
+        loud = "WARNING: " * (rate > LOUD_RATE)
+        print(f"{loud}{place}: {found}.", file=sys.stderr, flush=True)

@@ -2,9 +2,10 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,12 @@ from bertsmith.data.npy import NpyWriter
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import atomic_write
 
-
-class VectorWriter(Protocol):
-    """Writer of vectors, fp32 `[texts, size]`, and the texts that they belong to."""
-
-    def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None: ...
+WriteVectors = Callable[[Sequence[Example], NDArray[np.float32]], None]
+"""Write the vectors of texts, fp32 `[texts, size]`."""
 
 
 @contextlib.contextmanager
-def vector_writer(path: Path, size: int) -> Iterator[VectorWriter]:
+def vector_writer(path: Path, size: int) -> Iterator[WriteVectors]:
     """Open a writer by the path's ending; the file appears if the block succeeds.
 
     Raises:
@@ -31,11 +29,11 @@ def vector_writer(path: Path, size: int) -> Iterator[VectorWriter]:
     check_format(path)
     if path.suffix == ".jsonl":
         with atomic_write(path, "w") as file:
-            yield JsonWriter(file)
+            yield partial(_write_lines, file)
         return
     with atomic_write(path) as file:
         array = NpyWriter(file, np.dtype("<f4"), (size,))
-        yield ArrayWriter(array)
+        yield lambda examples, vectors: array.append(vectors)
         array.finish()
 
 
@@ -48,28 +46,9 @@ def check_format(path: Path) -> None:
         )
 
 
-class ArrayWriter:
-    """Writer of one array `[texts, size]`."""
-
-    def __init__(self, array: NpyWriter) -> None:
-        self.array = array
-
-    def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
-        self.array.append(vectors)
-
-
-class JsonWriter:
-    """Writer of one JSON object per text: row in the input file, text, vector."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self.file = file
-
-    def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
-        """Append lines; nine digits give every fp32 number back exactly."""
-        for example, vector in zip(examples, vectors.tolist(), strict=True):
-            texts: dict[str, Any] = {"row": example.row, "text": example.text}
-            if example.pair is not None:
-                texts["pair"] = example.pair
-            start = json.dumps(texts, ensure_ascii=False)[:-1]
-            numbers = ", ".join(f"{number:.9g}" for number in vector)
-            self.file.write(f'{start}, "vector": [{numbers}]}}\n')
+def _write_lines(file: IO[str], examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
+    """Write an object per text; nine digits give every fp32 number back exactly."""
+    for example, vector in zip(examples, vectors.tolist(), strict=True):
+        start = json.dumps(example.to_json(), ensure_ascii=False)[:-1]
+        numbers = ", ".join(f"{number:.9g}" for number in vector)
+        file.write(f'{start}, "vector": [{numbers}]}}\n')

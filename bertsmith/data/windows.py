@@ -8,7 +8,7 @@ characters) becomes [UNK], so that every word has a first token, and with it a p
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -174,18 +174,6 @@ def join_windows(made: Iterable[Windows], alignment: Sequence[Any] = ()) -> Enco
 Places = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _WordPieces:
-    """The tokens of a sentence's words.
-
-    `ids` int32 `[tokens]`, and `first_pieces`, the index of each word's first token, int64
-    `[words]`.
-    """
-
-    ids: NDArray[np.int32]
-    first_pieces: Places
-
-
 class RowWords(NamedTuple):
     """The words that a row predicts, and indices of their first tokens."""
 
@@ -208,9 +196,9 @@ def encode_words(
     alignment: list[RowWords] = []
 
     def made() -> Iterator[Windows]:
-        for pieces in cut_words(tokenizer, sentences):
-            windows = make_windows(tokenizer, [pieces.ids.tolist()], max_length, stride)
-            alignment.extend(_divide_words(pieces.first_pieces, windows.rows))
+        for ids, first_pieces in cut_words(tokenizer, sentences):
+            windows = make_windows(tokenizer, [ids.tolist()], max_length, stride)
+            alignment.extend(_divide_words(first_pieces, windows.rows))
             yield windows
 
     return join_windows(made(), alignment)
@@ -230,8 +218,10 @@ def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Pla
     return targets
 
 
-def cut_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[_WordPieces]:
-    """Encode the words of each sentence, without special tokens around them."""
+def cut_words(
+    tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]
+) -> Iterator[tuple[NDArray[np.int32], Places]]:
+    """Yield each sentence's token ids, without special tokens, and its words' first tokens."""
     sentences = list(sentences)
     ids, counts = tokenizer.encode_word_ids(chain.from_iterable(sentences))
     if vanished := np.flatnonzero(counts == 0).tolist():
@@ -241,12 +231,9 @@ def cut_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[
     first_pieces = np.cumsum(counts) - counts
     word_ends = np.cumsum([len(words) for words in sentences], dtype=np.int64).tolist()
     piece_starts = np.append(first_pieces, len(ids))
-    result, start = [], 0
-    for end in word_ends:
+    for start, end in pairwise([0, *word_ends]):
         first, last = piece_starts[start], piece_starts[end]
-        result.append(_WordPieces(ids[first:last], first_pieces[start:end] - first))
-        start = end
-    return result
+        yield ids[first:last], first_pieces[start:end] - first
 
 
 def _divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[RowWords]:

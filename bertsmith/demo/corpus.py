@@ -197,7 +197,8 @@ def _read_library(
     if room <= 0:
         collector.skipped["package over the limit"] += 1
         return
-    for module, path in _by_hash(source_files(top)):
+    files = source_files(top)
+    for module in sorted(files, key=lambda name: sha256(name.encode()).digest()):
         reason = _reason_to_skip(Path(module)) or ("file over the limit" if room <= 0 else None)
         if reason is None and room <= least_room and time.monotonic() > collector.ends_at:
             reason = "file left out for want of time"
@@ -205,7 +206,7 @@ def _read_library(
             collector.skipped[reason] += 1
             continue
         try:
-            room -= collector.add(library, module, read_docstrings(path))
+            room -= collector.add(library, module, read_docstrings(files[module]))
         except _UNREADABLE:
             collector.skipped["unreadable file"] += 1
 
@@ -220,10 +221,6 @@ def source_files(top: Path) -> dict[str, Path]:
         for module, path in modules.items()
         if module.parts[0] not in _NOT_OF_STANDARD_LIBRARY
     }
-
-
-def _by_hash(files: dict[str, Path]) -> list[tuple[str, Path]]:
-    return sorted(files.items(), key=lambda item: sha256(item[0].encode()).digest())
 
 
 def _reason_to_skip(module: Path) -> str | None:
@@ -336,15 +333,15 @@ def _role_text(match: re.Match[str]) -> str:
     return shown[1:].rpartition(".")[2] if shown.startswith("~") else shown.lstrip("!")
 
 
-def is_prose(paragraph: str, min_words: int = 8) -> bool:
+def is_prose(paragraph: str) -> bool:
     """Whether a paragraph reads as sentences, and is not about people or licences.
 
-    It starts with a letter, ends as a sentence does, has `min_words` words, and three quarters
+    It starts with a letter, ends as a sentence does, has eight words, and three quarters
     of its characters are words and the spaces between them.
     """
     words = _WORD.findall(paragraph)
     return (
-        len(words) >= min_words
+        len(words) >= 8
         and paragraph[0].isalpha()
         and paragraph[-1] in ".!?:"
         and sum(map(len, words)) + len(words) >= 0.75 * len(paragraph)

@@ -28,13 +28,13 @@ def of_documentation(documentation: Documentation) -> dict[str, Any]:
 
 
 def of_vocabulary(tokenizer: Tokenizer, report: TokenizerReport) -> dict[str, Any]:
-    stats = report.stats["bertsmith"]
+    stats = report.stats.get("bertsmith")  # little text may be held out in no document
     return {
         "size": tokenizer.vocab_size,
         "num_words": report.num_words,
-        "fertility": stats.fertility,
-        "unknown_rate": stats.unknown_rate,
-        "vocabulary_use": stats.vocabulary_use,
+        "fertility": stats and stats.fertility,
+        "unknown_rate": stats and stats.unknown_rate,
+        "vocabulary_use": stats and stats.vocabulary_use,
         "examples": [
             {"text": text, "pieces": tokenizer.encode(text).tokens[1:-1]} for text in SEGMENTED
         ],

@@ -221,7 +221,7 @@ def _run(
             scale = replace(scale, question=replace(scale.question, test=SMALL_TEST))
         question = ask(documentation.documents, scale.question, scale.num_draws)
         write_texts(places, documentation, question)
-    with clock.step("vocabulary", f"Learning a vocabulary of {scale.vocab_size:,} pieces."):
+    with clock.step("vocabulary", f"Learning a vocabulary of {scale.vocab_size:,} tokens."):
         tokenizer, report = learn_vocabulary(places, scale)
     with clock.step("corpus", "Turning the text into a corpus of token ids."):
         manifest = build_corpus([places.text], tokenizer, places.corpus, HELD_OUT)

@@ -18,9 +18,6 @@ READING_SECONDS = 45.0
 """After these, modules are left unread; one quiet core needs 30 of them."""
 FINETUNING_SHARE = 0.3
 """Share of the training time; further draws of labels only show the noise."""
-FINETUNING_SPEED = 1.0
-"""Speed relative to pre-training. One core has 2.3, since no words are predicted; several cores
-have less, since a step has few tokens to share."""
 FEWEST_STEPS = 50
 """Of a fine-tuning: each labelled paragraph is read four times."""
 EXAMPLE_TOKENS = 60
@@ -65,7 +62,7 @@ class Pace:
     scale: DemoScale
     tokens_per_second: float
     full_seconds: float
-    """What all steps of pre-training would take."""
+    """Time of all steps of pre-training."""
 
     @property
     def is_full(self) -> bool:
@@ -132,8 +129,7 @@ def measure_pace(
             estimated.
         elapsed: gives the seconds since the demo began.
     """
-    said = job.training
-    with computing_on(said) as machine:
+    with computing_on(job.training) as machine:
         config = resolve_pretraining(job, Corpus.open(job.corpus), machine, is_timed=False)
         objective = build_objective(config)
         speed = tokens_per_second(objective, config.model, machine, config.optim.optimizer)
@@ -181,7 +177,11 @@ def shorten_finetuning(scale: DemoScale, speed: float, num_test: int, allowed: f
 
 
 def finetuning_seconds(scale: DemoScale, speed: float, num_test: int) -> float:
-    """Estimate the seconds of training and scoring both models, over all draws."""
+    """Estimate the seconds of training and scoring both models, over all draws.
+
+    It is taken to be as fast as pre-training. One core is 2.3 times as fast, since no words are
+    predicted; several cores are slower, since a step has few tokens to share.
+    """
     trained = scale.finetune_steps * FINETUNE_ROWS * EXAMPLE_TOKENS
     tokens = trained + DEV_TOKENS + TEST_TOKENS * num_test
-    return 2 * scale.num_draws * tokens / (FINETUNING_SPEED * speed)
+    return 2 * scale.num_draws * tokens / speed

@@ -95,9 +95,7 @@ def is_for_corpus(document: ModuleText) -> bool:
     return document.library not in LABELS or part_of(document) != "test"
 
 
-def ask(
-    documents: Iterable[ModuleText], size: QuestionSize | None = None, num_draws: int = 3
-) -> DemoQuestion:
+def ask(documents: Iterable[ModuleText], size: QuestionSize, num_draws: int = 3) -> DemoQuestion:
     """Draw the question's paragraphs; the same documents always give the same ones.
 
     Each draw takes its own paragraphs to learn from, so that a score does not hang on which
@@ -106,7 +104,6 @@ def ask(
     Raises:
         InputError: the installed packages do not document at least two of the libraries.
     """
-    size = size or QuestionSize()
     pools = _pools(documents)
     labels = [name for name in LABELS.values() if all(pools[part, name] for part in PARTS)]
     if len(labels) < 2:

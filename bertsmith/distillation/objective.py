@@ -60,7 +60,7 @@ class Distillation(Objective[BertModel, Batch]):
         teacher: Teacher,
         teaching: Teaching,
         *,
-        unlabelled: FineTuning | None = None,
+        unlabelled: FineTuning | None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         self.labelled = labelled

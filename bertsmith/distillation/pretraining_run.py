@@ -119,10 +119,10 @@ def distill_pretraining(
     job: DistillPretrainingJob,
     out: Path,
     *,
-    resume: bool = False,
-    overwrite: bool = False,
-    callbacks: Sequence[Callback] = (),
-    resume_command: str = "the same call with resume",
+    resume: bool,
+    overwrite: bool,
+    callbacks: Sequence[Callback],
+    resume_command: str,
 ) -> dict[str, Any]:
     """Run a job; return its summary, corpus facts, and the comparison.
 
@@ -228,7 +228,7 @@ def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     folder = read_folder(path)
     if "masked_lm" not in folder.heads:
         raise CheckpointError(
-            f"{folder.path}: has no masked-LM head, so it cannot teach that. "
+            f"{folder.path}: has no masked-LM head, so it cannot be a teacher here. "
             f"{who_guesses(folder.path)}"
         )
     return build(folder, ["masked_lm"]), folder.tokenizer

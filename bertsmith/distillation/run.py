@@ -170,7 +170,7 @@ def _load_teacher(
         raise CheckpointError(
             f"{path}: {_what_it_does(model, found)}; a teacher here is one that 'bertsmith "
             f"finetune {task_type.name}' makes for the same kind of labels. Name such a folder, or "
-            "let this one teach its own task."
+            "run the command of this one's task."
         )
     tokenizer = folder.tokenizer
     length = max_text_length(tokenizer, model.config.max_length, None)

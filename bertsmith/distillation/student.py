@@ -14,6 +14,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.shrinking import choose_layers, truncate_layers
+from bertsmith.pretraining.from_model import first_difference
 from bertsmith.system.compute import Advanced
 from bertsmith.system.paths import is_within
 from bertsmith.tasks.settings import NOT_GIVEN
@@ -126,24 +127,12 @@ def check_vocabularies(
     """
     if of_teacher.fingerprint == of_student.fingerprint:
         return
+    sizes = f"{of_student.vocab_size:,} and {of_teacher.vocab_size:,} tokens"
     raise CheckpointError(
         f"{student}: its vocabulary is not that of the teacher {teacher} "
-        f"({differing(of_student, of_teacher)}). A student reads what its teacher reads: use one "
-        "with the teacher's vocabulary, or the teacher's own layers."
+        f"({first_difference(of_teacher, of_student) or sizes}). A student reads what its "
+        "teacher reads: use one with the teacher's vocabulary, or the teacher's own layers."
     )
-
-
-def differing(mine: Tokenizer, theirs: Tokenizer) -> str:
-    """Describe a difference of two vocabularies: size, token or setting."""
-    if mine.vocab_size != theirs.vocab_size:
-        return f"{mine.vocab_size:,} and {theirs.vocab_size:,} pieces"
-    pairs = enumerate(zip(mine.vocab, theirs.vocab, strict=True))
-    if (first := next(((i, a, b) for i, (a, b) in pairs if a != b), None)) is not None:
-        number, piece, other = first
-        return f"piece {number} is {piece!r} and {other!r}"
-    before, after = theirs.settings(), mine.settings()
-    names = [name for name in after if after[name] != before[name] and name != "model_max_length"]
-    return ", ".join(f"{name} is {after[name]} and {before[name]}" for name in names)
 
 
 def facts_of(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class LiveTeacher:
             return Taught(outputs, seen.vectors(batch) if self.hidden else None)
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
-        used.of_other(self.model).narrow(self.model)
+        used.narrow(self.model)
 
 
 def fingerprint(model: BertModel) -> str:

@@ -363,16 +363,8 @@ class Estimator(ABC):
         """Note the labels of the fitted model."""
 
     def _predictions(self, given: Any, columns: Mapping[str, Any], **how: Any) -> Iterator[Any]:
-        """Yield predictions of texts, tables, rows or a file, in bounded memory."""
-        return self._iter_predictions(self._fitted, given, columns, how)
-
-    def _iter_predictions(
-        self,
-        predictor: Predictor[Any],
-        given: Any,
-        columns: Mapping[str, Any],
-        how: Mapping[str, Any],
-    ) -> Iterator[Any]:
+        """Return predictions of texts, tables, rows or a file, made in bounded memory."""
+        predictor = self._fitted
         with in_python():
             if isinstance(given, str):
                 raise InputError(
@@ -381,14 +373,14 @@ class Estimator(ABC):
                 )
             given = peek(given)
             named = as_named(given, "X")
-            examples: Iterable[Any] = prediction_items(given) if named is None else ()
-            if named is not None:
+            if named is None:
+                examples: Iterable[Any] = prediction_items(given)
+            else:
                 # A row that was left out would move the answers of all behind it.
                 known = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
                 options = self._settings({**known, **columns}).columns
                 examples = predictor.definition.reader(named, options, labelled=False)
-            for _, prediction in predictor.iter_predictions(examples, **how):
-                yield prediction
+        return (found for _, found in predictor.iter_predictions(examples, **how))
 
     def _accumulate(
         self, given: Any, labels: Any, columns: Mapping[str, Any]

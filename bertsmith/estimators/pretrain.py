@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bertsmith.config import from_mapping, read_recipe, spelling
 from bertsmith.data.corpus import CorpusSettings, build_corpus
@@ -114,10 +114,11 @@ def pretrain(
             raise ConfigError("pretrain: give texts or a corpus; exactly one of them.")
         found = () if texts is None else as_texts(texts, reading.text_column)
         files = (str(IN_MEMORY),) if isinstance(found, TextsInMemory) else found
-        places = PretrainFolders.of("my" if files != found else corpus or files[0], out, corpus)
-        job = _build_job(places.corpus, recipe, settings)
-        RunFolder(places.out).check(resume=resume, overwrite=overwrite, has_curves=True)
-        if texts is not None and not (resume and places.corpus.exists()):
+        first = "my" if files != found else corpus or files[0]
+        model, learned, built = _name_folders(first, out, corpus)
+        job = _build_job(built, recipe, settings)
+        RunFolder(model).check(resume=resume, overwrite=overwrite, has_curves=True)
+        if texts is not None and not (resume and built.exists()):
             known = job.from_ if tokenizer is None else Path(tokenizer)
             if known is None and isinstance(texts, Iterator):
                 raise InputError(
@@ -132,12 +133,12 @@ def pretrain(
                     text_column=reading.text_column,
                     errors=reading.errors,
                 )
-                known = places.tokenizer
+                known = learned
                 write_tokenizer(learning, known, found, overwrite=overwrite)
             build_corpus(
                 found,
                 load_tokenizer(known),
-                places.corpus,
+                built,
                 reading,
                 executor=LocalProcesses(),
                 overwrite=overwrite,
@@ -145,31 +146,22 @@ def pretrain(
         with PythonDisplay() if show_progress else nullcontext() as display:
             figures = run_pretraining(
                 job,
-                places.out,
+                model,
                 resume=resume,
                 overwrite=overwrite,
                 callbacks=[*([display] if display else []), *callbacks],
                 resume_command="the same call with resume=True",
             )
-    return Pretrained(places.out, places.corpus, figures)
+    return Pretrained(model, built, figures)
 
 
-@dataclass(frozen=True)
-class PretrainFolders:
-    """The folders of one call: the model, and beside it the vocabulary and the corpus."""
-
-    out: Path
-    tokenizer: Path
-    corpus: Path
-
-    @classmethod
-    def of(cls, first: Place, out: Place | None, corpus: Place | None) -> Self:
-        """Name the folders after the `first` text or a corpus, where the user does not."""
-        stem = Path(first).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
-        model = Path("runs", f"{stem}-bert") if out is None else Path(out)
-        stem = model.name.removesuffix("-bert")
-        built = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
-        return cls(model, model.with_name(f"{stem}-tokenizer"), built)
+def _name_folders(first: Place, out: Place | None, corpus: Place | None) -> tuple[Path, Path, Path]:
+    """Name the folders of model, tokenizer and corpus after the `first` text, or the corpus."""
+    stem = Path(first).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
+    model = Path("runs", f"{stem}-bert") if out is None else Path(out)
+    stem = model.name.removesuffix("-bert")
+    built = model.with_name(f"{stem}-corpus") if corpus is None else Path(corpus)
+    return model, model.with_name(f"{stem}-tokenizer"), built
 
 
 def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> PretrainJob:

@@ -45,7 +45,8 @@ class Misses:
         self._are_distances = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
-                line = self._encode(_record(example, outcome))
+                found = {name: getattr(outcome, name) for name in FIELDS[1:]}
+                line = self._encode({"row": example.row, **found})
                 with writing(self._path):
                     self._spool.write(line)
                 self._urgency.append(outcome.urgency)
@@ -74,13 +75,15 @@ def write_misses(path: Path) -> Iterator[Misses]:
             f"--errors: found '{path}'; allowed are names that end in .jsonl or .csv."
         )
     with writing(path):
-        spool = tempfile.TemporaryFile(dir=_folder(path))  # noqa: SIM115 - closed below
+        # It may be as large as the file, and temporary folders may be small.
+        folder = path.parent if path.parent.is_dir() else None
+        spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed below
     with _closing(spool):
         misses = Misses(spool, path)
         yield misses
         with atomic_write(path) as file:
             if path.suffix == ".csv":
-                file.write(_as_csv(dict.fromkeys(FIELDS), header=True))
+                file.write(_as_csv({name: name for name in FIELDS}))
             for line in misses.in_order():
                 file.write(line)
 
@@ -95,30 +98,11 @@ def _closing(spool: IO[bytes]) -> Iterator[None]:
             spool.close()
 
 
-def _folder(path: Path) -> Path | None:
-    """Return the folder of the spool: `path`'s own, if it exists.
-
-    The spool may be as large as the file, and temporary folders may be small.
-    """
-    return path.parent if path.parent.is_dir() else None
-
-
-def _record(example: Any, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "row": example.row,
-        "text": outcome.text,
-        "gold": outcome.gold,
-        "predicted": outcome.predicted,
-        "confidence": outcome.confidence,
-        "score": outcome.score,
-    }
-
-
 def _as_json(record: dict[str, Any]) -> bytes:
     return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _as_csv(record: dict[str, Any], *, header: bool = False) -> bytes:
+def _as_csv(record: dict[str, Any]) -> bytes:
     line = io.StringIO()
     # Before Python 3.13, csv leaves a lone carriage return unquoted, which ends a row for readers.
     has_return = any("\r" in value for value in record.values() if isinstance(value, str))
@@ -128,8 +112,5 @@ def _as_csv(record: dict[str, Any], *, header: bool = False) -> bytes:
         lineterminator="\n",
         quoting=csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL,
     )
-    if header:
-        writer.writeheader()
-    else:
-        writer.writerow(record)
+    writer.writerow(record)
     return line.getvalue().encode()

@@ -1,9 +1,11 @@
 """Evaluation of a fine-tuned model on labelled data, for any task."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from bertsmith.data.text_files import STANDARD_INPUT
+from bertsmith.errors import InputError
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
 from bertsmith.tasks.task import Task
@@ -38,10 +40,16 @@ def evaluate(
     reader = task.reader(data, columns, labelled=True)
     if callbacks:
         again = task.reader(data, columns, labelled=True)
-        task = task.with_label_stats(again.first(limit))
+        task = task.with_label_stats(_read_again(data, again.first(limit)))
     predictor = predictor.with_definition(task)
     accumulator = accumulate_examples(predictor, reader.first(limit), data, callbacks)
     return accumulator.result(reader.num_skipped)
+
+
+def _read_again(data: Path, examples: Iterable[Any]) -> Iterator[Any]:
+    if data == STANDARD_INPUT:
+        raise InputError(f"{data}: standard input can be read once only. Write it to a file.")
+    yield from examples
 
 
 def accumulate_examples(

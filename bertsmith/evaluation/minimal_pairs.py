@@ -79,40 +79,6 @@ def group_table(kind: str, groups: Mapping[str, GroupScore]) -> list[str]:
     ]
 
 
-class PairAccumulator:
-    """Accumulator of scored pairs."""
-
-    def __init__(self) -> None:
-        self.num_identical = self.num_truncated = 0
-        self._points: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
-
-    def add(self, pairs: Sequence[MinimalPair], scores: Sequence[PairScores]) -> None:
-        for pair, score in zip(pairs, scores, strict=True):
-            self.num_identical += score.is_identical
-            self.num_truncated += score.is_truncated
-            for key in (("all", ""), *pair.groups.items()):
-                total = self._points[key]
-                total[0] += 1
-                total[1] += POINTS[score.answer]
-
-    def result(self, num_skipped: int, seconds: float) -> PairReport:
-        groups: dict[str, dict[str, GroupScore]] = {name: {} for name in ("all", *GROUPS)}
-        for (kind, name), (count, points) in sorted(self._points.items()):
-            groups[kind][name] = GroupScore(int(count), points / count)
-        overall = groups.pop("all")[""]
-        each = [score.accuracy for score in groups["paradigm"].values()]
-        return PairReport(
-            accuracy=overall.accuracy,
-            mean_over_paradigms=sum(each) / len(each) if each else None,
-            num_pairs=overall.num_pairs,
-            num_identical=self.num_identical,
-            pairs_per_second=overall.num_pairs / max(seconds, 1e-9),
-            num_truncated=self.num_truncated,
-            num_skipped=num_skipped,
-            groups=groups,
-        )
-
-
 def load_pair_scorer(
     path: str | Path | ModelFolder,
     *,
@@ -164,16 +130,38 @@ def evaluate_minimal_pairs(
     """
     check_limit(limit)
     reader = read_pairs(source, columns or Columns())
-    found, start = PairAccumulator(), time.perf_counter()
+    num_identical = num_truncated = 0
+    points: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
+    start = time.perf_counter()
     for chunk in in_chunks(first_of_each(reader, limit)):
         try:
             scores = scorer.predict(chunk)
         except InputError as error:
             raise InputError(f"{reader.place}: {error}") from None
-        found.add(chunk, scores)
+        for pair, score in zip(chunk, scores, strict=True):
+            num_identical += score.is_identical
+            num_truncated += score.is_truncated
+            for key in (("all", ""), *pair.groups.items()):
+                points[key][0] += 1
+                points[key][1] += POINTS[score.answer]
         for callback in callbacks:
             callback(chunk, scores)
-    return found.result(reader.num_skipped, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    groups: dict[str, dict[str, GroupScore]] = {name: {} for name in ("all", *GROUPS)}
+    for (kind, name), (count, total) in sorted(points.items()):
+        groups[kind][name] = GroupScore(int(count), total / count)
+    overall = groups.pop("all")[""]
+    each = [score.accuracy for score in groups["paradigm"].values()]
+    return PairReport(
+        accuracy=overall.accuracy,
+        mean_over_paradigms=sum(each) / len(each) if each else None,
+        num_pairs=overall.num_pairs,
+        num_identical=num_identical,
+        pairs_per_second=overall.num_pairs / max(seconds, 1e-9),
+        num_truncated=num_truncated,
+        num_skipped=reader.num_skipped,
+        groups=groups,
+    )
 
 
 def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalPair]:

@@ -189,7 +189,7 @@ def write_evaluation_page(
         data=str(data),
         scores=scores_of(evaluation),
         notes=notes(),
-        classes=classes_of(evaluation),
+        classes=getattr(evaluation, "classes", getattr(evaluation, "types", ())),
         survey=survey,
         misses=misses,
         parts=parts,
@@ -229,10 +229,6 @@ def scores_of(evaluation: Evaluation) -> list[ScoreTile]:
         shown = f"{value:.3f}" if is_plain else f"{value / most:.1%}"
         found.append(ScoreTile(title, shown, meaning.format(counted)))
     return found
-
-
-def classes_of(evaluation: Evaluation) -> Sequence[Any]:
-    return getattr(evaluation, "classes", getattr(evaluation, "types", ()))
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:

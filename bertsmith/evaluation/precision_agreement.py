@@ -56,7 +56,7 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
     if not chosen:
         return not_compared(SAMPLE_TOKENS)
     task = predictor.definition
-    exact = type(predictor)(predictor.loaded.again(task.heads, predictor.device, "fp32"), task)
+    exact = Predictor(predictor.loaded.again(task.heads, predictor.device, "fp32"), task)
     return task.agreement(predictor.predict(chosen), exact.predict(chosen))
 
 

@@ -311,8 +311,6 @@ def score_choice_files(
         accuracy=num_right / num_prompts,
         chance=sum(count / size for size, count in sizes.items()) / num_prompts,
         num_prompts=num_prompts,
-        num_truncated=0,
-        num_windowed=0,
         num_skipped=reader.num_skipped,
     )
 

@@ -1,6 +1,5 @@
 """Score a file of predictions by the task whose gold file stands beside it."""
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from itertools import islice
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from bertsmith.data.examples import Columns, Example, ExampleReader
+from bertsmith.data.labels import number
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceReader
 from bertsmith.data.predictions import read_labels
 from bertsmith.data.squad import QuestionReader
@@ -168,11 +168,11 @@ def _kinds_of_labels(examples: Iterable[Example]) -> set[bool | None]:
 def _is_whole(label: str) -> bool | None:
     """Return whether a label is a whole number; None for a name.
 
-    >>> [_is_whole(label) for label in ("3", "3.0", "3.8", "sports", "nan")]
+    >>> [_is_whole(label) for label in ("3", "3.0", "3.8", "sports", "1_000")]
     [True, True, False, None, None]
     """
     try:
-        value = float(label)
-    except ValueError:
+        value = number(label, "")
+    except InputError:
         return None
-    return value.is_integer() if math.isfinite(value) else None
+    return value.is_integer()

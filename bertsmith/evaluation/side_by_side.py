@@ -7,7 +7,7 @@ student can be compared with its teacher and a pruned model with the original.
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ TIMED_CHARS = 16_000
 that a small one is not dominated by its start-up."""
 
 TIMED_SECONDS = 6.0
+"""Seconds of timing for both models together."""
 MIN_ROUNDS = 5
 RANDOM_TEXTS = 128
 RANDOM_TOKENS = 64
@@ -57,8 +58,6 @@ class ComparisonInput(InferenceCompute):
     """Options for reading `data`, of the task's `columns`."""
     limit: int | None = None
     texts: Sequence[Text] = ()
-    seconds: float | None = None
-    """Seconds of timing for both models together; None: `TIMED_SECONDS`."""
     measure: Measure | None = None
     """Metrics of pre-trained models, without data."""
 
@@ -73,7 +72,7 @@ class Figures:
     """Size of the weight files."""
     texts_per_second: float
     """From text to prediction; without data, from text to vector."""
-    scores: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float]
     """The task's metrics on the trial's data, or those of `measure`."""
 
 
@@ -132,80 +131,63 @@ def compare_side_by_side(
         CheckpointError: a folder is incomplete, or of no task where the trial has data.
         InputError: the data cannot be read, or holds a label that a model does not know.
     """
-    first, second = (Runner.load(folder, trial) for folder in (before, after))
+    first, second = (_load(folder, trial) for folder in (before, after))
     timed = timed_things(first, trial)
-    runs = [partial(runner.run, timed) for runner in (first, second)]
-    seconds, num_rounds = alternate(runs, TIMED_SECONDS if trial.seconds is None else trial.seconds)
-    scores, num_skipped = first.scores(trial)
-    other_scores, _ = second.scores(trial)
+    runs = [partial(_run, predictor, timed) for predictor in (first, second)]
+    seconds, num_rounds = alternate(runs)
+    scores, num_skipped = _score(first, trial)
+    other_scores, _ = _score(second, trial)
     return ModelComparison(
-        first.figures(len(timed) / seconds[0], scores),
-        second.figures(len(timed) / seconds[1], other_scores),
-        first.precision,
+        _figures(first, len(timed) / seconds[0], scores),
+        _figures(second, len(timed) / seconds[1], other_scores),
+        first.loaded.precision,
         len(timed),
         num_rounds,
         num_skipped,
     )
 
 
-@dataclass(frozen=True)
-class Runner:
-    """A loaded model as users run it."""
-
-    model: Predictor[Any]
-
-    @classmethod
-    def load(cls, folder: ModelFolder, trial: ComparisonInput) -> "Runner":
-        """Load the task's predictor if there is data, otherwise a text encoder."""
-        device, precision = trial.device, trial.precision
-        if trial.data is None:
-            encoder = Predictor.load(
-                folder, TextVectors, device=device, precision=precision, pooling="mean"
-            )
-            return cls(encoder)
-        predictor = load_predictor(folder, device=device, precision=precision)
-        task = predictor.definition.with_columns(trial.columns)
-        return cls(predictor.with_definition(task))
-
-    @property
-    def folder(self) -> ModelFolder:
-        return self.model.loaded.folder
-
-    @property
-    def precision(self) -> str:
-        return self.model.loaded.precision
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.model.loaded.tokenizer
-
-    def run(self, things: Sequence[Any]) -> None:
-        if isinstance(self.model.definition, TextVectors):
-            self.model.encode(things)
-        else:
-            self.model.predict(things)
-
-    def scores(self, trial: ComparisonInput) -> tuple[dict[str, float], int]:
-        """Compute the metrics on the trial, and count skipped rows."""
-        if trial.measure is not None:
-            with torch.no_grad():
-                return trial.measure(build(self.folder)), 0
-        if trial.data is None:
-            return {}, 0
-        reader = self.model.definition.reader(trial.data, trial.columns, labelled=True)
-        accumulator = accumulate_examples(self.model, reader.first(trial.limit), trial.data)
-        return accumulator.figures(), reader.num_skipped
-
-    def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
-        parameters = parameters_of(build(self.folder))
-        return Figures(parameters, weight_bytes(self.folder.path), texts_per_second, scores)
+def _load(folder: ModelFolder, trial: ComparisonInput) -> Predictor[Any]:
+    """Load the task's predictor if there is data, otherwise a text encoder."""
+    device, precision = trial.device, trial.precision
+    if trial.data is None:
+        return Predictor.load(
+            folder, TextVectors, device=device, precision=precision, pooling="mean"
+        )
+    predictor = load_predictor(folder, device=device, precision=precision)
+    return predictor.with_definition(predictor.definition.with_columns(trial.columns))
 
 
-def timed_things(runner: Runner, trial: ComparisonInput) -> list[Any]:
+def _run(predictor: Predictor[Any], things: Sequence[Any]) -> None:
+    is_encoder = isinstance(predictor.definition, TextVectors)
+    (predictor.encode if is_encoder else predictor.predict)(things)
+
+
+def _score(predictor: Predictor[Any], trial: ComparisonInput) -> tuple[dict[str, float], int]:
+    """Compute the metrics on the trial, and count skipped rows."""
+    if trial.measure is not None:
+        with torch.no_grad():
+            return trial.measure(build(predictor.loaded.folder)), 0
+    if trial.data is None:
+        return {}, 0
+    reader = predictor.definition.reader(trial.data, trial.columns, labelled=True)
+    accumulator = accumulate_examples(predictor, reader.first(trial.limit), trial.data)
+    return accumulator.figures(), reader.num_skipped
+
+
+def _figures(
+    predictor: Predictor[Any], texts_per_second: float, scores: Mapping[str, float]
+) -> Figures:
+    folder = predictor.loaded.folder
+    size = sum(file.stat().st_size for file in weight_files(folder.path))
+    return Figures(parameters_of(build(folder)), size, texts_per_second, scores)
+
+
+def timed_things(predictor: Predictor[Any], trial: ComparisonInput) -> list[Any]:
     if trial.data is not None:
-        reader = runner.model.definition.reader(trial.data, trial.columns, labelled=True)
+        reader = predictor.definition.reader(trial.data, trial.columns, labelled=True)
         return first_of(reader.first(trial.limit), lambda example: count_chars(example.content))
-    texts = trial.texts or random_texts(runner.tokenizer)
+    texts = trial.texts or random_texts(predictor.loaded.tokenizer)
     return first_of(texts, count_chars)
 
 
@@ -230,7 +212,7 @@ def random_texts(tokenizer: Tokenizer) -> list[str]:
     return [tokenizer.decode(row) for row in rows]
 
 
-def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[list[float], int]:
+def alternate(runs: Sequence[Callable[[], object]]) -> tuple[list[float], int]:
     """Time runs in turn; return each median in seconds, and the rounds.
 
     By turns, a slow moment of the machine affects all of them.
@@ -239,8 +221,8 @@ def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[lis
         run()  # the first call prepares what later ones find ready
     times: list[list[float]] = [[] for _ in runs]
     started = time.perf_counter()
-    with progress_bar("timing both models", seconds) as bar:
-        while len(times[0]) < MIN_ROUNDS or time.perf_counter() < started + seconds:
+    with progress_bar("timing both models", TIMED_SECONDS) as bar:
+        while len(times[0]) < MIN_ROUNDS or time.perf_counter() < started + TIMED_SECONDS:
             for run, spent in zip(runs, times, strict=True):
                 before = time.perf_counter()
                 run()
@@ -257,7 +239,3 @@ def parameters_of(model: BertModel) -> dict[str, int]:
         counts["embeddings" if name in IN_EMBEDDINGS else place] += component.total
         counts["total"] += component.total
     return counts
-
-
-def weight_bytes(directory: Path) -> int:
-    return sum(file.stat().st_size for file in weight_files(directory))

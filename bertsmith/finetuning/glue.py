@@ -5,7 +5,6 @@ stopped one resumes from its checkpoint. Scores are those of the development fil
 run also chose its best weights, as is usual where the benchmark's test labels are secret.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.examples import Columns, Example
+from bertsmith.data.examples import Columns
 from bertsmith.data.glue import (
     SCORE_NAMES,
     FoundTask,
     GlueTask,
     Score,
     find_tasks,
-    iter_test_texts,
+    iter_test_examples,
     similarity,
     write_submission,
 )
@@ -46,6 +45,9 @@ from bertsmith.training.recorder import Callback
 EPOCHS = 3.0
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 """Metrics by which weights are chosen, where it is not the accuracy."""
+SHARED = ("sample", "max_length", "steps", "batch_size", "learning_rate", "cls_attention",
+          "device", "precision", "threads", "report_to")  # fmt: skip
+"""Settings that each run has from the benchmark's."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def run_glue(
                 check_finetuned(run.settings)
             series.run(
                 planned[name],
-                bar=bar,
+                bar,
                 amount=amounts[name],
                 after=partial(_note_scores, each, tell),
                 score=partial(_figure, each.task),
@@ -240,18 +242,9 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
         out=settings.out / task.name / f"seed-{seed}",
         columns=task.columns,
         metric=METRICS.get(task.name, "accuracy"),
-        sample=settings.sample,
-        max_length=settings.max_length,
         epochs=settings.epochs if is_said else EPOCHS,
-        steps=settings.steps,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        cls_attention=settings.cls_attention,
         seed=seed,
-        device=settings.device,
-        precision=settings.precision,
-        threads=settings.threads,
-        report_to=settings.report_to,
+        **{name: getattr(settings, name) for name in SHARED},
     )
 
 
@@ -328,18 +321,11 @@ def _predict_test(
     newest = max(each.stat().st_mtime_ns for each in (path, run.folder / WEIGHTS))
     if out.exists() and out.stat().st_mtime_ns >= newest:
         return out
-    indices: deque[str] = deque()
-
-    def examples() -> Iterator[Example]:
-        for row, (index, texts) in enumerate(iter_test_texts(path, task.test_columns), start=2):
-            indices.append(index)
-            yield Example(*texts, row=row)
-
     with compute_settings(settings):
         predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
-        answers = (prediction.answer for _, prediction in predictor.iter_predictions(examples()))
+        pairs = predictor.iter_predictions(iter_test_examples(path, task.test_columns))
         as_text = similarity if task.kind == "regress" else str
-        write_submission(out, ((indices.popleft(), as_text(answer)) for answer in answers))
+        write_submission(out, ((str(e.label), as_text(found.answer)) for e, found in pairs))
     return out
 
 

@@ -37,9 +37,7 @@ from bertsmith.tasks.example_objective import (
     HeldOutExamples,
     training_examples,
 )
-from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -182,7 +180,8 @@ def finetune(
         dataset = dataset or task_type.read(settings)
         prepared = (prepare or _prepare_run)(settings, dataset, machine)
         if is_single:
-            _tell_unknown_tokens(prepared, settings)
+            for part in (prepared.objective.train, prepared.objective.held_out):
+                tell_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
         when_checked()
         with folder.held(lambda: check_run_out(settings)):
             model, checkpoint = prepared.model, None
@@ -246,7 +245,13 @@ def _score_saved(
     dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
     assert best is not None
     dataset.task.write_files(settings.out)
-    evaluation = _evaluate_saved(task_type, settings, dataset)
+    predictor = Predictor.load(
+        settings.out, task_type, device=settings.device, precision=settings.precision
+    )
+    task = predictor.definition.with_columns(settings.columns)
+    predictor = predictor.with_definition(task)
+    accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
+    evaluation = accumulator.result(dataset.num_held_out_skipped)
     scored = dataset.task.with_threshold(evaluation)
     write_task_settings(settings.out, named_settings(scored))
     return FineTuned(
@@ -285,12 +290,6 @@ def _prepare_run(
     if settings.from_scratch:
         load_report = "Loaded only the shape; all weights start at random (--from-scratch)."
     return PreparedRun(dataset, model, tokenizer, objective, config, load_report)
-
-
-def _tell_unknown_tokens(prepared: PreparedRun, settings: FinetuneSettings) -> None:
-    train, held_out = prepared.objective.train, prepared.objective.held_out
-    tell_unknown(count_unknown(train.encoded, prepared.tokenizer), settings.train)
-    tell_unknown(count_unknown(held_out.encoded, prepared.tokenizer), settings.eval)
 
 
 def check_run_out(settings: FinetuneSettings) -> None:
@@ -350,18 +349,14 @@ def build_for_task(
         labels = dict(enumerate(task.labels))
         if model.id2label not in ({}, labels):
             model.heads.apply(model.initialize)
-        if _is_head_new(model, labels) or settings.from_scratch:
+        assert model.load_report is not None
+        encoder = family_named(model.config.model_type).prefix
+        is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
+        if is_missing or model.id2label != labels or settings.from_scratch:
             task.begin_head(model, dataset.train)
     model.id2label = labels
     model.task_settings = named_settings(task)
     return model
-
-
-def _is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
-    assert model.load_report is not None
-    encoder = family_named(model.config.model_type).prefix
-    is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
-    return is_missing or model.id2label != labels
 
 
 def encode_examples(
@@ -395,19 +390,3 @@ def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
     unknown = UnknownTokens()
     unknown.add(encoded.rows.ids.flat, tokenizer)
     return unknown.rate
-
-
-def _evaluate_saved(
-    task_type: type[Task[Any, Any]], settings: FinetuneSettings, dataset: TaskDataset[Any]
-) -> Evaluation:
-    """Score the saved folder, as `bertsmith evaluate` does, on the eval examples."""
-    loaded = load_for_inference(
-        read_folder(settings.out),
-        heads=task_type.heads,
-        device=settings.device,
-        precision=settings.precision,
-    )
-    task = task_type.restore(loaded).with_columns(settings.columns)
-    predictor = Predictor(loaded, task)
-    accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
-    return accumulator.result(dataset.num_held_out_skipped)

@@ -139,8 +139,8 @@ class RunSeries:
     def run(
         self,
         runs: Sequence[SeriesRun],
+        bar: Bar,
         *,
-        bar: Bar | None = None,
         amount: float = 1.0,
         begin: Callable[[], object] | None = None,
         after: Callable[[SeriesRun], object] = lambda run: None,
@@ -149,15 +149,11 @@ class RunSeries:
         """Finish all runs and return their results; only the best keeps its weights.
 
         Args:
-            bar: of work that the runs are part of, `amount` each; by default one is shown of them.
+            bar: of work that the runs are part of, `amount` each.
             begin: of a new series, called when the first run is checked and before it is written.
             after: called with each run while its weights are there.
             score: returns the score, after `after`, by which runs are compared.
         """
-        if bar is None:
-            total = len(runs) if begin is not None else sum(not run.is_done for run in runs)
-            with progress_bar("all runs", total, interval=WHOLE_SECONDS) as bar:
-                return self.run(runs, bar=bar, begin=begin, after=after, score=score)
         results: list[dict[str, Any]] = []
         best: SeriesRun | None = None
         for number, run in enumerate(runs, start=1):
@@ -228,12 +224,12 @@ def finetune_repeatedly(
                 folder.begin()
                 folder.write_run({**facts, CHOICES: asdict(chosen) if is_cpu else None})
 
-        series = RunSeries(callbacks, resume_command, say, train)
         if settings.resume:
             take_folder()
-            results = series.run(runs)
-        else:
-            results = series.run(runs, begin=take_folder)
+        pending = [run for run in runs if not (settings.resume and run.is_done)]
+        with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
+            series = RunSeries(callbacks, resume_command, say, train)
+            results = series.run(runs, bar, begin=None if settings.resume else take_folder)
         return _conclude(folder, settings, kind, runs, results)
 
 
@@ -271,11 +267,7 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
             f"{len(units)}."
         )
     strata = [_stratum(dataset, example) for example in examples]
-    fold_of = _deal(units, strata, num_folds)
-    folds: list[set[int]] = [set() for _ in range(num_folds)]
-    for place, fold in fold_of.items():
-        folds[fold].add(place)
-    return [_without(dataset, places) for places in folds]
+    return [_without(dataset, places) for places in _deal(units, strata, num_folds)]
 
 
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
@@ -329,22 +321,20 @@ def _stratum(dataset: TaskDataset[Any], example: Any) -> str:
     return str(dataset.task.fold_keys(example)[1])
 
 
-def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:
-    """Assign each index to a fold, so that strata are balanced.
+def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> list[set[int]]:
+    """Divide the indices into folds, so that strata are balanced.
 
     A unit goes to the fold that has least of its stratum so far; large units go first, so that
     small ones balance them.
     """
-    fold_of: dict[int, int] = {}
-    of_stratum = [Counter[str]() for _ in range(num_folds)]
-    sizes = [0] * num_folds
+    folds: list[set[int]] = [set() for _ in range(num_folds)]
+    of_stratum = [Counter[str]() for _ in folds]
     for unit in sorted(units, key=lambda unit: (strata[unit[0]], -len(unit))):
         stratum = strata[unit[0]]
-        fold = min(range(num_folds), key=lambda fold: (of_stratum[fold][stratum], sizes[fold]))
-        sizes[fold] += len(unit)
+        fold = min(range(num_folds), key=lambda i: (of_stratum[i][stratum], len(folds[i])))
         of_stratum[fold].update(strata[place] for place in unit)
-        fold_of.update(dict.fromkeys(unit, fold))
-    return fold_of
+        folds[fold].update(unit)
+    return folds
 
 
 def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
@@ -357,7 +347,9 @@ def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[
 def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
     check_run_out(settings)
     if settings.resume:
-        _check_series_same(folder, series)
+        run = folder.read_run()
+        check_same(folder.path, run["series"], series["series"])
+        _check_files(folder.path, run, series["files"])
         return
     earlier = folder.series_runs()
     for name in run_names(series["series"], series["kind"]):
@@ -366,12 +358,6 @@ def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping
                 f"{path}: stands where a run of this series would be, and {folder.run_path} knows "
                 "nothing of it. Choose another --out, or remove it."
             )
-
-
-def _check_series_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
-    run = folder.read_run()
-    check_same(folder.path, run["series"], series["series"])
-    _check_files(folder.path, run, series["files"])
 
 
 def _check_files(out: Path, run: Mapping[str, Any], sums: Mapping[str, str]) -> None:
@@ -391,8 +377,7 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     run, wanted = folder.read_run(), same_fields(settings)
     del wanted["model"]  # whose weights are compared, so that it may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
-    choices = folder.read_choices()
-    with computing_on(settings, choices) as machine:
+    with computing_on(settings, folder.read_choices()) as machine:
         parts = count_parts(settings.batch_size, machine)
     check_same(folder.path, {"num_parts": run[CONFIG]["num_parts"]}, {"num_parts": parts})
     _check_files(folder.path, run, file_sums(settings))
@@ -443,6 +428,6 @@ def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
     ]
     columns = {name: [evaluation[name] for evaluation in evaluations] for name in names}
     return {
-        name: Spread(statistics.fmean(values), statistics.stdev(values) if values[1:] else 0.0)
+        name: Spread(statistics.fmean(values), statistics.stdev(values))
         for name, values in columns.items()
     }

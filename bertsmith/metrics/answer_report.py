@@ -1,7 +1,7 @@
 """Report of extractive question answering, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bertsmith.data.windows import LongTexts
@@ -84,20 +84,9 @@ class AnswerReport:
         for name, best in (("best_exact", self.best_exact), ("best_f1", self.best_f1)):
             if best is not None:
                 report |= {name: best.score, f"{name}_thresh": best.threshold}
-        return report | {
-            "threshold": self.threshold,
-            "num_unanswered": self.num_unanswered,
-            "num_missing": self.num_missing,
-            "num_unknown": self.num_unknown,
-            "num_truncated": self.num_truncated,
-            "num_windowed": self.num_windowed,
-            "num_skipped": self.num_skipped,
-            "num_moved": self.num_moved,
-            "num_lost": self.num_lost,
-            "num_empty": self.num_empty,
-            "protocol": self.protocol,
-            "language": self.language,
-        }
+        counts = [field.name for field in fields(self) if field.name.startswith("num_")]
+        others = ("threshold", *counts, "protocol", "language")
+        return report | {name: getattr(self, name) for name in others}
 
     def __str__(self) -> str:
         parts = {"all": self.overall, "has answer": self.has_answer, "no answer": self.no_answer}

@@ -91,8 +91,7 @@ def confusion_matrix(labels: Counts, predictions: Counts, num_classes: int) -> C
     [[1, 0], [1, 1]]
     """
     cells = np.asarray(labels, dtype=np.int64) * num_classes + predictions
-    counts = np.bincount(cells, minlength=num_classes * num_classes)
-    return counts.reshape(num_classes, num_classes).astype(np.int64)
+    return np.bincount(cells, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
 def accuracy(confusion: Counts) -> float:

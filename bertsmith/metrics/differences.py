@@ -56,15 +56,12 @@ def differences(values: np.ndarray) -> list[Difference]:
     error = math.sqrt(2 * float((residuals**2).sum()) / freedom / num_seeds)
     if error <= TIGHT * np.abs(values).max():
         return [Difference(gap) for gap in gaps]
-    reach = error * t_quantile(1 - ERROR_RATE / (num_recipes - 1), freedom)
+    reach = error * t_quantile(1 - ERROR_RATE / len(gaps), freedom)
+    tails = (max(0.0, 1 - t_share(abs(gap) / error, freedom)) for gap in gaps)
     return [
-        Difference(gap, gap - reach, gap + reach, _p_value(gap, error, freedom, num_recipes - 1))
-        for gap in gaps
+        Difference(gap, gap - reach, gap + reach, min(1.0, len(gaps) * tail))
+        for gap, tail in zip(gaps, tails, strict=True)
     ]
-
-
-def _p_value(gap: float, error: float, freedom: int, num_comparisons: int) -> float:
-    return min(1.0, num_comparisons * max(0.0, 1 - t_share(abs(gap) / error, freedom)))
 
 
 def t_share(t: float, freedom: int) -> float:

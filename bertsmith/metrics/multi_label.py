@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics.class_report import class_table
-from bertsmith.metrics.classification import ClassScore, class_scores, ratio
+from bertsmith.metrics.classification import ClassScore, class_scores
 from bertsmith.metrics.reading import ReadingCounts
 
 Flags = NDArray[np.bool_]
@@ -51,27 +51,6 @@ class LabelCounts:
             self.num_texts + other.num_texts,
         )
 
-    @property
-    def subset_accuracy(self) -> float:
-        """Fraction of the texts with exactly the right labels."""
-        return self.num_exact / self.num_texts
-
-    @property
-    def f1(self) -> NDArray[np.float64]:
-        """F1 of each label, `[labels]`."""
-        return ratio(2 * self.true_positives, self.predicted + self.support)
-
-    @property
-    def macro_f1(self) -> float:
-        """Mean F1 over all labels, including those that never occur."""
-        return float(np.average(self.f1))
-
-    @property
-    def micro_f1(self) -> float:
-        """F1 over all decisions pooled."""
-        total = int(self.predicted.sum() + self.support.sum())
-        return 2 * int(self.true_positives.sum()) / total if total else 0.0
-
 
 @dataclass(frozen=True)
 class MultiLabelReport(ReadingCounts):
@@ -85,12 +64,16 @@ class MultiLabelReport(ReadingCounts):
 
     @classmethod
     def of(cls, counts: LabelCounts, names: Sequence[str], **reading: int) -> Self:
+        columns = counts.true_positives, counts.predicted, counts.support
+        classes = class_scores(names, *columns)
+        right, predicted, support = (int(column.sum()) for column in columns)
+        total = predicted + support
         return cls(
-            subset_accuracy=counts.subset_accuracy,
-            micro_f1=counts.micro_f1,
-            macro_f1=counts.macro_f1,
+            subset_accuracy=counts.num_exact / counts.num_texts,
+            micro_f1=2 * right / total if total else 0.0,
+            macro_f1=float(np.average([row.f1 for row in classes])),  # with those that never occur
             num_texts=counts.num_texts,
-            classes=class_scores(names, counts.true_positives, counts.predicted, counts.support),
+            classes=classes,
             **reading,
         )
 

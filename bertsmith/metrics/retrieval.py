@@ -59,7 +59,7 @@ def retrieval_scores(
     queries: Vectors,
     documents: Vectors,
     relevant: Sequence[Sequence[int]],
-    ks: Sequence[int] = (1, 5, 10),
+    ks: Sequence[int],
     own: Sequence[int] = (),
 ) -> RetrievalReport:
     """Rank all documents by cosine and compute recall and MRR.
@@ -86,7 +86,7 @@ def iter_ranks(
     queries: Vectors,
     documents: Vectors,
     relevant: Sequence[Sequence[int]],
-    own: Sequence[int] = (),
+    own: Sequence[int],
 ) -> Iterator[Ranks]:
     """Yield each query's ranks of its relevant documents, from 1, as `ranks_of` counts them."""
     documents = unit_length(documents)
@@ -114,5 +114,6 @@ def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
 
 
 def unit_length(vectors: Vectors) -> Vectors:
-    """Scale each vector to length 1; a zero vector stays zero."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    """Scale each vector, `[..., hidden]`, to length 1 in fp32; a zero vector stays zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

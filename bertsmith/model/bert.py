@@ -51,7 +51,7 @@ LABELS_OF = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelOutput(dict[str, Any]):
-    """What `BertModel.forward` gives, padded as its input was; None where absent.
+    """Outputs of `BertModel.forward`, padded as its input was; None where absent.
 
     Shapes: `last_hidden_state` and each of `hidden_states` (embeddings first, then every
     layer) [batch, length, hidden]; each of `attentions` [batch, heads, length, length];
@@ -100,7 +100,7 @@ class ModelOutput(dict[str, Any]):
 
 @dataclass
 class OutputRecorder:
-    """What a reader of the model asked to see on the way; None where not asked for.
+    """Outputs of layers that a reader asked for; None where not asked for.
 
     Padded where a `border` is given, without which attention cannot be seen. The model goes on
     with what is read back from it, so that gradients by it are those by the model's own vectors.
@@ -114,14 +114,14 @@ class OutputRecorder:
         """Keep the vectors that enter the first layer or leave a layer, if asked for.
 
         Returns:
-            What to go on with, [tokens, hidden], filled up; `hidden` itself if nothing is kept.
+            Vectors for the next layer, [tokens, hidden], filled up.
         """
         if self.hidden_states is None:
             return hidden
         hidden = hidden[:num_tokens]
-        shown = hidden if self.border is None else self.border.unpack(hidden)
-        self.hidden_states.append(shown)
-        return fill_up(hidden if self.border is None else self.border.repack(shown))
+        assert self.border is not None
+        self.hidden_states.append(self.border.unpack(hidden))
+        return fill_up(self.border.repack(self.hidden_states[-1]))
 
     def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
         """Keep a layer's attention weights, in the form of `PaddedBatch.unpack_attention`."""
@@ -161,11 +161,11 @@ class BertModel(TrainableModel):
         self.id2label: dict[int, str] = {}
         """Names of the outputs, if the model has a head with labels."""
         self.task_settings: dict[str, Any] = {}
-        """What a task wants to find again in the folder, as plain JSON."""
+        """Facts that a task finds again in the folder, as plain JSON."""
         self.every_token = False
         """Whether `encode` computes the last layer for all tokens, though only some are wanted."""
         self.load_report: LoadReport | None = None
-        """What `load_model` found, if the model was loaded."""
+        """Report of `load_model`, if the model was loaded."""
         self.apply(self.initialize)
 
     @property

@@ -131,7 +131,7 @@ ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "label2id": (lambda found: isinstance(found, dict), "an object of numbers by labels"),
     TASK_SETTINGS: (lambda found: isinstance(found, dict), "an object"),
 }
-"""What config.json may say besides the sizes of the model, which the config itself checks."""
+"""Entries of config.json besides the sizes of the model, which the config itself checks."""
 
 
 def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:

@@ -13,13 +13,8 @@ RESOLUTION = 2**16
 """Number of steps to which dropout probabilities are rounded."""
 
 
-class _Local(threading.local):
-    """A generator per thread, since sharing one makes draws unordered."""
-
-    bits: np.random.SFC64 | None = None
-
-
-_local = _Local()
+_local = threading.local()
+"""Each thread has a generator, `bits`, since sharing one makes draws unordered."""
 
 
 @contextlib.contextmanager
@@ -58,7 +53,9 @@ def _mask(shape: torch.Size, dtype: torch.dtype, dropped: int) -> Tensor:
     Only operations on vectors of 16-bit integers are used, which comparisons are not: drawing,
     cutting and multiplying, forward and backward, take half the time.
     """
-    bits = _local.bits or np.random.SFC64(int(torch.randint(2**62, (), device="cpu").item()))
+    bits = getattr(_local, "bits", None) or np.random.SFC64(
+        int(torch.randint(2**62, (), device="cpu").item())
+    )
     numbers = torch.from_numpy(bits.random_raw(-(-shape.numel() // 4)).view(np.int16))
     lowest = dropped - RESOLUTION // 2  # the lowest number that keeps its element
     keep = numbers[: shape.numel()].view(shape).clamp_(lowest - 1, lowest).sub_(lowest - 1)

@@ -108,9 +108,9 @@ def load_generator(directory: Path) -> BertModel:
     """
     if not has_generator(directory):
         raise CheckpointError(
-            f"{directory}: there is no {GENERATOR}/, the model that put in the tokens which this "
-            "one learned to tell. A new one would know no words, and spoil the embeddings that "
-            f"both share. Put its folder there ({directory / GENERATOR}), or pass --objective "
+            f"{directory}: there is no {GENERATOR}/, the model that replaced the tokens which "
+            "this one learned to detect. A new, random one would damage the embeddings that both "
+            f"share. Put its folder there ({directory / GENERATOR}), or pass --objective "
             "masked_lm."
         )
     return load_model(directory / GENERATOR, heads=["masked_lm"])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import dropout as drop
-from bertsmith.model.masked_lm_loss import MaskedLMLoss, masked_lm_loss, token_log_probs
+from bertsmith.model.masked_lm_loss import MaskedLMLoss, token_log_probs
 from bertsmith.model.shape_buckets import fill_up
 
 
@@ -41,38 +41,35 @@ class MaskedLMHead(nn.Module):
         return F.linear(self.transform(hidden), word_embedding, self.bias)
 
     def loss(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute `masked_lm_loss` from encoder outputs [positions, hidden]."""
-        return masked_lm_loss(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
+        """Compute loss and number correct of `MaskedLMLoss` from outputs [positions, hidden]."""
+        return self.loss_and_samples(hidden, word_embedding, labels)[:2]
 
     def log_probs(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> Tensor:
         """Compute `token_log_probs` from encoder outputs [positions, hidden]."""
         return token_log_probs(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
     def loss_and_samples(
-        self, hidden: Tensor, word_embedding: Tensor, labels: Tensor, draws: Tensor
+        self, hidden: Tensor, word_embedding: Tensor, labels: Tensor, draws: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute the loss, and sample a token id at each position, int64 [positions].
-
-        The sample is the token at which the cumulative probability passes the position's draw, fp32
-        from 0 to 1 [positions].
-        """
+        """Compute loss, number correct and samples of `MaskedLMLoss`."""
         vectors = self.transform(fill_up(hidden))
         return MaskedLMLoss.apply(vectors, word_embedding, self.bias, labels, draws)  # type: ignore[no-untyped-call]
 
 
-class NextSentenceHead(nn.Module):
-    """Next-sentence head: 0 if B follows A, 1 if random; [sequences, 2].
+class TwoLogitHead(nn.Module):
+    """A linear layer to two logits: for NSP, sentence order and question answering.
 
-    Also the sentence-order head (Lan et al. 2020, section 3.1): 0 as in the text, 1 swapped.
+    NSP: 0 if B follows A, 1 if random. Sentence order (Lan et al. 2020, section 3.1): 0 as in the
+    text, 1 swapped. Question answering (paper, section 4.2): each token as start and end.
     """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, 2)
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Return logits [sequences, 2] from [sequences, hidden]."""
-        return self.dense(pooled)
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return logits [vectors, 2] from [vectors, hidden]."""
+        return self.dense(vectors)
 
 
 class ClassificationHead(nn.Module):
@@ -117,19 +114,6 @@ class TwoLayerHead(ClassificationHead):
         if self.drop_first:
             vectors = drop(vectors, self.dropout_prob, self.training)
         return super().forward(self.activation(self.transform(vectors)))
-
-
-class SpanHead(nn.Module):
-    """Question-answering head: start and end logits, [tokens, 2] (paper, section 4.2)."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.num_labels = 2
-        self.dense = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Return logits [tokens, 2] from [tokens, hidden]."""
-        return self.dense(hidden)
 
 
 class ReplacedTokenHead(nn.Module):

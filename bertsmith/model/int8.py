@@ -128,7 +128,7 @@ def int8_speed() -> _Int8Speed | None:
     """
     if not can_quantize():
         return None
-    return remember(threads_key("int8"), _measure_int8, lambda it: _Int8Speed(**it)).value
+    return remember(threads_key("int8"), _measure_int8, _Int8Speed).value
 
 
 @torch.no_grad()

@@ -37,18 +37,16 @@ class Embeddings(nn.Module):
         if self.position is not None:
             summed = summed + self.look_up_positions(self.position, batch)
         if self.token_type is not None:
-            summed = summed + self.look_up_types(self.token_type, batch)
+            types = self.token_type
+            # A model with a single type does not tell segments apart.
+            summed = summed + (
+                types.weight if len(types.weight) == 1 else types(batch.token_type_ids)
+            )
         return dropout(self.norm(summed), self.dropout_prob, self.training)
 
     def look_up_positions(self, position: nn.Embedding, batch: Batch) -> Tensor:
         """[tokens, size]."""
         return position(batch.position_ids)
-
-    def look_up_types(self, token_type: nn.Embedding, batch: Batch) -> Tensor:
-        """[tokens, size]; a model with a single type does not tell segments apart."""
-        if token_type.num_embeddings == 1:
-            return token_type.weight
-        return token_type(batch.token_type_ids)
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
         return number_columns(input_ids)

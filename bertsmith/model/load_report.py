@@ -1,4 +1,4 @@
-"""What a model took from the weights of its folder."""
+"""Report of the weights that a model took from its folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -21,28 +21,13 @@ CACHED_BYTES = 2**20
 """Bytes of logits whose softmax is computed at once on a CPU: they stay in its cache."""
 
 
-def masked_lm_loss(
-    hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Compute the summed cross entropy of `hidden @ weight.T + bias`, and the number correct.
-
-    Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
-    `labels` int64 [positions], or fewer: rows without a label are ignored. Both results are fp32
-    scalars. No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time: a chunk's
-    gradients are computed together with its logits.
-    """
-    loss_sum, num_correct, _ = MaskedLMLoss.apply(hidden, weight, bias, labels, None)  # type: ignore[no-untyped-call]
-    return loss_sum, num_correct
-
-
 def token_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
     """Compute the log-probability of each position's label, fp32 [positions], without gradients.
 
-    Shapes and the number of logits that exist at a time are those of `masked_lm_loss`.
+    Shapes and the number of logits that exist at a time are those of `MaskedLMLoss`.
     """
-    max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
     found = []
-    for rows in _equal_chunks(len(hidden), max(1, max_logits // len(weight))):
+    for rows in _chunks(hidden, weight):
         wanted = labels[rows]
         logits = F.linear(hidden[rows], weight, bias)[: len(wanted)].float()
         found.append(-F.cross_entropy(logits, wanted, reduction="none"))
@@ -50,9 +35,15 @@ def token_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
 
 
 class MaskedLMLoss(torch.autograd.Function):
-    """Autograd function of `masked_lm_loss`, with gradients computed in the forward pass.
+    """Summed cross entropy of `hidden @ weight.T + bias`, number correct, and sampled tokens.
 
-    With `draws` it also samples a token at each position from the probabilities.
+    Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
+    `labels` int64 [positions], or fewer: rows without a label are ignored. Loss and number are fp32
+    scalars. With `draws`, fp32 from 0 to 1 [positions], a token is sampled at each position: that
+    at which the cumulative probability passes the draw.
+
+    No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time: a chunk's
+    gradients are computed together with its logits, in the forward pass.
     """
 
     @staticmethod
@@ -69,11 +60,10 @@ class MaskedLMLoss(torch.autograd.Function):
         def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             wanted = labels[rows]
             logits[len(wanted) :] = 0.0
-            sampler = None if draws is None else _Sampler(draws[rows], samples[rows])
-            return _cross_entropy_and_gradient(logits[: len(wanted)], wanted, sampler)
+            sample = None if draws is None else (draws[rows], samples[rows])
+            return _cross_entropy_and_gradient(logits[: len(wanted)], wanted, sample)
 
-        max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
-        loss_sum, num_correct = _decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
+        loss_sum, num_correct = _decode_in_chunks(ctx, hidden, weight, bias, take)
         ctx.mark_non_differentiable(num_correct, samples)
         return loss_sum, num_correct, samples
 
@@ -88,7 +78,7 @@ def _decode_in_chunks(
     weight: Tensor,
     bias: Tensor,
     take: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
-    max_logits: int,
+    num_kinds: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Compute a loss over the vocabulary in chunks of logits.
 
@@ -100,7 +90,7 @@ def _decode_in_chunks(
     num_correct = torch.zeros((), device=hidden.device)
     grad_hidden = torch.zeros_like(hidden)
     grad_weight = grad_bias = None
-    for rows in _equal_chunks(len(hidden), max(1, max_logits // len(weight))):
+    for rows in _chunks(hidden, weight, num_kinds):
         logits = F.linear(hidden[rows], weight, bias)
         loss, correct = take(logits, rows)
         loss_sum += loss
@@ -133,37 +123,41 @@ def _accumulate(total: Tensor | None, part: Tensor) -> Tensor:
     return part if total is None else total.float().add_(part)
 
 
-def _equal_chunks(count: int, largest: int) -> list[slice]:
-    """Divide `count` rows into slices of about equal size, at most `largest`.
+def _chunks(hidden: Tensor, weight: Tensor, num_kinds: int = 1) -> list[slice]:
+    """Divide the rows of `hidden` into slices of about equal size.
 
-    >>> _equal_chunks(7, 3)
-    [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None)]
+    `num_kinds` arrays of a slice's logits exist at a time.
     """
+    most = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // num_kinds
+    count, largest = len(hidden), max(1, most // len(weight))
     size = -(-count // max(1, -(-count // largest)))
     return [slice(first, first + size) for first in range(0, count, max(1, size))]
 
 
 def _cross_entropy_and_gradient(
-    logits: Tensor, labels: Tensor, sampler: "_Sampler | None" = None
+    logits: Tensor, labels: Tensor, sample: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor]:
     """Compute summed loss and number correct in fp32; `logits` becomes the gradient.
 
     Shapes: `logits` [positions, classes], `labels` int64 [positions]. Softmax is computed in fp32
     for any type of `logits` and rounded to that type once; on a CPU for so few positions at a time
-    that they stay in its cache, where `sampler` reads them.
+    that they stay in its cache, where `sample`, draws and the tokens to set, reads them.
     """
-    size = len(logits)
+    size = max(1, len(logits))
     if logits.device.type == "cpu":
         size = max(1, CACHED_BYTES // (logits.shape[-1] * logits.element_size()))
     loss_sum = torch.zeros((), device=logits.device)
     num_correct = torch.zeros((), device=logits.device)
-    for part, wanted in zip(torch.split(logits, size), torch.split(labels, size), strict=True):
+    for first in range(0, len(logits), size):
+        rows = slice(first, first + size)
+        part, wanted = logits[rows], labels[rows]
         highest, guess = row_maximum(part)
         num_correct += (guess[:, 0] == wanted).sum()
         distance = highest.float() - part.gather(-1, wanted[:, None]).float()
         torch.softmax(part, -1, out=part)
-        if sampler is not None:
-            sampler.see(part)
+        if sample is not None:
+            draws, samples = sample
+            samples[rows] = sample_tokens(part, draws[rows])
         # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
         loss_sum += (distance - part.gather(-1, guess).float().log()).sum()
         places = torch.arange(len(wanted), device=part.device), wanted
@@ -173,21 +167,6 @@ def _cross_entropy_and_gradient(
 
 SAMPLED_BLOCK = 128
 """Vocabulary entries whose probabilities are summed at once, to find the block of a draw."""
-
-
-class _Sampler:
-    """Samples tokens from successive chunks of probabilities, into `samples`."""
-
-    def __init__(self, draws: Tensor, samples: Tensor) -> None:
-        self._draws = draws
-        self._samples = samples
-        self._seen = 0
-
-    def see(self, probabilities: Tensor) -> None:
-        """Sample from the next `[positions, vocabulary]`."""
-        rows = slice(self._seen, self._seen + len(probabilities))
-        self._samples[rows] = sample_tokens(probabilities, self._draws[rows])
-        self._seen = rows.stop
 
 
 def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
@@ -268,8 +247,7 @@ class _SoftLMLoss(torch.autograd.Function):
             taught = F.linear(teacher.hidden[rows][:real], teacher.weight, teacher.bias)
             return divergence_and_gradient(logits[:real], taught, temperature)
 
-        max_logits = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // 2
-        return _decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
+        return _decode_in_chunks(ctx, hidden, weight, bias, take, num_kinds=2)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:

@@ -8,7 +8,7 @@ is that of transformers 4: `pruned_heads` in config.json. transformers 5 cannot 
 import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -109,7 +109,9 @@ def zero_heads(model: BertModel, heads: Heads) -> BertModel:
     silent = copy.deepcopy(model)
     for number, pruned in heads.items():
         places = [i for i, head in enumerate(model.config.heads_of(number)) if head in pruned]
-        silence(silent.layers[number].attention, places)
+        attention = silent.layers[number].attention
+        with torch.no_grad():
+            attention.output.weight[:, columns(attention, places)] = 0.0
     return silent
 
 
@@ -143,11 +145,6 @@ def narrow(attention: SelfAttention, places: Collection[int]) -> None:
     attention.num_heads = len(places)
 
 
-def silence(attention: SelfAttention, places: Collection[int]) -> None:
-    with torch.no_grad():
-        attention.output.weight[:, columns(attention, places)] = 0.0
-
-
 def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
     has_bias = bias is not None
     made = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias, device="meta")
@@ -158,7 +155,6 @@ def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
 
 
 LayerChoice = Literal["spread", "first", "last"]
-LAYER_CHOICES: tuple[LayerChoice, ...] = ("spread", "first", "last")
 
 
 def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread") -> list[int]:
@@ -174,7 +170,7 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
     Raises:
         ConfigError: there are not so many layers, or none is to be kept.
     """
-    check_choice("choice", choice, LAYER_CHOICES)
+    check_choice("choice", choice, get_args(LayerChoice))
     if not 1 <= num_kept <= num_layers:
         raise ConfigError(f"num_layers: found {num_kept}; the model has 1 to {num_layers} to keep.")
     if choice == "last":

@@ -29,18 +29,13 @@ class TrainableModel(nn.Module):
 
     def parameter_specs(self) -> list[ParameterSpec]:
         """List the parameters, each once; biases and LayerNorm weights have no decay."""
-        return parameter_specs(self)
-
-
-def parameter_specs(module: nn.Module) -> list[ParameterSpec]:
-    embeddings = {id(each.weight) for each in module.modules() if isinstance(each, nn.Embedding)}
-
-    def spec(name: str, parameter: nn.Parameter) -> ParameterSpec:
-        kind: Literal["matrix", "vector", "embedding"] = "matrix"
-        if parameter.ndim <= 1:
-            kind = "vector"
-        elif id(parameter) in embeddings:
-            kind = "embedding"
-        return ParameterSpec(name, parameter.shape, kind, decay=kind != "vector")
-
-    return [spec(name, parameter) for name, parameter in module.named_parameters()]
+        embeddings = {id(each.weight) for each in self.modules() if isinstance(each, nn.Embedding)}
+        specs = []
+        for name, parameter in self.named_parameters():
+            kind: Literal["matrix", "vector", "embedding"] = "matrix"
+            if parameter.ndim <= 1:
+                kind = "vector"
+            elif id(parameter) in embeddings:
+                kind = "embedding"
+            specs.append(ParameterSpec(name, parameter.shape, kind, decay=kind != "vector"))
+        return specs

@@ -5,9 +5,8 @@ so only positional ones are given. That function has no dropout; the operator be
 gradients. A trial shows whether a machine has the kernel, correct and faster than blocks.
 """
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -77,8 +76,9 @@ class VarlenTrial:
         return is_right and MIN_GAIN * self.varlen_seconds < self.blocks_seconds
 
 
-def fits(qkv: Tensor, head_size: int) -> bool:
+def fits(qkv: Tensor, num_heads: int) -> bool:
     """Return whether the kernel supports this device, dtype and head size."""
+    head_size = qkv.shape[-1] // (3 * num_heads)
     is_half = qkv.dtype in (torch.bfloat16, torch.float16)
     return qkv.is_cuda and is_half and head_size % 8 == 0 and head_size <= MAX_HEAD_SIZE
 
@@ -122,7 +122,7 @@ def varlen_trial(device: torch.device) -> VarlenTrial:
         return VarlenTrial(problem="there is no CUDA device")
     key = f"{torch.cuda.get_device_name(device)} | torch {torch.__version__} | attention"
     try:
-        return remember(key, partial(try_varlen, device), lambda it: VarlenTrial(**it)).value
+        return remember(key, partial(try_varlen, device), VarlenTrial).value
     # Not built in, not for this card, no memory: all are reasons to go the other way.
     except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -134,7 +134,12 @@ def try_varlen(device: torch.device) -> VarlenTrial:
 
     Modes and random state of the caller are preserved.
     """
-    with _undisturbed(device):
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast(device.type, enabled=False),
+        torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+    ):
         return _try(device)
 
 
@@ -215,16 +220,3 @@ def _seconds(run: Callable[[], object], device: torch.device, calls: int = 10) -
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-@contextlib.contextmanager
-def _undisturbed(device: torch.device) -> Iterator[None]:
-    """Enable gradients, disable autocast, and restore the random state afterwards."""
-    devices = [device] if device.type == "cuda" else []
-    with (
-        torch.inference_mode(False),
-        torch.enable_grad(),
-        torch.autocast(device.type, enabled=False),
-        torch.random.fork_rng(devices=devices),
-    ):
-        yield

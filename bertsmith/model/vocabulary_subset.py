@@ -49,13 +49,10 @@ class VocabularySubset:
         numbers[self.ids.numpy()] = np.arange(len(self.ids), dtype=np.int32)
         return numbers
 
-    def of_other(self, model: BertModel) -> "VocabularySubset":
-        """Return the same subset for another model with the same vocabulary."""
-        return VocabularySubset(self.ids, model.embeddings.word.weight.detach())
-
     def narrow(self, model: BertModel) -> None:
         """Keep only this subset's embedding rows; remap ids with `numbers`."""
-        model.embeddings.word = self._embedding(model, self.embedding[self.ids])
+        rows = model.embeddings.word.weight.detach()[self.ids]
+        model.embeddings.word = self._embedding(model, rows)
 
     @contextlib.contextmanager
     def widened(self, model: BertModel) -> Iterator[None]:

@@ -10,14 +10,14 @@ from torch import Tensor
 from bertsmith.errors import CheckpointError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import family_named
-from bertsmith.model.families.bert import BERT
 from bertsmith.model.family import Family
 
 
-def canonical(name: str, family: Family = BERT) -> str:
+def canonical(name: str, family: Family) -> str:
     """A stored name in today's spelling: old ones say gamma and beta, or leave out "bert.".
 
-    >>> canonical("embeddings.LayerNorm.gamma")
+    >>> from bertsmith.model.families.bert import BERT
+    >>> canonical("embeddings.LayerNorm.gamma", BERT)
     'bert.embeddings.LayerNorm.weight'
     """
     name = re.sub(r"\.gamma$", ".weight", name)
@@ -56,17 +56,17 @@ def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -
             )
 
 
-def their_names(name: str, config: BertConfig | None = None) -> tuple[str, ...]:
-    """Hugging Face's names of one of our parameters, in BERT or in a config's family.
+def their_names(name: str, config: BertConfig) -> tuple[str, ...]:
+    """Hugging Face's names of one of our parameters, in the config's family.
 
-    >>> their_names("layers.3.feed_forward.up.bias")
+    >>> their_names("layers.3.feed_forward.up.bias", BertConfig(30_522, 768, 12, 12, 3072))
     ('bert.encoder.layer.3.intermediate.dense.bias',)
     """
     module, _, kind = name.rpartition(".")
-    names = (BERT if config is None else family_named(config.model_type)).names
+    names = family_named(config.model_type).names
     layer = re.match(r"layers\.(\d+)\.", module)
     if layer is None:
         return tuple(f"{theirs}.{kind}" for theirs in names[module])
-    number = layer[1] if config is None else config.stored_layer(int(layer[1]))
+    number = config.stored_layer(int(layer[1]))
     pattern = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
     return tuple(f"{theirs.replace('{i}', number)}.{kind}" for theirs in names[pattern])

@@ -32,25 +32,18 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Band:
-    """The band around a curve: x, and its bounds there."""
-
-    bounds: Sequence[tuple[float, float, float]]
-
-
-@dataclass(frozen=True)
 class Series:
     """A curve: its name in the legend, points, style and color.
 
-    A `reference` is a dashed level at the height of its first point, across the whole chart. A
-    `mean` may have a band.
+    A `reference` is a dashed level at the height of its first point, across the whole chart.
     """
 
     name: str
     points: Sequence[Point]
     style: Style = "line"
     color: Color = 0
-    band: Band | None = None
+    band: Sequence[tuple[float, float, float]] = ()
+    """Band around a `mean`: x, and its lower and upper bound there."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +90,7 @@ class Chart:
     x_names: Sequence[str] = ()
     """Names of 0, 1, 2 … on the horizontal axis, where these are not numbers to measure by."""
 
-    width: int = WIDTH
-    left: int = LEFT
-    right: int = WIDTH - RIGHT
-    top: int = TOP
-    bottom: int = HEIGHT - BOTTOM
+    width, left, right, top, bottom = WIDTH, LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
 
     @property
     def height(self) -> float:
@@ -118,8 +107,7 @@ class Chart:
         if self.high is not None:
             return self.high
         points = [y for series in self.series for _, y in series.points]
-        bands = [series.band.bounds for series in self.series if series.band is not None]
-        highest = max([*points, *(high for bounds in bands for _, _, high in bounds)])
+        highest = max([*points, *(high for series in self.series for _, _, high in series.band)])
         step = round_step(highest - self.low)
         return max(self.low + step, self.low + step * math.ceil((highest - self.low) / step))
 
@@ -174,12 +162,10 @@ class Chart:
         dots = points if series.style == "dots" else ()
         return _Curve(series, _outline(points), dots, self._area(series.band))
 
-    def _area(self, band: Band | None) -> str:
-        if band is None:
-            return ""
-        there = [(self._x(x), self._y(low)) for x, low, _ in band.bounds]
-        back = [(self._x(x), self._y(high)) for x, _, high in reversed(band.bounds)]
-        return _outline([*there, *back]) + "Z"
+    def _area(self, band: Sequence[tuple[float, float, float]]) -> str:
+        there = [(self._x(x), self._y(low)) for x, low, _ in band]
+        back = [(self._x(x), self._y(high)) for x, _, high in reversed(band)]
+        return _outline([*there, *back]) + "Z" if band else ""
 
     def _x(self, value: float) -> float:
         return self.left + (self.right - self.left) * value / self.x_max

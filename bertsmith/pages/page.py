@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 TEMPLATES_DIR = Path(__file__).parents[1]
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill a template, named by its path in the package, such as `demo/page.html`."""
-    return _environment(TEMPLATES_DIR).get_template(template).render(**values)
-
-
 @cache
 def _environment(folder: Path) -> "jinja2.Environment":
     """Keep compiled templates: a page of a run is written again and again."""
@@ -40,6 +35,7 @@ def _environment(folder: Path) -> "jinja2.Environment":
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    page = render(template, **values)
+    """Fill a template, named by its path in the package, such as `demo/page.html`."""
+    page = _environment(TEMPLATES_DIR).get_template(template).render(**values)
     with atomic_write(path, "w") as file:
         file.write(page)

@@ -12,7 +12,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.micro_batch import rows_in_memory
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.step_timer import StepTimer
+from bertsmith.pretraining.step_timer import timing_steps
 from bertsmith.training.machine import Machine
 from bertsmith.training.optim import Optimizer
 
@@ -42,7 +42,10 @@ class Choice:
             for name, count in self.tokens.items()
             if name != "tiny"
         )
-        return f"size {self.preset}, the largest that {self.minutes:g} minutes serve here ({tried})"
+        return (
+            f"size {self.preset}, the largest that sees enough tokens in {self.minutes:g} minutes "
+            f"({tried})"
+        )
 
 
 def choose_preset(
@@ -90,8 +93,8 @@ def tokens_per_second(
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, at_once)
     trial = objective.resized(num_rows, objective.eval_rows)
     model = trial.new_model(config).to(machine.device)
-    timer = StepTimer(trial, model, machine.precision, 1, optimizer)
-    with machine.as_one_process(), timer:
+    timing = timing_steps(trial, model, machine.precision, 1, optimizer)
+    with machine.as_one_process(), timing as timer:
         found = timer.time(objective.settings.start_steps + 1, warm_up=1)  # of full length
     growth = objective.batch_size / num_rows
     # As many as a step has micro-batches for.

@@ -16,7 +16,7 @@ from bertsmith.training.run_config import RunConfig, same_fields
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """What a run takes from the model that it continues."""
+    """Facts of the model that a run continues."""
 
     name: str
     """Folder or hub name, as the user gave it."""
@@ -57,7 +57,7 @@ class PretrainConfig:
     checkpoint_every: int | None = field(metadata=FREE)
     keep: int = field(metadata=FREE)
     notes: tuple[str, ...] = field(default=(), metadata=FREE)
-    """What was chosen by measuring, and what the run is too short for."""
+    """Choices made by measuring, and warnings of a short run."""
 
     def run_config(self, identity: Mapping[str, Any], notes: Sequence[str] = ()) -> RunConfig:
         """Return the part that the training loop reads; `identity` is the objective's."""

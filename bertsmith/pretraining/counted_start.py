@@ -136,8 +136,6 @@ def with_gaps(documents: Sequence[NDArray[Any]]) -> IdArray:
 
 
 def add_counts(one: PairCounts, other: PairCounts) -> PairCounts:
-    if not len(one.keys):
-        return other
     keys = np.concatenate((one.keys, other.keys))
     order = np.argsort(keys, kind="stable")  # finds the two sorted runs, and merges them
     keys = keys[order]

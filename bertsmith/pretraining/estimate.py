@@ -9,14 +9,13 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import count_parameters, total
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
-from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.model.step_cost import (
     Memory,
@@ -29,11 +28,10 @@ from bertsmith.model.step_cost import (
 )
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import PretrainConfig
-from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
-from bertsmith.pretraining.step_timer import WARM_UP_STEPS, StepTimer, longest_share
+from bertsmith.pretraining.step_timer import WARM_UP_STEPS, longest_share, timing_steps
 from bertsmith.system.matrix_products import measured_products
 from bertsmith.system.memory import available_bytes, resident_bytes
 from bertsmith.training.budget import EvaluationPlan
@@ -100,7 +98,6 @@ def accelerators(
     names: Sequence[Hardware], flops: float | None, efficiency: float
 ) -> list[Accelerator]:
     """Select `names` from `PEAKS`; add one of `flops` operations per second."""
-    assert set(PEAKS) == set(get_args(Hardware))
     found = [Accelerator(name, PEAKS[name], efficiency) for name in names]
     if flops is not None:
         found.append(Accelerator(f"{flops:.3g} FLOP/s", flops, efficiency))
@@ -112,8 +109,8 @@ class Phase:
     """Steps of one kind, from `first` to `last` (None: to the end).
 
     `real` counts the real tokens of a step, `computed` what is computed for them; `largest` is the
-    largest batch that a process computes at once, `share` the tokens of the process that has most
-    of a step. `flops` are those of the real tokens.
+    largest batch that a process computes at once, `share` the tokens of the busiest process in a
+    step. `flops` are those of the real tokens.
     """
 
     first: int
@@ -232,10 +229,10 @@ class Estimate:
     @property
     def flops(self) -> Mapping[str, float] | None:
         """The operations for the run's real tokens, by purpose."""
-        kinds = list(self.phases[0].flops)
-        sums = {kind: self.over_run([phase.flops[kind] for phase in self.phases]) for kind in kinds}
-        found = {kind: count for kind, count in sums.items() if count is not None}
-        return found if len(found) == len(kinds) else None
+        if self.num_steps is None:
+            return None
+        kinds = self.phases[0].flops
+        return {kind: self.over_run([x.flops[kind] for x in self.phases]) or 0.0 for kind in kinds}
 
     @property
     def seconds(self) -> float | None:
@@ -272,7 +269,7 @@ class Estimate:
         )
 
 
-def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -> Estimate:
+def forecast(job: PretrainJob, *, seconds: float, has_text: bool = True) -> Estimate:
     """Sample some batches of a job, time its steps, and forecast it.
 
     Args:
@@ -286,8 +283,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
     said = job.training
     with computing_on(said) as machine:
         corpus = Corpus.open(job.corpus)
-        source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
-        config = resolve_pretraining(job, corpus, machine, source=source, is_timed=False)
+        config = resolve_pretraining(job, corpus, machine, is_timed=False)
         objective = build_objective(config, corpus)
         with skeleton():
             model = objective.new_model(config.model)
@@ -334,7 +330,7 @@ def count_shapes(
         _count_shapes(
             objective,
             phase.first,
-            min(longest, longest if steps is None else math.ceil(phase.steps_within(steps))),
+            math.ceil(min(longest, phase.steps_within(steps or math.inf))),
             machine,
         )
         for phase in phases
@@ -369,7 +365,7 @@ def _problem(estimate: float, machine: Machine, seconds: float) -> str:
 
 
 def _phases(objective: Pretraining, model: BertModel, machine: Machine) -> Iterator[Phase]:
-    start = objective.settings.start_steps if objective.start is not None else 0
+    start = objective.settings.start_steps
     for first, last in ([(1, start)] if start else []) + [(start + 1, None)]:
         yield _look_at(objective, model, machine, first, last)
 
@@ -417,10 +413,9 @@ def _try(
     eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // config.pretraining.max_length))
     trial = objective.resized(rows, eval_rows)
     model = objective.new_model(config.model).to(machine.device)
-    timer = StepTimer(
+    with timing_steps(
         trial, model, machine.precision, machine.num_processes, config.optim.optimizer
-    )
-    with timer:
+    ) as timer:
         found = timer.time(phases[phase].first, seconds=seconds)
         evaluation = timer.time_evaluation()
         workers = [worker.process.pid or 0 for worker in timer.workers.workers]
@@ -449,7 +444,7 @@ def _trial_rows(objective: Pretraining, machine: Machine, phase: Phase) -> int:
 
 
 def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int]:
-    sources = [objective.start or objective.train, objective.train][-len(phases) :]
+    sources = [objective.start, objective.train][-len(phases) :]
     return [source.rows_per_epoch for source in sources]
 
 

@@ -6,7 +6,7 @@ other difference is refused before anything is written.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +25,7 @@ from bertsmith.model.reinitialize import extend_words, set_positions, start_mask
 from bertsmith.model.saving import save_model
 from bertsmith.model.weights import weight_files
 from bertsmith.pretraining.cls_attention import reason_to_reset
-from bertsmith.pretraining.config import SourceFacts
+from bertsmith.pretraining.config import PretrainConfig, SourceFacts
 from bertsmith.pretraining.settings import ObjectiveName
 from bertsmith.system.files import sha256_file
 from bertsmith.system.paths import shell_path
@@ -70,7 +70,7 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
     words, positions = report["num_words"], report["num_positions"]
     kept = [f"{report['num_kept']} weights"]
     if words[0] == words[1]:
-        kept.append(f"vocabulary of {words[0]:,} pieces")
+        kept.append(f"vocabulary of {words[0]:,} tokens")
     if positions[0] == positions[1]:
         kept.append(f"{positions[0]} positions")
     yield f"from       {report['folder']}: kept {', '.join(kept)}"
@@ -78,8 +78,8 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
         unknown = report["num_unknown"]
         others = f"; {unknown:,} of unknown characters as the mean of all" if unknown else ""
         yield (
-            f"extended   vocabulary from {words[0]:,} to {words[1]:,} pieces, each new one as the "
-            f"mean of its old pieces{others}"
+            f"extended   vocabulary from {words[0]:,} to {words[1]:,} tokens, each new one as the "
+            f"mean of its old tokens{others}"
         )
     if positions[0] < positions[1]:
         how = ", by repeating them" if report.get("repeats_positions", True) else ""
@@ -92,89 +92,65 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"dropped    {list_weights(report['dropped'])}"
 
 
-@dataclass(frozen=True)
-class InitialModel:
-    """A loaded model folder to continue from."""
+def adapt(
+    config: PretrainConfig, folder: ModelFolder, tokenizer: Tokenizer, counts: Callable[[], Tensor]
+) -> tuple[BertModel, Pooling | None, AdaptationReport]:
+    """Build the model to continue, with the heads to train, the corpus's vocabulary and positions.
 
-    name: str
-    directory: Path
-    model: BertModel
-    """The model with the heads to train; `fit` changes it."""
-    tokenizer: Tokenizer
-    stored: frozenset[str]
-    """Names of the heads that the folder has, and `pooler` if it has one."""
-    pooler: Pooling | None
-    """The folder's pooler, where the trained model has none."""
-    reason_to_reset: str
-    """Reason to reset the attention of [CLS]; see cls_attention.py."""
-    generator: BertModel | None = None
-    """The folder's generator, for replaced token detection; `fit` changes it."""
+    Args:
+        folder: of the model.
+        tokenizer: the tokenizer of the corpus.
+        counts: returns the frequency of each token; called for a new head only.
 
-    @classmethod
-    def of(cls, name: str, folder: ModelFolder, heads: Sequence[str]) -> "InitialModel":
-        """Build the model of a folder, which the user calls `name`; missing heads are random.
+    Returns:
+        The model; the folder's pooler, where the model has none; and what was changed.
 
-        Raises:
-            CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
-        """
-        tokenizer, model = folder.tokenizer, build(folder, heads)
-        stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
-        kept = stored_pooler(folder) if model.pooler is None else None
-        generator = load_generator(folder.path) if "replaced_token" in heads else None
-        reason = reason_to_reset(folder.run)
-        return cls(name, folder.path, model, tokenizer, frozenset(stored), kept, reason, generator)
+    Raises:
+        CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
+        ConfigError: the tokenizer is neither the folder's nor an extension of it.
+    """
+    heads, positions = config.pretraining.heads, config.model.max_length
+    old, model = folder.tokenizer, build(folder, heads)
+    stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
+    pooler = stored_pooler(folder) if model.pooler is None else None
+    models = [model, *([load_generator(folder.path)] if "replaced_token" in heads else [])]
+    check_extends(old, tokenizer, config.source, config.corpus)
+    before = model.config.max_length
+    pieces = list(ids_before(old, tokenizer.vocab[old.vocab_size :]))
+    for each in models:
+        if pieces:
+            extend_words(each, old.vocab_size, pieces)
+        if positions != before:
+            set_positions(each, positions)
+    found = model.load_report
+    assert found is not None
+    report = AdaptationReport(
+        folder=config.source,
+        weights=config.source_weights,
+        num_kept=len(found.matched),
+        num_words=(old.vocab_size, tokenizer.vocab_size),
+        num_unknown=sum(not ids for ids in pieces),
+        num_positions=(before, positions),
+        repeats_positions=model.config.has_position_embedding,
+        new=tuple(_new_heads(model, stored, counts)),
+        dropped=tuple(n for n in found.unused if "pooler" not in n or pooler is None),
+        reason_to_reset=reason_to_reset(folder.run),
+    )
+    return model if len(models) == 1 else ElectraPair.of(*models), pooler, report
 
-    @property
-    def trained(self) -> BertModel:
-        """The model to train, with its generator if it has one."""
-        return self.model if self.generator is None else ElectraPair.of(self.model, self.generator)
 
-    def fit(
-        self, tokenizer: Tokenizer, corpus: Path, counts: Callable[[], Tensor], positions: int
-    ) -> AdaptationReport:
-        """Extend the model to the corpus's vocabulary and to `positions` tokens.
-
-        Args:
-            tokenizer: the tokenizer of `corpus`.
-            counts: returns the frequency of each token; called for a new head only.
-
-        Raises:
-            ConfigError: the tokenizer is neither the folder's nor an extension of it.
-        """
-        old, before = self.tokenizer, self.model.config.max_length
-        check_extends(old, tokenizer, self.name, corpus)
-        added = tokenizer.vocab[old.vocab_size :]
-        pieces = list(ids_before(old, added))
-        for model in [self.model, *([] if self.generator is None else [self.generator])]:
-            if pieces:
-                extend_words(model, old.vocab_size, pieces)
-            if positions != before:
-                set_positions(model, positions)
-        report = self.model.load_report
-        assert report is not None
-        return AdaptationReport(
-            folder=self.name,
-            weights=weight_sums(self.directory, with_generator=self.generator is not None),
-            num_kept=len(report.matched),
-            num_words=(old.vocab_size, tokenizer.vocab_size),
-            num_unknown=sum(not ids for ids in pieces),
-            num_positions=(before, positions),
-            repeats_positions=self.model.config.has_position_embedding,
-            new=tuple(self._new_heads(counts)),
-            dropped=tuple(n for n in report.unused if "pooler" not in n or self.pooler is None),
-            reason_to_reset=self.reason_to_reset,
-        )
-
-    def _new_heads(self, counts: Callable[[], Tensor]) -> Iterator[str]:
-        """Initialize a missing masked-LM head, and describe all new parts."""
-        if "masked_lm" in self.model.heads and "masked_lm" not in self.stored:
-            start_masked_lm_head(cast(MaskedLMHead, self.model.heads["masked_lm"]), counts())
-            yield "masked-LM head, from the word embedding and the corpus's word frequencies"
-        if "pooler" not in self.stored and self.model.pooler is not None:
-            yield "pooler, at random"
-        for name in self.model.heads:
-            if name not in self.stored and name != "masked_lm":
-                yield f"{name.replace('_', '-')} head, at random"
+def _new_heads(
+    model: BertModel, stored: Collection[str], counts: Callable[[], Tensor]
+) -> Iterator[str]:
+    """Initialize a missing masked-LM head, and describe all parts that are not `stored`."""
+    if "masked_lm" in model.heads and "masked_lm" not in stored:
+        start_masked_lm_head(cast(MaskedLMHead, model.heads["masked_lm"]), counts())
+        yield "masked-LM head, from the word embedding and the corpus's word frequencies"
+    if "pooler" not in stored and model.pooler is not None:
+        yield "pooler, at random"
+    for name in model.heads:
+        if name not in stored and name != "masked_lm":
+            yield f"{name.replace('_', '-')} head, at random"
 
 
 def source_facts(
@@ -188,7 +164,7 @@ def source_facts(
     is_masked_lm = guesses in (folder.settings.get("architectures") or ())
     objective: ObjectiveName = "masked_lm" if is_masked_lm else folder.family.objective
     if weights is None:
-        weights = weight_sums(folder.path, with_generator=has_generator(folder.path))
+        weights = weight_sums(folder.path)
     return SourceFacts(name, weights, folder.config, objective)
 
 
@@ -196,10 +172,10 @@ def stored_pooler(folder: ModelFolder) -> Pooling | None:
     return build(folder, ()).pooler if folder.has_pooler else None
 
 
-def weight_sums(directory: Path, *, with_generator: bool) -> dict[str, str]:
+def weight_sums(directory: Path) -> dict[str, str]:
     """Compute the SHA-256 of each weight file by name."""
     files = weight_files(directory)
-    if with_generator:
+    if has_generator(directory):
         files += weight_files(directory / GENERATOR)
     return {file.relative_to(directory).as_posix(): sha256_file(file) for file in files}
 
@@ -239,7 +215,7 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
         if theirs != ours:
             return f"id {id_:,} is {ours!r}, and {theirs!r} there"
     if new.vocab_size < old.vocab_size:
-        return f"it has {new.vocab_size:,} pieces, and {old.vocab_size:,} there"
+        return f"it has {new.vocab_size:,} tokens, and {old.vocab_size:,} there"
     if (difference := new.other_cuts(old)) is not None:
         return difference
     mine, others = deciding_settings(old), deciding_settings(new)

@@ -2,9 +2,9 @@
 
 A chosen token becomes `[MASK]`, a random one, or stays (`BERT_SHARES` in `settings.py`). Special
 tokens, `[UNK]` included, are never chosen and never inserted. Tokens are chosen one by one, or by
-words or runs of words (`word_choice`), which share one draw as in SpanBERT. BERT's and ALBERT's
-released code draw for each token alone, so 36 % (1 - 0.8²) of the words of two tokens are not
-masked whole.
+words or runs of words (`word_choice`), whose tokens all get the same of the three, as in SpanBERT.
+BERT's and ALBERT's released code draw for each token alone, so 36 % (1 - 0.8²) of the words of two
+tokens are not masked whole.
 """
 
 from collections.abc import Collection

@@ -58,7 +58,8 @@ class ModelSettings:
         if self.shared is not None and self.family != "albert":
             raise ConfigError(
                 f"model.shared: found {self.shared!r} for the family {self.family or 'bert'}. Only "
-                "albert's layers share weights: leave it out, or give --family albert."
+                "albert's layers share weights, and only a new model decides how: leave it out, or "
+                "give --family albert without --from."
             )
 
     @property

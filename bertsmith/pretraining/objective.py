@@ -4,7 +4,7 @@ The losses of masked LM and next sentence prediction (Devlin et al. 2019, sectio
 sentence order prediction (Lan et al. 2020, section 3.1), contrastive pairs or nothing can replace
 the latter. A batch is a function of (corpus, seed, step): each step has a generator of its own for
 pairs and masks, so there is no shuffled copy of the corpus and a run can be resumed anywhere.
-Static masks (Liu et al. 2019, section 4.1) repeat the steps of the first rounds through the text.
+Static masks (Liu et al. 2019, section 4.1) repeat those of the first `duplicates` epochs.
 """
 
 import copy
@@ -46,7 +46,7 @@ from bertsmith.pretraining.segments import (
     windows_around,
 )
 from bertsmith.pretraining.settings import PairTask, PretrainingSettings
-from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
+from bertsmith.pretraining.token_counts import IdArray, token_counts, unigram_entropy
 from bertsmith.pretraining.word_bounds import WordBounds, chinese_pieces
 from bertsmith.system.files import sha256_file
 from bertsmith.training.objective import LossTerm, Objective
@@ -55,9 +55,6 @@ TRAIN_STREAM = 0
 HELD_OUT_STREAM = 1
 STATIC_STREAM = 2
 EVALUATION_TOKENS = 8192
-
-IdArray = NDArray[np.int64]
-
 
 PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop", "contrastive": "contrast"}
 """Name of the loss term of each pair task."""
@@ -186,14 +183,12 @@ class RowSource:
         cuts = [*range(0, max(1, num_rows + 1 - least), rows_each), num_rows]
         return [rows.collate(slice(first, end)) for first, end in pairwise(cuts)]
 
-
-@dataclass(frozen=True)
-class _Phase:
-    """Steps of one row length; `rows_per_full_row` rows replace one of full length."""
-
-    rows: RowSource
-    first_step: int
-    rows_per_full_row: int
+    def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
+        """Build batches of rows that are always the same."""
+        rng = np.random.default_rng([seed, HELD_OUT_STREAM])
+        segments, rule = self.draw(0, num_rows, rng), self.settings.masking_rule()
+        rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
+        return self.batches(segments, rule, rng, rows_each)
 
 
 class Pretraining(Objective[BertModel, Batch]):
@@ -233,10 +228,13 @@ class Pretraining(Objective[BertModel, Batch]):
         self.micro_batch_size = micro_batch_size or batch_size
         self.seed = seed
         self.train = RowSource(train, settings, seed)
-        self.start: RowSource | None = None
+        self.start = self.train
         if settings.start_steps:
             self.start = RowSource(train, settings.at_start(), seed)
-        self.held_out = _held_out_rows(held_out, settings, seed)
+        self.held_out: RowSource | None = None
+        if held_out.num_documents:
+            task = settings.pair_task if has_pairs(held_out, settings.pair_task) else "none"
+            self.held_out = RowSource(held_out, settings.of_held_out(task), seed)
         self.eval_rows = eval_rows
         self._evaluation: list[Batch] | None = None
         self._made: tuple[int, list[Batch]] = (0, [])
@@ -257,10 +255,10 @@ class Pretraining(Objective[BertModel, Batch]):
     def _batches(self, step: int) -> list[Batch]:
         known, batches = self._made
         if known != step:
-            phase = self._phase(step)
+            rows, scale = self._rows(step)
             segments, rng = self._draw(step)
-            rows_each = self.micro_batch_size * phase.rows_per_full_row
-            batches = phase.rows.batches(segments, self.settings.masking_rule(step), rng, rows_each)
+            rule, rows_each = self.settings.masking_rule(step), self.micro_batch_size * scale
+            batches = rows.batches(segments, rule, rng, rows_each)
             self._made = (step, batches)
         return batches
 
@@ -297,7 +295,7 @@ class Pretraining(Objective[BertModel, Batch]):
     def held_out_batches(self, model: BertModel) -> Iterator[Batch]:
         """Yield the eval batches, always the same, on the model's device."""
         if self.held_out is not None and self._evaluation is None:
-            self._evaluation = self._evaluation_batches(self.held_out)
+            self._evaluation = self.held_out.evaluation_batches(self.eval_rows, self.seed)
         device = model.device
         for batch in self._evaluation or ():
             yield batch.to(device)
@@ -351,36 +349,30 @@ class Pretraining(Objective[BertModel, Batch]):
         return facts
 
     def _draw(self, step: int) -> tuple[Segments, np.random.Generator]:
-        phase = self._phase(step)
-        num_rows = self.batch_size * phase.rows_per_full_row
-        first_row = (step - phase.first_step) * num_rows
+        rows, scale = self._rows(step)
+        num_rows = self.batch_size * scale
+        first_step = 1 if step <= self.settings.start_steps else self.settings.start_steps + 1
+        first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
             # The rounds are divided into steps, the last of which may have fewer rows; after it
             # the first step is repeated.
-            all_rows = self.settings.duplicates * phase.rows.rows_per_epoch
-            place = (step - phase.first_step) % -(-all_rows // num_rows)
+            all_rows = self.settings.duplicates * rows.rows_per_epoch
+            place = (step - first_step) % -(-all_rows // num_rows)
             first_row = place * num_rows
             num_rows = min(num_rows, all_rows - first_row)
-            key = [STATIC_STREAM, phase.first_step, place]
+            key = [STATIC_STREAM, first_step, place]
         rng = np.random.default_rng([self.seed, *key])
-        return phase.rows.draw(first_row, num_rows, rng), rng
+        return rows.draw(first_row, num_rows, rng), rng
 
-    def _phase(self, step: int) -> _Phase:
-        settings = self.settings
-        if self.start is None or step > settings.start_steps:
-            return _Phase(self.train, first_step=settings.start_steps + 1, rows_per_full_row=1)
-        return _Phase(self.start, 1, settings.max_length // settings.start_length)
-
-    def _evaluation_batches(self, rows: RowSource) -> list[Batch]:
-        rng = np.random.default_rng([self.seed, HELD_OUT_STREAM])
-        rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
-        segments = rows.draw(0, self.eval_rows, rng)
-        return rows.batches(segments, rows.settings.masking_rule(), rng, rows_each)
+    def _rows(self, step: int) -> tuple[RowSource, int]:
+        """Return the rows of a step, and how many of them replace one of full length."""
+        rows = self.start if step <= self.settings.start_steps else self.train
+        return rows, self.settings.max_length // rows.settings.max_length
 
 
 def _check_pairs(train: Corpus, task: PairTask) -> None:
-    if _has_pairs(train, task):
+    if has_pairs(train, task):
         return
     if task == "next_sentence":
         raise CorpusError(
@@ -396,17 +388,10 @@ def _check_pairs(train: Corpus, task: PairTask) -> None:
     )
 
 
-def _has_pairs(corpus: Corpus, task: PairTask) -> bool:
+def has_pairs(corpus: Corpus, task: PairTask) -> bool:
     if task == "next_sentence":
         return corpus.num_documents > 1
     return task == "none" or corpus.num_sentences > corpus.num_documents
-
-
-def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> RowSource | None:
-    if corpus.num_documents == 0:
-        return None
-    task = settings.pair_task if _has_pairs(corpus, settings.pair_task) else "none"
-    return RowSource(corpus, settings.of_held_out(task), seed)
 
 
 def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
@@ -422,13 +407,11 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
     elif pair_task != "none":
         pooled = model.pool(hidden, batch).index_select(0, batch.targets[f"{pair_task}_rows"])
         labels = batch.targets[f"{pair_task}_labels"]
-        terms[PAIR_TERMS[pair_task]] = _pair_loss(model.heads[pair_task](pooled).float(), labels)
+        logits = model.heads[pair_task](pooled).float()
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        correct = (logits.argmax(-1) == labels).sum()
+        terms[PAIR_TERMS[pair_task]] = LossTerm(loss, correct, len(labels))
     return terms
-
-
-def _pair_loss(logits: Tensor, labels: Tensor) -> LossTerm:
-    loss = F.cross_entropy(logits, labels, reduction="sum")
-    return LossTerm(loss, (logits.argmax(-1) == labels).sum(), len(labels))
 
 
 def held_out_figures(found: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:

@@ -28,7 +28,7 @@ SHORTEST, LONGEST = 8, 40
 """Tokens per sentence."""
 
 
-def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None:
+def write_random_corpus(directory: Path, vocab_size: int) -> None:
     """Write a corpus of about a million random tokens.
 
     Raises:
@@ -42,7 +42,7 @@ def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None
     words = [f"w{number}" for number in range(vocab_size - len(SPECIAL_TOKENS))]
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *words])
     tokenizer.save(directory / TOKENIZER_DIR)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     splits: dict[str, SplitManifest] = {}
     for split in SPLITS:
         with closing(SplitWriter(directory, split, vocab_size)) as writer:
@@ -52,7 +52,7 @@ def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None
         tokenizer=TokenizerManifest(tokenizer.fingerprint, vocab_size),
         splits=splits,  # type: ignore[arg-type]
         sources=SourcesManifest(files=0, bytes=0, documents=0, skipped={}, cut={}),
-        settings={"random": True, "seed": seed},
+        settings={"random": True},
     ).write(directory)
 
 

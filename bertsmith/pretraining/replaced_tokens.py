@@ -53,8 +53,29 @@ class ReplacedTokens(Pretraining):
             **{f"held_out_rtd_{name}": value for name, value in found.items()},
         }
 
-    def _judge(self, model: BertModel, batch: Batch) -> "Judged":
-        return judge(cast(ElectraPair, model), batch, self.settings.discriminator_weight)
+    def _judge(self, pair: BertModel, batch: Batch) -> "Judged":
+        """Replace tokens and classify them."""
+        model = cast(ElectraPair, pair)
+        generator, head = model.generator, cast(MaskedLMHead, model.generator.heads["masked_lm"])
+        labels, positions = batch.targets["masked_labels"], batch.targets["masked_positions"]
+        mlm, correct, samples = head.loss_and_samples(
+            generator.encode(batch).index_select(0, positions),
+            generator.embeddings.word.weight,
+            labels,
+            batch.targets["draws"],
+        )
+        read = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
+        is_replaced = torch.zeros(batch.num_tokens, device=samples.device)
+        is_replaced = is_replaced.index_copy(0, positions, (samples != labels).float())
+        told = model.heads["replaced_token"](fill_up(model.encode(read)))
+        logits = told[: batch.num_tokens].float()
+        loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
+        right = ((logits > 0) == (is_replaced > 0)).sum()
+        terms = {
+            "mlm": LossTerm(mlm, correct, len(labels)),
+            "rtd": LossTerm(loss, right, batch.num_tokens, self.settings.discriminator_weight),
+        }
+        return Judged(terms, logits.detach(), is_replaced)
 
 
 @dataclass(frozen=True)
@@ -67,37 +88,6 @@ class Judged:
     terms: dict[str, LossTerm]
     logits: Tensor
     is_replaced: Tensor
-
-
-def judge(model: ElectraPair, batch: Batch, weight: float) -> Judged:
-    """Replace tokens and classify them; `weight` is that of the discriminator's loss."""
-    labels = batch.targets["masked_labels"]
-    positions = batch.targets["masked_positions"]
-    mlm, correct, samples = _guess(model.generator, batch)
-    read = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
-    is_replaced = torch.zeros(batch.num_tokens, device=samples.device)
-    is_replaced = is_replaced.index_copy(0, positions, (samples != labels).float())
-    told = model.heads["replaced_token"](fill_up(model.encode(read)))
-    logits = told[: batch.num_tokens].float()
-    loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
-    right = ((logits > 0) == (is_replaced > 0)).sum()
-    terms = {
-        "mlm": LossTerm(mlm, correct, len(labels)),
-        "rtd": LossTerm(loss, right, batch.num_tokens, weight),
-    }
-    return Judged(terms, logits.detach(), is_replaced)
-
-
-def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the loss, number correct and samples at chosen tokens."""
-    hidden = generator.encode(batch).index_select(0, batch.targets["masked_positions"])
-    head = cast(MaskedLMHead, generator.heads["masked_lm"])
-    return head.loss_and_samples(
-        hidden,
-        generator.embeddings.word.weight,
-        batch.targets["masked_labels"],
-        batch.targets["draws"],
-    )
 
 
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:

@@ -33,7 +33,6 @@ from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
-from bertsmith.training.settings import TrainingSettings
 
 LEARNING_RATES = {
     "tiny": 3e-3,
@@ -87,6 +86,8 @@ def resolve_pretraining(
         CorpusError: the corpus lacks the requested pairs.
     """
     training, notes = job.training, list[str]()
+    if source is None and job.from_ is not None:
+        source = source_facts(str(job.from_), read_folder(job.from_))
 
     family = family_named(source.config.model_type if source else job.model.family or "bert")
     objective = job.pretraining.objective or (source or family).objective
@@ -115,7 +116,8 @@ def resolve_pretraining(
             "rows are a pair. Pass an even number as --batch-size."
         )
 
-    rate = job.optim.learning_rate or _default_rate(preset, shape)
+    share = 1.0 if preset else CONTINUED_SHARE
+    rate = job.optim.learning_rate or share * LEARNING_RATES[preset or nearest_preset(shape)]
     config = PretrainConfig(
         corpus=job.corpus,
         source=source.name if source else "",
@@ -152,34 +154,16 @@ def resolve_pretraining(
         )
     if machine is None or training.eval_rows is not None:
         return config
-    return _plan_evaluations(
-        config, training, corpus, machine if is_timed else None, previous or {}
-    )
-
-
-def _plan_evaluations(
-    config: PretrainConfig,
-    training: TrainingSettings,
-    corpus: Corpus,
-    machine: Machine | None,
-    previous: Mapping[str, Any],
-) -> PretrainConfig:
-    """Decide how many held-out rows are evaluated, and how often.
-
-    The numbers of the run to resume come first. A run in steps is planned by its numbers alone, one
-    in minutes by timing a few rows on `machine`.
-    """
-    if "evaluations" in previous:
+    if previous is not None and "evaluations" in previous:
         return replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
-    if training.steps is not None:
+    if training.steps is not None:  # planned by its numbers alone
         plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
         return _with_evaluations(config, plan, training.steps)
-    return config if machine is None else _with_timed_evaluations(config, corpus, machine)
+    return _with_timed_evaluations(config, corpus, machine) if is_timed else config
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
-    source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
-    return resolve_pretraining(job, Corpus.open(job.corpus), source=source)
+    return resolve_pretraining(job, Corpus.open(job.corpus))
 
 
 def _resolve_objective(
@@ -275,13 +259,6 @@ def _choose_size(
     return choose_preset(trial, shapes, job.training.minutes, machine, job.optim.optimizer)
 
 
-def _default_rate(preset: str, shape: BertConfig) -> float:
-    """Return the learning rate of a size; of a continued model, a share of its size's."""
-    if preset:
-        return LEARNING_RATES[preset]
-    return CONTINUED_SHARE * LEARNING_RATES[nearest_preset(shape)]
-
-
 def nearest_preset(config: BertConfig) -> str:
     """Return the released size with the nearest number of layer weights.
 
@@ -327,7 +304,7 @@ def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) 
         if config.minutes is not None:
             fit = f"about {max(1, steps)} steps fit into {config.minutes:.2g} min,"
         notes.append(
-            f"{fit} too few for a new model to learn more than how frequent words are: give it "
-            "more, or a smaller model or --batch-size"
+            f"{fit} too few for a new model to learn more than token frequencies: give it more, "
+            "or a smaller model or --batch-size"
         )
     return replace(config, evaluations=plan, notes=(*config.notes, *notes))

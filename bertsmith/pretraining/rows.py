@@ -5,7 +5,7 @@ of `Tokenizer.build_row` for one text or two; documents that share a row have on
 them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class TextRows:
     ids: np.ndarray
     type_ids: np.ndarray
     lengths: np.ndarray
-    words: np.ndarray | None
+    words: np.ndarray | None = None
 
 
 class RowReader:
@@ -73,7 +73,7 @@ class RowReader:
         is_second = segments.are_pairs & ~first
         type_ids = np.repeat(is_second * self._tokenizer.pair_type_id, framed)
         row_lengths = np.bincount(segments.rows, framed).astype(np.int64)
-        return TextRows(ids, type_ids, row_lengths, words=None)
+        return TextRows(ids, type_ids, row_lengths)
 
     def _framed_lengths(self, segments: Segments) -> np.ndarray:
         """Compute segment lengths with [CLS] before a row and separators."""
@@ -96,7 +96,7 @@ class RowReader:
         )
         rows = self._lay_out(text[is_inside], segments)
         words = self._number(rows.ids, segments, begins[is_inside], is_cut)
-        return TextRows(rows.ids, rows.type_ids, rows.lengths, words)
+        return replace(rows, words=words)
 
     def _widen(self, segments: Segments) -> tuple[np.ndarray, np.ndarray]:
         """Extend segments by up to `CONTEXT` tokens within their sentences."""

@@ -5,7 +5,7 @@ A model begins at random or, with `from_`, where another stopped.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.from_model import (
     AdaptationReport,
-    InitialModel,
+    adapt,
     save_with_pooler,
     source_facts,
     stored_pooler,
@@ -93,23 +93,21 @@ def run_pretraining(
         objective = build_objective(config, corpus)
         adapted = earlier_run.get("source") if checkpoint else None
         began = time.monotonic()
-        start = _begin(config, objective, start_folder, adapted)
+        model, save, report = _begin(config, objective, start_folder, adapted)
         spent = time.monotonic() - began
         facts = {**objective.facts(), "unknown_rate": corpus.manifest.unknown_rate}
         if not resume:
             tell_unknown(facts["unknown_rate"], job.corpus)
         trained = run_training(
             TrainingRun(
-                start.model.to(machine.device),
+                model.to(machine.device),
                 objective,
-                config.run_config(
-                    objective.identity(), [str(start.report)] if start.report else []
-                ),
-                save=start.save,
+                config.run_config(objective.identity(), [str(report)] if report else []),
+                save=save,
                 facts={
                     "command": "pretrain",
                     "settings": to_jsonable(job),
-                    **({} if start.report is None else {"source": to_jsonable(start.report)}),
+                    **({} if report is None else {"source": to_jsonable(report)}),
                     "data": facts,
                 },
                 report_to=training.report_to,
@@ -123,24 +121,16 @@ def run_pretraining(
             resume_command=resume_command,
         )
         write_card(out, folder.read_run())
-    source_report = folder.read_run().get("source")
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, facts.get("held_out_unigram_entropy"))
     if trained.is_stop_requested and measure is not None:  # one of several runs
         raise Interrupted(f"{out}: trained, then stopped. Continue with: {resume_command}")
-    result = _result(trained.summary, facts, source_report, entries, out)
+    result = {"out": str(out), **flat_summary(trained.summary), **facts}
+    if source is not None:
+        first = next((entry for entry in entries if is_held_out(entry)), {})
+        result |= {"source": folder.read_run()["source"], "before": _measured(first)}
     findings = list(map(asdict, diagnose(entries, folder.read_run())))
     return {**result, "mask_token": corpus.tokenizer().mask_token, "findings": findings}
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The model that a run begins or goes on with."""
-
-    model: BertModel
-    save: Callable[[Path], None]
-    report: AdaptationReport | None = None
-    """Changes to the model that it continues."""
 
 
 def _begin(
@@ -148,7 +138,7 @@ def _begin(
     objective: Pretraining,
     folder: ModelFolder | None,
     adapted: Mapping[str, Any] | None,
-) -> _Start:
+) -> tuple[BertModel, Callable[[Path], None], AdaptationReport | None]:
     """Build a new model, adapt the one to continue, or load a checkpoint.
 
     Args:
@@ -160,37 +150,21 @@ def _begin(
     if folder is None or not config.source:
         tokenizer.model_max_length = longest
         model = build_model(config, objective) if folder is None else build_trained(folder)
-        return _Start(model, partial(save_model, model, tokenizer=tokenizer))
+        return model, partial(save_model, model, tokenizer=tokenizer), None
     if adapted is not None:
         model, pooler, report = build_trained(folder), stored_pooler(folder), None
         is_resized = adapted["num_positions"][0] != adapted["num_positions"][1]
     else:
         torch.manual_seed(config.seed)
-        source = InitialModel.of(config.source, folder, config.pretraining.heads)
         counts = lambda: torch.from_numpy(token_counts(corpus))  # noqa: E731
-        report = source.fit(tokenizer, config.corpus, counts, longest)
-        model, pooler = source.trained, source.pooler
+        model, pooler, report = adapt(config, folder, tokenizer, counts)
         is_resized = report.num_positions[0] != longest
     # Heads have a dropout of their own, which a checkpoint's config.json does not hold.
     shape = config.model
     model.set_dropout(shape.hidden_dropout_prob, shape.attention_probs_dropout_prob)
     if is_resized or tokenizer.model_max_length > longest:
         tokenizer.model_max_length = longest
-    return _Start(model, partial(save_with_pooler, model, pooler, tokenizer), report)
-
-
-def _result(
-    summary: Summary,
-    data: Mapping[str, Any],
-    source: Mapping[str, Any] | None,
-    entries: Sequence[Mapping[str, Any]],
-    out: Path,
-) -> dict[str, Any]:
-    result = {"out": str(out), **flat_summary(summary), **data}
-    if source is None:
-        return result
-    first = next((entry for entry in entries if is_held_out(entry)), {})
-    return {**result, "source": source, "before": _measured(first)}
+    return model, partial(save_with_pooler, model, pooler, tokenizer), report
 
 
 def flat_summary(summary: Summary) -> dict[str, Any]:

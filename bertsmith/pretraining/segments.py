@@ -7,30 +7,16 @@ can be computed from its number alone.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
 from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.data.shards import Corpus
 
 IS_NEXT = 0
 IS_RANDOM = 1
 IN_ORDER = 0
 IS_SWAPPED = 1
-
-
-class TextBounds(Protocol):
-    """The bounds of a text's sentences and documents; a `Corpus` is one.
-
-    `sentence_starts` holds token offsets, int64 `[sentences + 1]`; `document_starts` holds sentence
-    numbers, int64 `[documents + 1]`. The last entry of each is the end of the text.
-    """
-
-    @property
-    def sentence_starts(self) -> np.ndarray: ...
-
-    @property
-    def document_starts(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +125,7 @@ def draw_lengths(
 
 
 def draw_pairs(
-    bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
+    bounds: Corpus, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
 ) -> SegmentPairs:
     """Draw segments A and B per anchor for next-sentence prediction.
 
@@ -179,7 +165,7 @@ def draw_pairs(
 
 
 def draw_ordered_pairs(
-    bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
+    bounds: Corpus, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
 ) -> SegmentPairs:
     """Draw two consecutive segments per anchor, half of them swapped, for SOP.
 
@@ -214,7 +200,7 @@ def draw_ordered_pairs(
     )
 
 
-def windows_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> SegmentPairs:
+def windows_around(bounds: Corpus, anchors: np.ndarray, length: int) -> SegmentPairs:
     """Return `length` tokens around each anchor, or a whole shorter document."""
     starts = bounds.sentence_starts
     first, end = _document_of(bounds, anchors)
@@ -224,7 +210,7 @@ def windows_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segm
     return SegmentPairs(window_starts, window_ends, window_ends, window_ends, labels)
 
 
-def halves_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
+def halves_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return two rows per anchor: what is around it, cut in two between sentences.
 
     Together they have up to twice `length` tokens of a document, each at most `length`. A chunk of
@@ -255,7 +241,7 @@ def halves_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segme
     )
 
 
-def passages_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
+def passages_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return whole sentences around each anchor, at most `length` tokens, across documents.
 
     One token is kept free for the separator at each document end inside a passage. A sentence that
@@ -276,7 +262,7 @@ def passages_around(bounds: TextBounds, anchors: np.ndarray, length: int) -> Seg
 
 
 def _divide_at_documents(
-    bounds: TextBounds, begins: np.ndarray, ends: np.ndarray, documents: np.ndarray
+    bounds: Corpus, begins: np.ndarray, ends: np.ndarray, documents: np.ndarray
 ) -> Segments:
     """Cut token spans that begin in `documents` wherever a document ends."""
     document_starts = bounds.sentence_starts[bounds.document_starts]
@@ -309,7 +295,7 @@ def pair_budget(
     return kept_a, kept_b
 
 
-def single_sentence_share(bounds: TextBounds) -> float:
+def single_sentence_share(bounds: Corpus) -> float:
     """Compute the share of tokens in single-sentence documents.
 
     These have no pairs for NSP or SOP.
@@ -319,11 +305,11 @@ def single_sentence_share(bounds: TextBounds) -> float:
     return float(tokens[sentences == 1].sum() / tokens.sum())
 
 
-def _documents(bounds: TextBounds, sentences: np.ndarray) -> np.ndarray:
+def _documents(bounds: Corpus, sentences: np.ndarray) -> np.ndarray:
     return np.searchsorted(bounds.document_starts, sentences, side="right") - 1
 
 
-def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _document_of(bounds: Corpus, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return first sentence and end of each token's document."""
     sentence = np.searchsorted(bounds.sentence_starts, positions, side="right") - 1
     document = _documents(bounds, sentence)
@@ -338,7 +324,7 @@ def _slide_inside(
     return np.maximum(firsts, begins)
 
 
-def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
+def _gather_sentences(bounds: Corpus, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
     """Gather sentences around each middle until they have `targets` tokens.
 
     They end with the document at the latest; the last one may exceed the target.
@@ -352,7 +338,7 @@ def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarr
 
 
 def _gather_either_way(
-    bounds: TextBounds, middles: np.ndarray, targets: np.ndarray, is_mirrored: np.ndarray
+    bounds: Corpus, middles: np.ndarray, targets: np.ndarray, is_mirrored: np.ndarray
 ) -> _Chunks:
     """Gather sentences as `_gather_sentences`, backwards in mirrored rows.
 
@@ -390,7 +376,7 @@ def _reach_for_neighbour(
     return _Chunks(chunks.document_first, chunks.document_end, first, end)
 
 
-def _pair_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
+def _pair_length(bounds: Corpus, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
     """Return the length of A with its true continuation.
 
     It is the target, or that of a short document.
@@ -400,9 +386,7 @@ def _pair_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarray) -> np
     return np.where(is_alone, targets, np.minimum(targets, length))
 
 
-def _other_document_tokens(
-    bounds: TextBounds, chunks: _Chunks, rng: np.random.Generator
-) -> np.ndarray:
+def _other_document_tokens(bounds: Corpus, chunks: _Chunks, rng: np.random.Generator) -> np.ndarray:
     """Draw a token of another document for each row, uniformly."""
     own_start = bounds.sentence_starts[chunks.document_first]
     own_length = bounds.sentence_starts[chunks.document_end] - own_start

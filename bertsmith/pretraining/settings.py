@@ -227,14 +227,13 @@ class PretrainingSettings:
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
         """Compute the rate and shares of a step, counted from 1."""
-        begin, end = self._rule(), self.at_end()._rule()
+        last = self.at_end()
+        begin, end = (self.masking_rate, *self.shares), (last.masking_rate, *last.shares)
         done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps))
-        return MaskingRule(
-            begin.rate + done * (end.rate - begin.rate),
-            begin.mask_share + done * (end.mask_share - begin.mask_share),
-            begin.random_share + done * (end.random_share - begin.random_share),
-            self.masking,
+        rate, mask_share, random_share, _ = (
+            a + done * (b - a) for a, b in zip(begin, end, strict=True)
         )
+        return MaskingRule(rate, mask_share, random_share, self.masking)
 
     @property
     def shares(self) -> Shares:
@@ -256,10 +255,6 @@ class PretrainingSettings:
     def with_shares(self) -> "PretrainingSettings":
         hidden, replaced, kept = self.shares
         return replace(self, mask_share=hidden, random_share=replaced, keep_share=kept)
-
-    def _rule(self) -> MaskingRule:
-        mask_share, random_share, _ = self.shares
-        return MaskingRule(self.masking_rate, mask_share, random_share, self.masking)
 
     def at_end(self) -> "PretrainingSettings":
         """Return the settings at the end of the schedule, without a schedule."""

@@ -5,9 +5,9 @@ are timed in two parts, since the gradients of a step take time in proportion to
 update does not.
 """
 
-import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
@@ -61,37 +61,32 @@ def longest_share(batches: Sequence[Batch] | Sequence[BatchSize], num_members: i
     return max(sum(tokens[member::num_members]) for member in range(num_members))
 
 
-class StepTimer:
-    """Timer of an objective's steps by `num_members` processes; a context manager.
+@contextmanager
+def timing_steps(
+    objective: Objective[Any, Any],
+    model: BertModel,
+    precision: Precision,
+    num_members: int,
+    optimizer: Optimizer,
+) -> Iterator["StepTimer"]:
+    """Start `num_members` processes that can time steps of `objective` in the block.
 
     Args:
         model: on its device; its weights hardly change.
     """
+    optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)
+    plan = Plan(objective, optim, seed=0, num_members=num_members)
+    with LocalWorkers(model, DTYPES[precision], plan) as workers:
+        workers.wait()
+        yield StepTimer(objective, workers)
 
-    def __init__(
-        self,
-        objective: Objective[Any, Any],
-        model: BertModel,
-        precision: Precision,
-        num_members: int,
-        optimizer: Optimizer = "adamw",
-    ) -> None:
-        self.objective = objective
-        optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)
-        plan = Plan(objective, optim, seed=0, num_members=num_members)
-        self.workers = LocalWorkers(model, DTYPES[precision], plan)
 
-    def __enter__(self) -> "StepTimer":
-        self.workers.__enter__()
-        try:
-            self.workers.wait()
-        except BaseException as error:
-            self.workers.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self
+@dataclass(frozen=True)
+class StepTimer:
+    """Timer of an objective's steps."""
 
-    def __exit__(self, *problem: object) -> None:
-        self.workers.__exit__(None, None, None)
+    objective: Objective[Any, Any]
+    workers: LocalWorkers
 
     def time(self, first: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_STEPS) -> StepTime:
         """Run steps from `first` on, for `seconds` but at least `MIN_STEPS`.
@@ -139,10 +134,7 @@ def seconds_per_row(
     objective: Pretraining, model: BertModel, machine: Machine, at_most: float
 ) -> float:
     """Measure the seconds per held-out row, for about `at_most` seconds."""
-    dtype = DTYPES[machine.precision]
-    reading = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
-    was_training = reading.training
-    reading.eval()
+    reading = model.to(DTYPES[machine.precision]).eval()
     seconds = 0.0
     with torch.inference_mode():
         objective.resized(objective.batch_size, 1).evaluate(reading)  # prepares everything
@@ -155,5 +147,4 @@ def seconds_per_row(
             seconds = time.perf_counter() - began
             if seconds >= at_most:
                 break
-    reading.train(was_training)
     return seconds / rows

@@ -32,7 +32,7 @@ class WordBounds:
         ConfigError: a segmenter is given, and no token of the tokenizer is a Chinese character.
     """
 
-    def __init__(self, tokenizer: Tokenizer, segmenter: Segmenter | None = None) -> None:
+    def __init__(self, tokenizer: Tokenizer, segmenter: Segmenter | None) -> None:
         self._continues = tokenizer.continues_word
         self._segmenter = segmenter
         self._places = StringCache(self._find_places)

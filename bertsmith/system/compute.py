@@ -40,7 +40,7 @@ class Compute(InferenceCompute):
     mlflow, with the package and settings that you bring."""
 
     def __post_init__(self) -> None:
-        if self.report_to is not None and not _is_installed(self.report_to):
+        if self.report_to is not None and not is_installed(self.report_to):
             raise ConfigError(
                 f"--report-to: found {self.report_to}, and this package is not installed. Run: pip "
                 f"install {self.report_to}, or leave it out."
@@ -50,7 +50,7 @@ class Compute(InferenceCompute):
             raise ConfigError(f"--threads: found {self.threads}; allowed is 1 or more.")
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Return whether a package can be imported; a folder of its name in the way is none."""
     spec = find_spec(package)
     return spec is not None and spec.origin is not None

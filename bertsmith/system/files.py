@@ -35,7 +35,7 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
         InputError: the disk is full or the folder cannot be written; `path` is as it was.
     """
     path = Path(path)
-    try:
+    with writing(path):
         if path.exists() and not path.is_file():
             with _open(path, mode) as file:
                 yield file
@@ -45,8 +45,6 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
                 remove_stopped_writes(place.parent, re.escape(place.name))
             with _replacing(place, mode) as file:
                 yield file
-    except OSError as error:
-        raise write_error(path, error) from error
 
 
 class _Local(threading.local):
@@ -65,7 +63,7 @@ def is_held(path: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Work alone in a folder, where folders can be locked; of a thread's blocks the outer counts.
+    """Work alone in a folder, where folders can be locked; nested blocks of a thread share it.
 
     Raises:
         ConfigError: another process is in such a block.
@@ -115,11 +113,9 @@ def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Itera
                 continue
             place = Path(os.path.realpath(path))
             _make(stack, place.parent)
-            try:
+            with writing(path):
                 lock = place.with_name(f".{place.name}.lock")
                 is_taken = _take(stack, lock, os.O_RDWR | os.O_CREAT)
-            except OSError as error:
-                raise write_error(path, error) from error
             if not is_taken:
                 raise ConfigError(
                     f"{flag}: found '{path}', which another process is writing. Wait until it "
@@ -134,11 +130,8 @@ def _make(stack: contextlib.ExitStack, folder: Path) -> None:
     missing = [each for each in (place, *place.parents) if not each.exists()]
     for each in reversed(missing):
         stack.callback(_remove_empty, each)
-    try:
+    with writing(folder):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        stack.close()
-        raise write_error(folder, error) from error
 
 
 def _remove_empty(folder: Path) -> None:
@@ -273,12 +266,10 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     replaced. What killed processes left beside it is removed first.
     """
     place = Path(os.path.realpath(path))
-    try:
+    with writing(path):
         place.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(place)
         temporary, lock = _locked_folder(place)
-    except OSError as error:
-        raise write_error(path, error) from error
     try:
         yield temporary
         replaced = temporary.with_suffix(".old")

@@ -66,7 +66,7 @@ def compute_choices(precision: Precision, attention: Mapping[str, str]) -> Compu
     return ComputeChoices(torch.get_num_threads(), precision, route, attention)
 
 
-def select_device(name: str = "auto") -> torch.device:
+def select_device(name: str) -> torch.device:
     """Return the torch device for `auto`, `cpu`, `cuda`, `cuda:1` or `mps`.
 
     Raises:

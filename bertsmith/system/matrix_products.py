@@ -67,7 +67,7 @@ class ProductSpeeds:
 def measured_products() -> Measured[ProductSpeeds]:
     """Return the speeds with torch's current number of threads, measured once."""
     key = threads_key("products")
-    return remember(key, measure_products, lambda it: ProductSpeeds(**it), is_wrong=_is_disproved)
+    return remember(key, measure_products, ProductSpeeds, is_wrong=_is_disproved)
 
 
 def threads_key(name: str) -> str:

@@ -65,7 +65,7 @@ class Measured(Generic[T]):
 def remember(
     key: str,
     measure: Callable[[], T],
-    decode: Callable[[Any], T],
+    decode: Callable[..., T],
     *,
     is_wrong: Callable[[T], bool] = lambda value: False,
 ) -> Measured[T]:
@@ -86,9 +86,8 @@ def remember(
                 forget()
     if found is not None:
         return found
-    values: list[T] = []
-    load = load_during(lambda: values.append(measure()))
-    found = Measured(values[0], datetime.now(UTC).isoformat(timespec="seconds"), load)
+    value, load = load_during(measure)
+    found = Measured(value, datetime.now(UTC).isoformat(timespec="seconds"), load)
     _write({**_read(), key: asdict(found)})
     return found
 
@@ -99,7 +98,7 @@ def forget() -> None:
     _write({key: found for key, found in _read().items() if not key.startswith(mine)})
 
 
-def shortest_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
+def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
     """Return the shortest of the calls that fit into `seconds`: other load only ever adds time."""
     run()
     best, deadline = float("inf"), time.perf_counter() + seconds
@@ -130,26 +129,26 @@ def processor_name() -> str:
     return f"{name} ({hashlib.sha256(features.encode()).hexdigest()[:8]})"
 
 
-def load_during(work: Callable[[], object]) -> float | None:
-    """Run `work`; return other programs' share of the cores' time meanwhile, None if unknown."""
+def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
+    """Return the result of `work`, and other programs' share of the cores' time meanwhile."""
     before, used = _core_seconds(), time.process_time()
-    work()
+    found = work()
     used, after = time.process_time() - used, _core_seconds()
     if before is None or after is None or after[1] == before[1]:
-        return None
+        return found, None
     busy, total = after[0] - before[0], after[1] - before[1]
-    return round(max(0.0, busy - used) / total, 2)
+    return found, round(max(0.0, busy - used) / total, 2)
 
 
-def _stored(key: str, decode: Callable[[Any], T]) -> Measured[T] | None:
+def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
     with contextlib.suppress(KeyError, TypeError, ValueError):  # not there, or of another version
         found = _read()[key]
-        return Measured(decode(found["value"]), found["measured_at"], found["load"])
+        return Measured(decode(**found["value"]), found["measured_at"], found["load"])
     return None
 
 
 def _is_quiet() -> bool:
-    load = load_during(lambda: time.sleep(LOAD_SECONDS))
+    _, load = load_during(lambda: time.sleep(LOAD_SECONDS))
     return load is None or load <= MAX_LOAD
 
 

@@ -18,7 +18,7 @@ LACK_SIGNS = (
     "failed to map segment",  # a library that is loaded
     "can't start new thread",  # which has no room for its stack
 )
-"""What libraries say where memory is lacking, in errors of their own."""
+"""Words of libraries' own errors where memory is lacking."""
 ASKED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")
 UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 

@@ -5,7 +5,7 @@ Work tells its progress everywhere; it is shown in commands, and to callers who 
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -44,12 +44,10 @@ def has_details() -> bool:
 class Bar:
     """Progress of one piece of work; without `total` its end is not known."""
 
-    def __init__(
-        self, what: str, total: float | None, is_shown: bool, interval: float | None = None
-    ) -> None:
+    def __init__(self, what: str, total: float | None, is_shown: bool, interval: float) -> None:
         self._what, self._total, self._is_shown = what, total, is_shown
         self.done = 0.0
-        self._interval = PLAIN_SECONDS if interval is None else interval
+        self._interval = interval
         self._began = self._told_at = time.monotonic()
         self._task: Any = None
 
@@ -64,7 +62,7 @@ class Bar:
 
     def line(self) -> str:
         seconds = time.monotonic() - self._began
-        return f"{self._what} · {_state(self.done, self._total, seconds, seconds)}"
+        return f"{self._what} · {describe_times(self.done, self._total, seconds, seconds)}"
 
 
 class _Screen:
@@ -120,20 +118,17 @@ def progress_bar(
         interval: seconds between two lines where there is no terminal, by default
             `PLAIN_SECONDS`.
     """
-    bar = Bar(what, total, shown or _is_shown.get(), interval)
+    pause = PLAIN_SECONDS if interval is None else interval
+    bar = Bar(what, total, shown or _is_shown.get(), pause)
     try:
         yield bar
     finally:
         _SCREEN.remove(bar)
 
 
-def tracked(
-    items: Iterable[T], what: str, total: float | None = None, *, shown: bool = False
-) -> Iterator[T]:
+def tracked(items: Collection[T], what: str) -> Iterator[T]:
     """Yield the items, each of which is one unit of work."""
-    if total is None and isinstance(items, Sized):
-        total = len(items)
-    with progress_bar(what, total, shown=shown) as advance:
+    with progress_bar(what, len(items)) as advance:
         for item in items:
             yield item
             advance()
@@ -156,7 +151,7 @@ def _open_display() -> Any:
 
         def render(self, task: progress.Task) -> Text:
             seconds = time.monotonic() - task.fields["began"]
-            return Text(_state(task.completed, task.total, seconds, task.fields["seconds"]))
+            return Text(describe_times(task.completed, task.total, seconds, task.fields["seconds"]))
 
     columns = ("{task.description}", progress.BarColumn(), Times())
     shown = progress.Progress(*columns, console=console(), transient=True, refresh_per_second=4)
@@ -164,7 +159,7 @@ def _open_display() -> Any:
     return shown
 
 
-def _state(done: float, total: float | None, seconds: float, last: float) -> str:
+def describe_times(done: float, total: float | None, seconds: float, last: float) -> str:
     """Format what is done, and the time that it took and will take.
 
     Args:
@@ -178,11 +173,6 @@ def _state(done: float, total: float | None, seconds: float, last: float) -> str
     share = min(1.0, done / total)
     left = max(0.0, last / share - seconds)
     return f"{share:.0%} · {clock(seconds)} spent, {clock(left)} to go"
-
-
-def times(seconds: float, share: float) -> str:
-    left = seconds * (1 - share) / share
-    return f"{clock(seconds)} spent, {clock(left)} to go"
 
 
 def clock(seconds: float) -> str:

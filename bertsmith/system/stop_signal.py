@@ -50,7 +50,7 @@ class StopSignal:
 
 @contextmanager
 def signals_held_back() -> Iterator[None]:
-    """A process that is started in the block does not even see them while it begins."""
+    """Block stop signals for a process while it starts in the block."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

@@ -1,7 +1,7 @@
 """Checksums of the small files of a folder, in the format of `sha256sum`.
 
-Weights are not among them: they carry a checksum of their own. A file that differs is told of and
-used all the same: config.json may well be edited by hand.
+Weights are not among them: they carry a checksum of their own. A file that differs causes
+a warning and is still used: config.json may well be edited by hand.
 """
 
 import contextlib
@@ -33,8 +33,7 @@ SUMMED_FILES = frozenset(
         "1_Pooling/config.json",
     }
 )
-"""What decides, beside weights, what a model computes. Others in a file of sums, such as large
-weights, are not read for it."""
+"""Files that decide, beside weights, what a model computes. Others are not checked."""
 
 
 @contextlib.contextmanager

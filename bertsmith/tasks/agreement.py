@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.metrics.retrieval import unit_length
+
 
 class Agreement(NamedTuple):
     """Comparison with predictions in fp32.
@@ -26,9 +28,8 @@ def compare_vectors(
     mine: Sequence[NDArray[np.float32]], exact: Sequence[NDArray[np.float32]]
 ) -> Agreement:
     """Compute the mean and lowest cosine between vectors `[hidden]` of the same texts."""
-    ours, theirs = np.stack(mine), np.stack(exact)
-    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    cosines = (ours * theirs).sum(1) / np.maximum(norms, 1e-12)
+    ours, theirs = (unit_length(np.stack(side)) for side in (mine, exact))
+    cosines = (ours * theirs).sum(1)
     mean, worst = float(cosines.mean()), float(cosines.min())
     return Agreement(
         "cosine",

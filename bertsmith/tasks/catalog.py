@@ -35,11 +35,6 @@ def task_named(name: str) -> type[Task[Any, Any]]:
     return importlib.import_module(TASKS[name]).TASK
 
 
-def task_of_head(head: str) -> type[Task[Any, Any]] | None:
-    """Return the task whose models have this head, if any."""
-    return next((task for task in tasks().values() if head in task.heads), None)
-
-
 def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
@@ -48,6 +43,6 @@ def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """
     head = task_head(folder.settings)
     if head is not None:
-        return task_of_head(head)
+        return next((task for task in tasks().values() if head in task.heads), None)
     name = "embed" if folder.files.has("modules.json") else "none"
     return tasks().get(str(own_settings(folder.settings).get("task", name)))

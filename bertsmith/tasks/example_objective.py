@@ -107,7 +107,7 @@ class FineTuning(Objective[BertModel, Batch]):
         self.train = train
         self.held_out = held_out
         self.batch_size = batch_size
-        self.num_parts = min(num_parts, self.max_parts)
+        self.num_parts = min(num_parts, -(-batch_size // (task.group_size or 1)))
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
         # Taken before token ids are remapped, which depends on both sets of examples.
@@ -118,11 +118,6 @@ class FineTuning(Objective[BertModel, Batch]):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the eval examples, which may be large: workers never evaluate."""
         return {name: value for name, value in vars(self).items() if name != "held_out"}
-
-    @property
-    def max_parts(self) -> int:
-        """The largest number of micro-batches that a step can be divided into."""
-        return -(-self.batch_size // (self.task.group_size or 1))
 
     @property
     def steps_per_epoch(self) -> int:

@@ -7,7 +7,7 @@ choices. A long prompt is read in windows, the same for all its choices, whose l
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -26,7 +26,7 @@ from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
 from bertsmith.system.compute import Advanced
-from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
@@ -140,10 +140,6 @@ letter of the right one: one file to learn from, one to score by. The result is 
         return cls(settings.windowing)
 
     @classmethod
-    def restore(cls, loaded: LoadedModel) -> Self:
-        return cls(Windowing.of_settings(loaded.model.task_settings))
-
-    @classmethod
     def reader(
         cls, source: ExampleSource, columns: ChoiceColumns | None, *, labelled: bool
     ) -> ChoiceReader:
@@ -157,10 +153,6 @@ letter of the right one: one file to learn from, one to score by. The result is 
         if len(choices) < 2:
             raise InputError(f"'choices': found {len(choices)}. Give two or more.")
         return ChoiceExample(prompt, tuple(choices), row=record.get("row", 0))
-
-    @property
-    def task_settings(self) -> dict[str, Any]:
-        return asdict(self.windowing)
 
     def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
         """Warn if the first choice is never right, unless by chance."""

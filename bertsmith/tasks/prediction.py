@@ -70,7 +70,7 @@ PredictionT = TypeVar("PredictionT", bound=Prediction)
 
 
 class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
-    """What one model predicts: a frozen dataclass with these class attributes and methods."""
+    """A kind of prediction: a frozen dataclass with these class attributes and methods."""
 
     pipeline: ClassVar[str]
     """The tag of the Hugging Face pipeline that does the same."""

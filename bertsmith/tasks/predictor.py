@@ -24,6 +24,7 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.reader import count_chars
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
+from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
 from bertsmith.system.argument_names import in_python
@@ -285,7 +286,7 @@ class Predictor(Generic[DefinitionT_co]):
         Of two texts that is a number from -1 to 1; of lists, or of arrays of vectors, fp32
         `[len(a), len(b)]`.
         """
-        first, second = (_normalized(self._as_vectors(each)) for each in (a, b))
+        first, second = (unit_length(self._as_vectors(each)) for each in (a, b))
         cosines = (np.atleast_2d(first) @ np.atleast_2d(second).T).clip(-1, 1)
         return float(cosines[0, 0]) if first.ndim == second.ndim == 1 else cosines
 
@@ -293,14 +294,10 @@ class Predictor(Generic[DefinitionT_co]):
         is_array = isinstance(given, np.ndarray) and np.issubdtype(given.dtype, np.floating)
         return given if is_array else self.encode(given)
 
-    @property
+    @cached_property
     def _text_vectors(self) -> TextVectors:
         own = self.definition
-        return own if isinstance(own, TextVectors) else self._folder_vectors
-
-    @cached_property
-    def _folder_vectors(self) -> TextVectors:
-        return TextVectors.restore(self.loaded)
+        return own if isinstance(own, TextVectors) else TextVectors.restore(self.loaded)
 
     @in_python()
     def encode_examples(self, examples: Sequence[Any]) -> EncodedExamples:
@@ -394,8 +391,3 @@ def _bar(
 ) -> AbstractContextManager[Callable[[int], object]]:
     """Show a bar to who asks for it alone: commands show one for the file that they read."""
     return progress_bar(what, total, shown=True) if shown else nullcontext(lambda count: None)
-
-
-def _normalized(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

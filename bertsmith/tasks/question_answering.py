@@ -8,7 +8,7 @@ which is an example of its own in training; where a window lacks the answer, [CL
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -44,7 +44,7 @@ from bertsmith.tasks.answer_prediction import (
     one_line,
     spaced,
 )
-from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
+from bertsmith.tasks.inference import compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.prediction import text_field
@@ -194,6 +194,7 @@ Face's transformers open."""
     settings = AnswerSettings
     columns = QuestionColumns
     heads = ("answer",)
+    stored = ("may_abstain", "threshold", "max_answer_length", "language")
     pipeline = "question-answering"
     example_type = Question
     decision = ("answer", "question")
@@ -225,18 +226,6 @@ Face's transformers open."""
         )
 
     @classmethod
-    def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder; other libraries' folders have the defaults."""
-        settings, known = loaded.model.task_settings, cls()
-        return cls(
-            may_abstain=settings.get("may_abstain", known.may_abstain),
-            threshold=settings.get("threshold", known.threshold),
-            windowing=Windowing.of_settings(settings),
-            max_answer_length=settings.get("max_answer_length", known.max_answer_length),
-            language=settings.get("language", known.language),
-        )
-
-    @classmethod
     def reader(
         cls, source: ExampleSource, columns: QuestionColumns | None, *, labelled: bool
     ) -> QuestionReader:
@@ -246,16 +235,6 @@ Face's transformers open."""
         question, context = (text_field(record, name) for name in self.fields)
         row = record.get("row", 0)
         return Question(str(record.get("id", row)), question, context, row=row)
-
-    @property
-    def task_settings(self) -> dict[str, Any]:
-        return {
-            "may_abstain": self.may_abstain,
-            "threshold": self.threshold,
-            **asdict(self.windowing),
-            "max_answer_length": self.max_answer_length,
-            "language": self.language,
-        }
 
     def with_threshold(self, evaluation: AnswerReport) -> Self:
         return replace(self, threshold=evaluation.threshold)

@@ -67,23 +67,18 @@ class NumberPrediction:
 class NumberAccumulator(PredictionCounts):
     """Accumulator of true and predicted numbers, 16 bytes per example."""
 
+    metrics = ("pearson", "spearman", "rmse")
+
     def __init__(self, place: Path) -> None:
         self.place = place
         self.parts: list[NDArray[np.float64]] = []
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
+        true = numbers(examples, self.place)
         predicted = np.array([prediction.value for prediction in predictions])
-        self.parts.append(np.stack([numbers(examples, self.place), predicted]))
+        self.parts.append(np.stack([true, predicted]))
+        self.loss += float(np.square(predicted - true).sum())
         self.count(predictions)
-
-    def figures(self) -> dict[str, float]:
-        report = self.result()
-        return {
-            "loss": report.rmse**2,
-            "pearson": report.pearson,
-            "spearman": report.spearman,
-            "rmse": report.rmse,
-        }
 
     def result(self, num_skipped: int = 0) -> NumberReport:
         true, predicted = np.concatenate(self.parts, axis=1)

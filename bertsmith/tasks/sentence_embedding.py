@@ -40,7 +40,7 @@ from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case
+from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case, read_length
 from bertsmith.tasks.settings import FinetuneSettings, Sources
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task, TaskDataset
@@ -375,10 +375,7 @@ That holds a vector of every text, and takes time that grows with the square of 
                 f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'."
             )
         found = TextVectors.restore(loaded)
-        length = (
-            loaded.asked_length
-            or SentenceFolder.read(loaded.folder.files, pooling=found.pooling).max_length
-        )
+        length = loaded.asked_length or read_length(loaded.folder.files)
         folder = SentenceFolder(found.pooling, found.normalize, length)
         settings.pop("folder", None)
         known = settings.pop("score_range", None)

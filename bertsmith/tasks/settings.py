@@ -131,6 +131,11 @@ class FinetuneSettings(Compute):
             raise ConfigError(
                 "--eval and --folds exclude each other: folds are taken from --train. Give one."
             )
+        if self.folds is not None and self.eval_limit is not None:
+            raise ConfigError(
+                "--eval-limit and --folds exclude each other: folds are taken from --train. Give "
+                "--limit for fewer rows."
+            )
 
     def check_held_out(self) -> None:
         """Refuse a run without eval examples.

@@ -73,14 +73,11 @@ class TagPrediction:
 
     def parts(self) -> list[MarkedPart]:
         types, places = span_types(self.names, self.scheme), self.sentence.places
-        spans = find_spans(self.labels, self.scheme)
-        return mark_spans(
-            self.sentence.text,
-            [
-                Mark(places[first][0], places[last - 1][1], label, color_of(label, types))
-                for label, first, last in spans
-            ],
-        )
+        marks = [
+            Mark(places[first][0], places[last - 1][1], label, color_of(label, types))
+            for label, first, last in find_spans(self.labels, self.scheme)
+        ]
+        return mark_spans(self.sentence.text, marks)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ the task of one model, with its labels, and is made from training examples or fr
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
 
@@ -22,6 +22,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
 from bertsmith.tasks.settings import FinetuneSettings, Sources
@@ -135,6 +136,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """Names of the head's outputs, where it is one of `LABEL_HEADS`; a field of the instance."""
     windowing: Windowing | None = None
     """Treatment of long texts, where the task has windows; a field of the instance."""
+    stored: ClassVar[tuple[str, ...]] = ()
+    """Fields that a folder's settings hold, besides the windows."""
 
     @classmethod
     def read(cls, settings: Any, sources: Sources | None = None) -> TaskDataset[ExampleT]:
@@ -176,10 +179,19 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """The model's head, one of `heads`; None for the bare encoder."""
         return self.heads[0] if self.heads else None
 
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        settings = loaded.model.task_settings
+        known = {name: settings[name] for name in cls.stored if name in settings}
+        if cls.windowing is not None:
+            known["windowing"] = Windowing.of_settings(settings)
+        return cls(**known)
+
     @property
     def task_settings(self) -> dict[str, Any]:
         """The plain JSON, besides labels, that `restore` reads from the folder."""
-        return {}
+        windowing = {} if self.windowing is None else asdict(self.windowing)
+        return windowing | {name: getattr(self, name) for name in self.stored}
 
     @abstractmethod
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:

@@ -18,6 +18,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, check_stored_length, encode_texts
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.system.bounds import check_choice
@@ -127,9 +128,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
         if not len(texts):
             return np.empty((0, model.config.hidden_size), np.float32)
         vectors = compute_in_order(model, texts, COMPUTE[self.pooling])
-        if self.normalize:
-            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return vectors
+        return unit_length(vectors) if self.normalize else vectors
 
     def agreement(self, mine: Sequence[TextVector], exact: Sequence[TextVector]) -> Agreement:
         return compare_vectors(*([each.vector for each in side] for side in (mine, exact)))

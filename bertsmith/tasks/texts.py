@@ -6,7 +6,7 @@ loss is that of the prediction.
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,7 +46,6 @@ class TextTask(Task[Example, PredictionT]):
     empty_labels: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
     stored: ClassVar[tuple[str, ...]] = ("pairs",)
-    """Fields that a folder's settings hold, besides the windows."""
 
     def reader(
         self, source: ExampleSource, columns: Columns | None, *, labelled: bool
@@ -68,16 +67,6 @@ class TextTask(Task[Example, PredictionT]):
     def texts_per_example(self) -> int:
         """Two for a model of pairs."""
         return 2 if self.pairs else 1
-
-    @classmethod
-    def restore(cls, loaded: LoadedModel) -> Self:
-        settings = loaded.model.task_settings
-        known = {name: settings[name] for name in cls.stored if name in settings}
-        return cls(windowing=Windowing.of_settings(settings), **known)
-
-    @property
-    def task_settings(self) -> dict[str, Any]:
-        return asdict(self.windowing) | {name: getattr(self, name) for name in self.stored}
 
     @abstractmethod
     def targets(self, examples: Sequence[Example]) -> NDArray[Any]:

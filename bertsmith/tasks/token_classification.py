@@ -10,7 +10,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -107,6 +107,7 @@ transformers open."""
     settings = TagSettings
     columns = TagColumns
     heads = ("tag",)
+    stored = ("scheme", "split")
     pipeline = "token-classification"
     example_type = TaggedSentence
     fields = ("text",)
@@ -167,14 +168,8 @@ transformers open."""
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder; its labels show a missing scheme."""
-        names, settings = loaded.labels, loaded.model.task_settings
-        scheme = settings.get("scheme") or scheme_of_names(names)
-        split = settings.get("split", "words")
-        return cls(names, scheme, split, Windowing.of_settings(settings))
-
-    @property
-    def task_settings(self) -> dict[str, Any]:
-        return {"scheme": self.scheme, "split": self.split, **asdict(self.windowing)}
+        scheme = loaded.model.task_settings.get("scheme") or scheme_of_names(loaded.labels)
+        return replace(super().restore(loaded), labels=loaded.labels, scheme=scheme)
 
     def with_columns(self, columns: TagColumns | None) -> Self:
         """Return a copy with the command line's word rule, repair and strictness."""

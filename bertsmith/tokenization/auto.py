@@ -14,13 +14,13 @@ from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer, special_added_tokens
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
-    TOKEN_FLAGS,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
     TokenizerSource,
     member,
     read_added_tokens,
+    read_token,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -79,13 +79,15 @@ def read_tokenizer(files: SmallFiles) -> Tokenizer:
     return _read(*_find(files))
 
 
-def _of_file(files: SmallFiles, name: str) -> tuple[Kind, TokenizerSource]:
+def _of_file(
+    files: SmallFiles, name: str, config: Json | None = None
+) -> tuple[Kind, TokenizerSource]:
     if name in (VOCAB_JSON, MERGES_FILE):
-        return "byte-bpe", TokenizerSource(files, MERGES_FILE, None, None)
+        return "byte-bpe", TokenizerSource(files, MERGES_FILE, None, config)
     if name.endswith(".json"):
-        return _of_json(files, name, None)
+        return _of_json(files, name, config)
     kind: Kind = "unigram" if name.endswith(".model") else "wordpiece"
-    return kind, TokenizerSource(files, name, None, None)
+    return kind, TokenizerSource(files, name, None, config)
 
 
 def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
@@ -115,10 +117,9 @@ def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
     for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
         listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
         for entry in listed.values() if isinstance(listed, dict) else listed:
-            token = entry if isinstance(entry, dict) else {"content": entry}
-            content = member(token, "content", str, path)
-            flags = {flag: member(token, flag, bool, path, False) for flag in TOKEN_FLAGS}
-            tokens.setdefault(content, AddedToken(content, **{**flags, "special": True}))
+            given = entry if isinstance(entry, dict) else {"content": entry}
+            token = read_token({**given, "special": True}, path)
+            tokens.setdefault(token.content, token)
     return list(tokens.values())
 
 
@@ -141,14 +142,11 @@ def _read_added_tokens_file(
 
 
 def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
-    if files.has(TOKENIZER_FILE):
-        kind, source = _of_json(files, TOKENIZER_FILE, _read_config(files))
-        _check_alone(files, kind, TOKENIZER_FILE)
-        return kind, source
-    for name, kind in KIND_FILES.items():
+    for name in (TOKENIZER_FILE, *KIND_FILES):
         if files.has(name):
+            kind, source = _of_file(files, name, _read_config(files))
             _check_alone(files, kind, name)
-            return kind, TokenizerSource(files, name, None, _read_config(files))
+            return kind, source
     directory = files.directory
     state = "has neither" if directory.is_dir() else "does not exist, so it has neither"
     others = f"{MERGES_FILE} with {VOCAB_JSON}, nor {SENTENCEPIECE_FILE}"

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby, pairwise
 from pathlib import Path
@@ -26,10 +26,8 @@ from bertsmith.tokenization.normalize import character_class, code_ranges
 from bertsmith.tokenization.tokenizer import (
     Ids,
     PieceAt,
-    StringCache,
     TextTokens,
     Tokenizer,
-    is_word_start,
     joined_rows,
 )
 
@@ -167,6 +165,13 @@ class ByteBpeTokenizer(Tokenizer):
         "mask_token": "<mask>",
     }
     adds_special_tokens = True
+    own_settings = (
+        "add_prefix_space",
+        "trim_offsets",
+        "composes",
+        "num_separators",
+        "pair_type_id",
+    )
 
     def __init__(
         self,
@@ -190,7 +195,6 @@ class ByteBpeTokenizer(Tokenizer):
         self._byte_ids = self._number_bytes()
         self._merger = Merger(self._number_merges())
         self._find_added_tokens(self._normalize)
-        self._word_ids = StringCache(self._compute_ids)
 
     def _number_bytes(self) -> list[int]:
         missing = [byte for byte in range(256) if BYTE_CHARACTERS[byte] not in self._ids]
@@ -219,16 +223,6 @@ class ByteBpeTokenizer(Tokenizer):
             Path(directory), pieces, self.merges, self._ids, self.settings()
         )
 
-    def settings(self) -> dict[str, Any]:
-        return {
-            "add_prefix_space": self.add_prefix_space,
-            "trim_offsets": self.trim_offsets,
-            "composes": self.composes,
-            "num_separators": self.num_separators,
-            "pair_type_id": self.pair_type_id,
-            **self._shared_settings(),
-        }
-
     def _vocabulary(self) -> tuple[Any, ...]:
         return self.vocab[: self.num_pieces], self.merges
 
@@ -240,16 +234,8 @@ class ByteBpeTokenizer(Tokenizer):
                 del settings[key]  # corpora of RoBERTa's kind are older than these
         return [name, vocab, merges, settings]
 
-    @cached_property
-    def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that begin with neither space, punctuation nor Chinese character.
-
-        (The pattern separates letters from numbers too, which no id shows.)
-        """
-        added = {token.content for token in self.added_tokens}
-        return np.array(
-            [not (token in added or is_word_start(read_bytes([token]))) for token in self.vocab]
-        )
+    def _spelled(self, token: str) -> str:
+        return read_bytes([token])
 
     def other_cuts(self, old: Tokenizer) -> str | None:
         """Describe the first merge of `old` that differs here; None without one."""
@@ -265,7 +251,7 @@ class ByteBpeTokenizer(Tokenizer):
         return split_pattern(add_space(text, self.add_prefix_space))
 
     def word_ids(self, word: str) -> Sequence[int]:
-        return self._word_ids[word]
+        return self._unit_ids[word]
 
     def encode_ids(self, text: str) -> list[int]:
         return self._spaced_ids(text, self.add_prefix_space)
@@ -287,7 +273,7 @@ class ByteBpeTokenizer(Tokenizer):
 
     def _ordinary_ids(self, text: str, spaced: bool) -> Iterator[int]:
         """Yield the ids of text without tokens that are searched for as it stands."""
-        text, known = self._normalize(text), self._word_ids.__getitem__
+        text, known = self._normalize(text), self._unit_ids.__getitem__
         for piece in self._normalized_tokens.pieces(text):
             if piece.id is None:
                 part = add_space(text[piece.start : piece.stop], spaced)
@@ -303,12 +289,12 @@ class ByteBpeTokenizer(Tokenizer):
         is_same = normalized == text
         return normalized, list(range(len(text))) if is_same else align_composed(text)
 
-    def merge_bytes(self, word: bytes) -> list[int]:
-        """Merge the bytes of a word or part, UTF-8 or not."""
-        return self._merger.merge([self._byte_ids[byte] for byte in word])
+    def merge_characters(self, piece: str) -> list[int]:
+        """Merge the characters that stand for bytes, as tokens are spelled; UTF-8 or not."""
+        return self._merger.merge([self._ids[character] for character in piece])
 
     def _compute_ids(self, word: str) -> tuple[int, ...]:
-        return tuple(self.merge_bytes(word.encode()))
+        return tuple(self._merger.merge([self._byte_ids[byte] for byte in word.encode()]))
 
     def _encode_text(self, text: str) -> TextTokens:
         clean = without_surrogates(text)
@@ -317,10 +303,6 @@ class ByteBpeTokenizer(Tokenizer):
             spans = enumerate(zip(result.tokens, result.offsets, strict=True))
             result.offsets = [self._trim(number, *span) for number, span in spans]
         return count_surrogates(result, text, clean)
-
-    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        for id_, token, start, end in self._locate_normalized(*self._align(text)):
-            result.append(id_, token, (position + start, position + end))
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         spaced = add_space(text, self.add_prefix_space)
@@ -331,7 +313,7 @@ class ByteBpeTokenizer(Tokenizer):
                 origins[max(0, place + i)] for i, char in enumerate(word) for _ in char.encode()
             ]
             first = 0
-            for id_ in self._word_ids[word]:
+            for id_ in self._unit_ids[word]:
                 token = self.vocab[id_]
                 last = first + len(token)
                 yield PieceAt(id_, token, places[first], places[last - 1] + 1)
@@ -409,12 +391,9 @@ def count_surrogates(result: TextTokens, text: str, clean: str) -> TextTokens:
     """Move offsets in `clean` to their places in `text`, which has lone surrogates too."""
     if len(clean) < len(text):
         origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
-        result.offsets = [_placed(origins, start, end) for start, end in result.offsets]
+        origins.append(max(origins, default=0) + 1)
+        result.offsets = [
+            (origins[start], origins[start] if start == end else origins[end - 1] + 1)
+            for start, end in result.offsets
+        ]
     return result
-
-
-def _placed(origins: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    if start == end:
-        place = origins[start] if start < len(origins) else origins[-1] + 1
-        return place, place
-    return origins[start], origins[end - 1] + 1

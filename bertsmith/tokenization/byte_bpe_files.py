@@ -11,7 +11,7 @@ from typing import Any
 from bertsmith.errors import CheckpointError
 from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.sums import summed
-from bertsmith.tokenization.tokenizer_config import config_settings, follow_config, read_flags
+from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -19,7 +19,6 @@ from bertsmith.tokenization.tokenizer_files import (
     TokenizerSource,
     check_parts,
     frame_object,
-    listed_tokens,
     member,
     read_added_tokens,
     read_frame,
@@ -44,6 +43,8 @@ FIXED = (
 )
 
 NFC = {"type": "NFC"}
+SPACES = ("add_prefix_space", "trim_offsets")
+"""Settings of how spaces are treated."""
 
 Merges = list[tuple[str, str]]
 
@@ -66,7 +67,8 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     vocab = read_vocab_ids(files.read_json(VOCAB_JSON), files.path(VOCAB_JSON))
     merges = _read_merges(source)
     _check_complete(vocab, merges, source.path)
-    return vocab, merges, _folder_settings(vocab, config, source.path)
+    names = {name: name for name in SPACES}
+    return vocab, merges, folder_settings(config, names, vocab, files.path(CONFIG_FILE))
 
 
 def _read_merges(source: TokenizerSource) -> Merges:
@@ -82,7 +84,7 @@ def _read_merges(source: TokenizerSource) -> Merges:
         for number, line in enumerate(lines, start=1)
         if line and not line.startswith(VERSION_LINE)
     ]
-    return [_pair(line.split(" "), f"{path}:{number}") for number, line in numbered]
+    return [_pair(line, f"{path}:{number}") for number, line in numbered]
 
 
 def _check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
@@ -100,23 +102,14 @@ def _check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
         )
 
 
-def _pair(parts: Sequence[Any], place: str) -> tuple[str, str]:
-    match parts:
+def _pair(merge: Any, place: str) -> tuple[str, str]:
+    match merge.split(" ") if isinstance(merge, str) else merge:
         case [str(left), str(right)] if left and right:
             return left, right
     raise CheckpointError(
-        f"{place}: found {' '.join(map(str, parts))[:60]!r}, where two pieces with a space between "
+        f"{place}: found {str(merge)[:60]!r}, where two pieces with a space between "
         "them are due. Get the file again."
     )
-
-
-def _folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
-    place = file.with_name(CONFIG_FILE)
-    names = {name: name for name in ("add_prefix_space", "trim_offsets")}
-    settings = config_settings(config, place) | read_flags(config, names, place)
-    if listed := member(config, "added_tokens_decoder", dict, place, {}):
-        settings["added_tokens"] = listed_tokens(listed, vocab, place)
-    return settings
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
@@ -125,9 +118,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     model = parts["model"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
     merges = [
-        _pair(merge.split(" ") if isinstance(merge, str) else merge, f"{path}: merge {number:,}")
-        if isinstance(merge, str | list)
-        else _pair([merge], f"{path}: merge {number:,}")
+        _pair(merge, f"{path}: merge {number:,}")
         for number, merge in enumerate(member(model, "merges", list, path), start=1)
     ]
     added = member(root, "added_tokens", list, path, [])
@@ -188,7 +179,7 @@ def write_byte_bpe(
     """
     vocab = {piece: id_ for id_, piece in enumerate(pieces)}
     lines = [f"{left} {right}" for left, right in merges]
-    own = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
+    own = {name: settings[name] for name in SPACES}
     with summed(directory, VOCAB_JSON, "merges.txt", TOKENIZER_FILE, CONFIG_FILE):
         write_json(directory / VOCAB_JSON, vocab)
         with atomic_write(directory / "merges.txt", "w") as file:
@@ -201,7 +192,7 @@ def write_byte_bpe(
 def _tokenizer_object(
     vocab: Mapping[str, int], merges: Sequence[str], ids: Mapping[str, int], settings: Json
 ) -> Json:
-    spaces = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
+    spaces = {name: settings[name] for name in SPACES}
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
     frame = frame_object(ids, settings, settings["pair_type_id"])
     if settings["num_separators"] > 1:

@@ -5,7 +5,8 @@ torch is imported only where its tensors are asked for.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -25,8 +26,6 @@ FILL = {
 }
 """Values at padding, beside the padding token of `input_ids`."""
 
-Self = TypeVar("Self", bound="BatchEncoding")
-
 
 class BatchEncoding(dict[str, Any]):
     """Inputs of a model by name, also as attributes: `model(**encoding)`."""
@@ -37,23 +36,28 @@ class BatchEncoding(dict[str, Any]):
         except KeyError:
             raise AttributeError(f"found {', '.join(self)}, and no {name}") from None
 
-    def to(self: Self, device: Any) -> Self:
+    def to(self, device: Any) -> Self:
         """Return the tensors on a device; what is no tensor stays."""
         moved = {k: v.to(device) if hasattr(v, "to") else v for k, v in self.items()}
         return type(self)(moved)
 
 
-class EncodedText(Protocol):
-    """The parts of an `Encoding` that are read here."""
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text or a pair as the model reads it; all lists have one entry per token."""
 
-    @property
-    def ids(self) -> list[int]: ...
-    @property
-    def type_ids(self) -> list[int]: ...
-    @property
-    def special_tokens_mask(self) -> list[int]: ...
-    @property
-    def offsets(self) -> list[tuple[int, int]]: ...
+    ids: list[int]
+    type_ids: list[int]
+    """0 in the first text and its special tokens, 1 in the second; RoBERTa has 0 everywhere."""
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    """First character and one past the last, in the token's own text; (0, 0) for [CLS], [SEP]."""
+    special_tokens_mask: list[int]
+    """1 for [CLS] and [SEP] that were put around the text."""
+    sequence_ids: list[int | None]
+    """0 or 1 for the text a token comes from, None for [CLS] and [SEP]."""
+    num_truncated: int
+    """Tokens cut away to fit `max_length`."""
 
 
 class CallableTokenizer(ABC):
@@ -70,9 +74,7 @@ class CallableTokenizer(ABC):
     mask_id: int
 
     @abstractmethod
-    def encode(
-        self, text: str, pair: str | None = None, max_length: int | None = None
-    ) -> EncodedText:
+    def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
         """Encode a text or a pair with special tokens around it, cut to `max_length`."""
 
     @abstractmethod
@@ -117,7 +119,8 @@ class CallableTokenizer(ABC):
         """
         if max_length is not None and padding is False and truncation is None:
             truncation = True
-        limit = max_length or self.model_max_length if _is_cut(truncation) else None
+        longest = self.model_max_length if max_length is None else max_length
+        limit = longest if _is_cut(truncation) else None
         is_one = isinstance(text, str)
         encodings = [self.encode(*row, limit) for row in _pairs(text, text_pair)]
         found: dict[str, list[Any]] = {"input_ids": [each.ids for each in encodings]}
@@ -198,7 +201,7 @@ class CallableTokenizer(ABC):
             return 0
         width = max(lengths, default=0)
         if choice == "max_length":
-            width = max_length or self.model_max_length
+            width = self.model_max_length if max_length is None else max_length
             if width > LARGEST["max_length"]:
                 raise ConfigError(
                     "padding: found 'max_length', but this tokenizer has no limit. Pass max_length."

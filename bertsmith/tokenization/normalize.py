@@ -1,7 +1,7 @@
 """BERT's text normalization, and the splitting into words that follows it.
 
 In order (Devlin et al. 2018, released code): remove controls and make white space plain spaces; put
-spaces around Chinese characters; _decompose and drop accents; lowercase; then split at spaces, each
+spaces around Chinese characters; decompose and drop accents; lowercase; then split at spaces, each
 punctuation character a word. Every rule looks at one character alone, so it is one `str.translate`.
 The exception is canonical reordering of marks, which shows only around the few that are not
 dropped; text with one of those takes a slower path. Characters have the classes of
@@ -11,7 +11,7 @@ dropped; text with one of those takes a slower path. Characters have the classes
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import groupby
@@ -152,7 +152,7 @@ def locate_words(normalized: str) -> Iterator[tuple[str, int]]:
 
 
 @cache
-def unit_pattern(tokenize_chinese_chars: bool = True) -> re.Pattern[str]:
+def unit_pattern(tokenize_chinese_chars: bool) -> re.Pattern[str]:
     """Compile a pattern that cuts raw text, without gaps, into independent units.
 
     Normalizing and splitting units one by one gives the words of the whole text, since a cut is
@@ -229,17 +229,12 @@ class Normalizer:
     def _align_sorted(self, text: str) -> tuple[str, list[int]]:
         """Align text whose marks may have to be reordered."""
         spaced = [(part, origin) for origin, c in enumerate(text) for part in self._space_char(c)]
-        # The first part of a decomposed character takes its place; the others follow that part.
-        parts = [
-            (combining_class(part), part, number == 0)
-            for whole, _ in spaced
-            for number, part in enumerate(_decompose(whole))
-        ]
         images: list[str] = []
         origins: list[int] = []
         places = iter(spaced)
         origin = 0
-        for _, part, is_first in sort_marks(parts):
+        # The first part of a decomposed character takes its place; the others follow that part.
+        for part, is_first in decompose_sorted((whole for whole, _ in spaced), _decompose):
             if is_first:
                 _, origin = next(places)
             image = self._finish_char(part)
@@ -248,7 +243,18 @@ class Normalizer:
         return "".join(images), origins
 
 
-def sort_marks(parts: list[tuple[int, str, bool]]) -> Iterator[tuple[int, str, bool]]:
-    """Sort each run of marks stably by combining class (Unicode Standard, 3.11)."""
+def decompose_sorted(
+    chars: Iterable[str], decompose: Callable[[str], str]
+) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of decomposed characters, and whether each was the first of its character.
+
+    Each run of marks is sorted stably by combining class (Unicode Standard, 3.11).
+    """
+    parts = (
+        (combining_class(part), part, number == 0)
+        for char in chars
+        for number, part in enumerate(decompose(char))
+    )
     for is_mark, run in groupby(parts, key=lambda part: part[0] > 0):
-        yield from sorted(run, key=lambda part: part[0] if is_mark else 0)
+        for _, part, is_first in sorted(run, key=lambda part: part[0] if is_mark else 0):
+            yield part, is_first

@@ -1,4 +1,4 @@
-"""What all tokenizers are: text or a pair in, token ids with special tokens around them out.
+"""Base class of all tokenizers: a text or a pair → token ids with special tokens.
 
 A kind of tokenizer is a file of its own (`wordpiece`, `byte_bpe`, `unigram`); it says how ordinary
 text becomes pieces. Here is what they share: ids and names, tokens that are found as they stand,
@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.tokenization.added_tokens import AddedToken, Piece, TokenFinder
-from bertsmith.tokenization.calling import CallableTokenizer
+from bertsmith.tokenization.added_tokens import AddedToken, TokenFinder
+from bertsmith.tokenization.calling import CallableTokenizer, Encoding
 from bertsmith.tokenization.normalize import code_ranges
 from bertsmith.tokenization.tokenizer_files import SPECIAL_NAMES
 
@@ -31,24 +31,6 @@ CACHE_SIZE = 1 << 17
 
 Value = TypeVar("Value")
 Ids = NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """A text or a pair as the model reads it; all lists have one entry per token."""
-
-    ids: list[int]
-    type_ids: list[int]
-    """0 in the first text and its special tokens, 1 in the second; RoBERTa has 0 everywhere."""
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
-    """First character and one past the last, in the token's own text; (0, 0) for [CLS], [SEP]."""
-    special_tokens_mask: list[int]
-    """1 for [CLS] and [SEP] that were put around the text."""
-    sequence_ids: list[int | None]
-    """0 or 1 for the text a token comes from, None for [CLS] and [SEP]."""
-    num_truncated: int
-    """Tokens cut away to fit `max_length`."""
 
 
 class Row(NamedTuple):
@@ -76,10 +58,12 @@ class TextTokens:
     tokens: list[str]
     offsets: list[tuple[int, int]]
 
-    def append(self, id_: int, token: str, offset: tuple[int, int]) -> None:
-        self.ids.append(id_)
-        self.tokens.append(token)
-        self.offsets.append(offset)
+    def extend(self, pieces: Iterable[PieceAt], position: int) -> None:
+        """Append the tokens of a part that stands at `position`."""
+        for id_, token, start, end in pieces:
+            self.ids.append(id_)
+            self.tokens.append(token)
+            self.offsets.append((position + start, position + end))
 
 
 class StringCache(dict[str, Value]):
@@ -90,17 +74,16 @@ class StringCache(dict[str, Value]):
     never have to be computed twice.
     """
 
-    def __init__(self, compute: Callable[[str], Value], size: int | None = None) -> None:
+    def __init__(self, compute: Callable[[str], Value]) -> None:
         super().__init__()
         self._compute = compute
-        self._size = CACHE_SIZE if size is None else size
         self._older: dict[str, Value] = {}
 
     def __missing__(self, key: str) -> Value:
         older = self._older  # another thread may replace it meanwhile
         value = older[key] if key in older else self._compute(key)
         if len(key) <= LONGEST_KEY:
-            if len(self) >= self._size:
+            if len(self) >= CACHE_SIZE:
                 self._older = dict(self)
                 self.clear()
             self[key] = value
@@ -135,7 +118,12 @@ class Tokenizer(CallableTokenizer):
     continuation_prefix: str = ""
     """Prefix that marks a text as continuing another: a space for byte-level BPE."""
     continuing_prefix: ClassVar[str] = ""
-    """What a piece that continues a word begins with, if that tells it from others."""
+    """Prefix of pieces that continue a word, where there is one."""
+
+    unit_gap: ClassVar[int] = 0
+    """Characters between two units of a text (`_units`)."""
+    own_settings: ClassVar[tuple[str, ...]]
+    """Keyword arguments of this kind alone, kept as attributes."""
 
     pad_token: str
     unk_token: str
@@ -155,13 +143,11 @@ class Tokenizer(CallableTokenizer):
             raise TypeError(f"unexpected arguments: {', '.join(unknown)}")
         named = {**self.default_tokens, **special_tokens}
         names = tuple(named.values())
-        if added_tokens is None and self.adds_special_tokens:
-            added_tokens = special_added_tokens(type(self), named)
-        pieces = set(vocab)
-        extra = [t.content for t in added_tokens or () if t.content not in pieces]
-        check_vocabulary([*vocab, *extra], names)
+        pieces, may_add = set(vocab), added_tokens is not None or self.adds_special_tokens
         if added_tokens is None:
             added_tokens = special_added_tokens(type(self), named)
+        extra = [t.content for t in added_tokens if may_add and t.content not in pieces]
+        check_vocabulary([*vocab, *extra], names)
 
         self.vocab: list[str] = [*vocab, *extra]
         self.vocab_size = len(self.vocab)
@@ -182,6 +168,8 @@ class Tokenizer(CallableTokenizer):
 
     def _find_added_tokens(self, normalize: Callable[[str], str] = str) -> None:
         """Prepare to find added tokens in raw and in normalized text."""
+        self._unit_ids = StringCache(self._compute_ids)
+        self._unit_pieces = StringCache(self._locate_pieces)
         numbered = [(self._ids[token.content], token) for token in self.added_tokens]
         self._raw_tokens = TokenFinder([entry for entry in numbered if not entry[1].normalized])
         self._normalized_tokens = TokenFinder(
@@ -207,16 +195,10 @@ class Tokenizer(CallableTokenizer):
     def save(self, directory: str | Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and what older programs read beside them."""
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The keyword arguments that make an equal tokenizer of the same vocabulary."""
-
-    def _shared_settings(self) -> dict[str, Any]:
-        return {
-            "model_max_length": self.model_max_length,
-            **{name: getattr(self, name) for name in SPECIAL_NAMES},
-            "added_tokens": self.added_tokens,
-        }
+        names = (*self.own_settings, "model_max_length", *SPECIAL_NAMES, "added_tokens")
+        return {name: getattr(self, name) for name in names}
 
     def other_cuts(self, old: "Tokenizer") -> str | None:
         """Name what lets this tokenizer split words otherwise than `old`, if anything does.
@@ -241,10 +223,19 @@ class Tokenizer(CallableTokenizer):
         del settings["model_max_length"]
         return [type(self).__name__, *self._vocabulary(), settings]
 
-    @property
-    @abstractmethod
+    @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Whether a token goes on with the word before it, `[vocab_size]` by id."""
+        """Mask of tokens that go on with the word before them, `[vocab_size]` by id.
+
+        They begin with neither white space, punctuation nor Chinese character. (The pattern of
+        byte-level BPE separates letters from numbers too, which no id shows.)
+        """
+        added = {token.content for token in self.added_tokens}
+        return np.array([not (t in added or is_word_start(self._spelled(t))) for t in self.vocab])
+
+    def _spelled(self, token: str) -> str:
+        """Return a token as it reads in a text, with its space."""
+        return token
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a vocabulary entry, None where there is none."""
@@ -291,9 +282,12 @@ class Tokenizer(CallableTokenizer):
     def word_ids(self, word: str) -> Sequence[int]:
         """The ids of a word as `words` gives it."""
 
-    @abstractmethod
     def encode_ids(self, text: str) -> list[int]:
         """The ids of a text alone, without special tokens around it."""
+        if self._normalized_tokens:
+            return self._encode_text(text).ids
+        known = self._unit_ids.__getitem__
+        return self._ids_of(text, lambda part: chain.from_iterable(map(known, self._units(part))))
 
     def encode_batch_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of many texts, without special tokens: the fast way for corpora.
@@ -337,23 +331,32 @@ class Tokenizer(CallableTokenizer):
 
     def _encode_text(self, text: str) -> TextTokens:
         result = TextTokens([], [], [])
-        for piece in self._pieces(text):
+        for piece in self._raw_tokens.pieces(text):
             part = text[piece.start : piece.stop]
             if piece.id is not None:
-                result.append(piece.id, part, (piece.start, piece.stop))
+                result.extend([PieceAt(piece.id, part, 0, len(part))], piece.start)
             elif self._normalized_tokens:
                 self._encode_normalized(part, piece.start, result)
             else:
                 self._encode_ordinary(part, piece.start, result)
         return result
 
-    def _pieces(self, text: str) -> Iterator[Piece]:
-        """Split text at the added tokens that are found as they stand."""
-        return self._raw_tokens.pieces(text)
-
-    @abstractmethod
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
         """Append the tokens of ordinary text that stands at `position`."""
+        for unit in self._units(text):
+            result.extend(self._unit_pieces[unit], position)
+            position += len(unit) + self.unit_gap
+
+    def _units(self, text: str) -> Iterable[str]:
+        """Split ordinary text into parts that are normalized and cut independently."""
+        return [text]
+
+    @abstractmethod
+    def _compute_ids(self, unit: str) -> tuple[int, ...]:
+        """Compute the ids of a unit; of byte-level BPE, of a word."""
+
+    def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
+        return tuple(self._locate_normalized(*self._align(unit)))
 
     def _align(self, text: str) -> tuple[str, list[int]]:
         """Normalize text; also return the place in `text` of each character's origin."""
@@ -367,24 +370,17 @@ class Tokenizer(CallableTokenizer):
         """Append the tokens of text which must be normalized whole to find added tokens in it."""
         normalized, origins = self._align(text)
         for piece in self._normalized_tokens.pieces(normalized):
-            part = slice(piece.start, piece.stop)
-            found: Iterable[PieceAt] = [
-                PieceAt(
-                    piece.id or 0,
-                    normalized[part],
-                    origins[piece.start],
-                    origins[piece.stop - 1] + 1,
-                )
-            ]
+            part, places = normalized[piece.start : piece.stop], origins[piece.start : piece.stop]
             if piece.id is None:
-                found = self._locate_normalized(normalized[part], origins[part])
-            for id_, token, start, end in found:
-                result.append(id_, token, (position + start, position + end))
+                result.extend(self._locate_normalized(part, places), position)
+            else:
+                found = PieceAt(piece.id, part, places[0], places[-1] + 1)
+                result.extend([found], position)
 
     def _ids_of(self, text: str, encode: Callable[[str], Iterable[int]]) -> list[int]:
         """Join the ids of added tokens, and of what is between them by `encode`."""
         ids: list[int] = []
-        for piece in self._pieces(text):
+        for piece in self._raw_tokens.pieces(text):
             if piece.id is None:
                 ids += encode(text[piece.start : piece.stop])
             else:

@@ -1,7 +1,7 @@
 """Reading of tokenizer_config.json: special tokens, length and flags of any kind of tokenizer."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bertsmith.errors import CheckpointError, warn_once
@@ -12,6 +12,7 @@ from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_FILE,
     Json,
     check_range,
+    listed_tokens,
     member,
 )
 
@@ -45,6 +46,16 @@ def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
     """Read what tokenizer_config.json says of settings; `names` are ours by its keys."""
     given = {key: name for key, name in names.items() if config.get(key) is not None}
     return {name: member(config, key, bool, path) for key, name in given.items()}
+
+
+def folder_settings(
+    config: Json, names: Mapping[str, str], vocab: Sequence[str], path: Path
+) -> Json:
+    """Return the settings of a folder without tokenizer.json; `names` as in `read_flags`."""
+    settings = config_settings(config, path) | read_flags(config, names, path)
+    if listed := member(config, "added_tokens_decoder", dict, path, {}):
+        settings["added_tokens"] = listed_tokens(listed, vocab, path)
+    return settings
 
 
 def follow_config(settings: Json, config: Json, names: Mapping[str, str], path: Path) -> None:

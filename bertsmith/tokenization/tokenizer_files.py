@@ -1,4 +1,4 @@
-"""What the files of all kinds of tokenizers have in common, read and written.
+"""Reading and writing that all kinds of tokenizer files share.
 
 Everything that would change token ids and that we do not do is refused by name. Truncation and
 padding stored in a tokenizer.json are not: they are arguments of a call here.
@@ -20,7 +20,7 @@ TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
 SPECIAL_NAMES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 FEWEST_TOKENS = 3
-"""What a text has with two special tokens and one of its own."""
+"""Two special tokens and one of the text."""
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 Json = dict[str, Any]
@@ -111,16 +111,20 @@ def read_added_tokens(
     expected = {token: id_ for id_, token in enumerate(vocab)}
     tokens = []
     for entry in sorted(checked, key=lambda entry: int(member(entry, "id", int, path))):
-        content = member(entry, "content", str, path)
-        id_ = expected.setdefault(content, len(expected))
+        token = read_token(entry, path)
+        id_ = expected.setdefault(token.content, len(expected))
         if entry["id"] != id_:
             raise CheckpointError(
-                f"{path}: the added token {content!r} has id {entry['id']:,}, but by the "
+                f"{path}: the added token {token.content!r} has id {entry['id']:,}, but by the "
                 f"vocabulary it is {id_:,}. Get the folder again."
             )
-        flags = {flag: member(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
-        tokens.append(AddedToken(content, **flags))
+        tokens.append(token)
     return tuple(tokens)
+
+
+def read_token(entry: Json, path: Path) -> AddedToken:
+    flags = {flag: member(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
+    return AddedToken(member(entry, "content", str, path), **flags)
 
 
 KIND_NAMES = {

@@ -53,7 +53,7 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
     return smaller
 
 
-def with_what_they_need(tokenizer: Tokenizer, kept: Flags) -> Flags:
+def with_required(tokenizer: Tokenizer, kept: Flags) -> Flags:
     """Add special and added tokens, and those that kept ones need.
 
     Args:
@@ -65,21 +65,19 @@ def with_what_they_need(tokenizer: Tokenizer, kept: Flags) -> Flags:
         case ByteBpeTokenizer():
             ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
             pieces = {tokenizer.vocab[id_] for id_ in np.flatnonzero(kept)} - added
-            needed.update(BYTE_CHARACTERS, *(on_the_way(piece, ranks) for piece in pieces))
+            needed.update(BYTE_CHARACTERS, *(iter_merges(piece, ranks) for piece in pieces))
         case UnigramTokenizer():
             needed.add(tokenizer.vocab[int(np.argmin(tokenizer.scores))])
-        case _:
-            pass
     return kept | np.array([token in needed for token in tokenizer.vocab])
 
 
-def on_the_way(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
+def iter_merges(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
     """Yield the tokens that byte-level BPE merges on its way to `piece`.
 
     The last of them is `piece` itself.
 
     >>> ranks = {("a", "b"): 0, ("ab", "c"): 1}
-    >>> list(on_the_way("abc", ranks))
+    >>> list(iter_merges("abc", ranks))
     ['ab', 'abc']
     """
     symbols = list(piece)

@@ -1,4 +1,4 @@
-"""What the text rules do to each character, as ranges of code points.
+"""Classes and images of characters under the text rules, as ranges of code points.
 
 Written by tools/generate_unicode_tables.py from tokenizers 0.23.3; do not edit. The tables are
 kept here, and not asked of `unicodedata`, because that library mixes several Unicode versions and

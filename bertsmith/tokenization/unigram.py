@@ -9,13 +9,11 @@ that the charsmap removes: there the library's offsets are off by what was remov
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property
-from itertools import chain
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import unigram_files
@@ -23,17 +21,14 @@ from bertsmith.tokenization.byte_bpe import count_surrogates, without_surrogates
 from bertsmith.tokenization.normalize import (
     character_class,
     code_ranges,
-    combining_class,
     decompose_compatibly,
+    decompose_sorted,
     lowercase_letters,
-    sort_marks,
 )
 from bertsmith.tokenization.tokenizer import (
     PieceAt,
-    StringCache,
     TextTokens,
     Tokenizer,
-    is_word_start,
 )
 
 LONGEST_CLUSTER = 5
@@ -156,13 +151,8 @@ def decompose_text(text: str) -> Aligned:
     """Apply the compatibility decomposition (NFKD), with marks in canonical order."""
     if text.isascii():
         return text, list(range(len(text)))
-    parts = [
-        (combining_class(part), part, number == 0)
-        for char in text
-        for number, part in enumerate(decompose_compatibly(char))
-    ]
     images, places, reached = [], [], -1
-    for _, part, is_first in sort_marks(parts):
+    for part, is_first in decompose_sorted(text, decompose_compatibly):
         reached += is_first
         images.append(part)
         places.append(max(reached, 0))
@@ -329,6 +319,8 @@ class UnigramTokenizer(Tokenizer):
 
     default_tokens = unigram_files.DEFAULT_NAMES
     adds_special_tokens = True
+    unit_gap = 1  # the space that `_units` splits at
+    own_settings = ("steps", "charsmap")
 
     def __init__(
         self,
@@ -353,15 +345,10 @@ class UnigramTokenizer(Tokenizer):
         self._unigram = Unigram(self.vocab[: self.num_pieces], self.scores, self.unk_id)
         self._find_added_tokens(self._normalizer.normalize)
         self._cuts_at_spaces = self._normalizer.normalize(" ") == " "
-        self._unit_ids = StringCache(self._compute_ids)
-        self._unit_pieces = StringCache(self._locate_pieces)
 
     def save(self, directory: str | Path) -> None:
         pieces = list(zip(self.vocab, self.scores, strict=False))
         unigram_files.write_unigram(Path(directory), pieces, self._ids, self.settings())
-
-    def settings(self) -> dict[str, Any]:
-        return {"steps": self.steps, "charsmap": self.charsmap, **self._shared_settings()}
 
     def _vocabulary(self) -> tuple[Any, ...]:
         return self.vocab[: self.num_pieces], self.scores
@@ -370,25 +357,11 @@ class UnigramTokenizer(Tokenizer):
         *first, settings = super()._identity()
         return [*first, settings | {"charsmap": self.charsmap.hex()}]
 
-    @cached_property
-    def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that begin with neither `▁`, punctuation nor Chinese character."""
-        added = {token.content for token in self.added_tokens}
-        return np.array(
-            [
-                not (token in added or token.startswith(SPACE) or is_word_start(token))
-                for token in self.vocab
-            ]
-        )
+    def _spelled(self, token: str) -> str:
+        return token.replace(SPACE, " ")
 
     def encode_ids(self, text: str) -> list[int]:
-        if self._normalized_tokens:
-            return self._encode_text(text).ids
-        known = self._unit_ids.__getitem__
-        return self._ids_of(
-            without_surrogates(text),
-            lambda part: chain.from_iterable(map(known, self._units(part))),
-        )
+        return super().encode_ids(without_surrogates(text))
 
     def other_cuts(self, old: Tokenizer) -> str | None:
         """Describe a changed score, or one below all of `old`, or None."""
@@ -426,9 +399,6 @@ class UnigramTokenizer(Tokenizer):
         words = self._normalizer.words(unit)
         return tuple(piece.id for word in words for piece in self._unigram.cut(word))
 
-    def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
-        return tuple(self._locate_normalized(*self._align(unit)))
-
     def _align(self, text: str) -> Aligned:
         return self._normalizer.align(text)
 
@@ -448,9 +418,3 @@ class UnigramTokenizer(Tokenizer):
         # Lone surrogates have no tokens, but offsets count them.
         clean = without_surrogates(text)
         return count_surrogates(super()._encode_text(clean), text, clean)
-
-    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        for unit in self._units(text):
-            for id_, token, start, end in self._unit_pieces[unit]:
-                result.append(id_, token, (position + start, position + end))
-            position += len(unit) + 1

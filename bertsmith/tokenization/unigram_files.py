@@ -18,7 +18,7 @@ from bertsmith.errors import CheckpointError
 from bertsmith.system.files import write_json
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
-from bertsmith.tokenization.tokenizer_config import config_settings
+from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -26,7 +26,6 @@ from bertsmith.tokenization.tokenizer_files import (
     TokenizerSource,
     check_parts,
     frame_object,
-    listed_tokens,
     member,
     read_added_tokens,
     read_frame,
@@ -198,17 +197,21 @@ def read_unigram(source: TokenizerSource) -> tuple[list[str], list[float], Json]
     return model.pieces, _albert_scores(model), _model_settings(model, config, source.path)
 
 
+def ends_number_with_comma(piece: str) -> bool:
+    return piece[-1:] == "," and piece[-2:-1].isdigit()
+
+
 def _albert_scores(model: SentencePieceModel) -> list[float]:
     """Return the scores, those of numbers with a comma lowered by `COMMA_PENALTY`."""
     return [
-        score - COMMA_PENALTY * (len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit())
+        score - COMMA_PENALTY * ends_number_with_comma(piece)
         for piece, score in zip(model.pieces, model.scores, strict=True)
     ]
 
 
 def _model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
     place = file.with_name(CONFIG_FILE)
-    settings = config_settings(config, place)
+    settings = folder_settings(config, {}, model.pieces, place)
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
     settings["charsmap"] = model.charsmap
     settings["steps"] = (
@@ -217,10 +220,7 @@ def _model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json
         *(["lowercase"] if member(config, "do_lower_case", bool, place, True) else []),
         "charsmap",
     )
-    if listed := member(config, "added_tokens_decoder", dict, place, {}):
-        settings["added_tokens"] = listed_tokens(listed, model.pieces, place)
-    else:
-        settings["added_tokens"] = _marked_tokens(model, settings)
+    settings.setdefault("added_tokens", _marked_tokens(model, settings))
     return settings
 
 

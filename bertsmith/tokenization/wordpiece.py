@@ -8,7 +8,6 @@ unseen units are ever normalized. Many texts at once are cut and looked up by nu
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -25,8 +24,6 @@ from bertsmith.tokenization.normalize import Normalizer, locate_words, unit_patt
 from bertsmith.tokenization.piece_cutting import PieceCutter
 from bertsmith.tokenization.tokenizer import (
     PieceAt,
-    StringCache,
-    TextTokens,
     Tokenizer,
     joined_rows,
 )
@@ -102,6 +99,13 @@ class WordPieceTokenizer(Tokenizer):
         f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
     }
     continuing_prefix = CONTINUING_PREFIX
+    own_settings = (
+        "lowercase",
+        "strip_accents",
+        "tokenize_chinese_chars",
+        "decoder_cleanup",
+        "max_input_chars_per_word",
+    )
 
     def __init__(
         self,
@@ -125,41 +129,20 @@ class WordPieceTokenizer(Tokenizer):
         self.tokenize_chinese_chars = tokenize_chinese_chars
         self.decoder_cleanup = decoder_cleanup
         self.max_input_chars_per_word = max_input_chars_per_word
-        self._build()
-
-    def _build(self) -> None:
-        self._normalizer = Normalizer(
-            self.lowercase, self.strip_accents, self.tokenize_chinese_chars
-        )
-        self._wordpiece = WordPiece(
-            self.vocab[: self.num_pieces], self.unk_id, self.max_input_chars_per_word
-        )
+        self._normalizer = Normalizer(lowercase, strip_accents, tokenize_chinese_chars)
+        self._wordpiece = WordPiece(vocab, self.unk_id, max_input_chars_per_word)
         self._find_added_tokens(self._normalizer.normalize)
-        self._find_units = unit_pattern(self.tokenize_chinese_chars).findall
-        self._unit_ids = StringCache(self._compute_ids)
-        self._unit_pieces = StringCache(self._locate_pieces)
+        self._find_units = unit_pattern(tokenize_chinese_chars).findall
 
     def save(self, directory: str | Path) -> None:
         wordpiece_files.write_wordpiece(
             Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()
         )
 
-    def settings(self) -> dict[str, Any]:
-        return {
-            "lowercase": self.lowercase,
-            "strip_accents": self.strip_accents,
-            "tokenize_chinese_chars": self.tokenize_chinese_chars,
-            **self._shared_settings(),
-            "decoder_cleanup": self.decoder_cleanup,
-            "max_input_chars_per_word": self.max_input_chars_per_word,
-        }
-
     def _identity(self) -> list[Any]:
-        settings = self.settings() | {
-            "strip_accents": self._normalizer.strips_accents,
-            "added_tokens": sorted(astuple(token) for token in self.added_tokens),
-        }
-        del settings["model_max_length"], settings["decoder_cleanup"]
+        settings = super()._identity()[-1]
+        settings["strip_accents"] = self._normalizer.strips_accents
+        del settings["decoder_cleanup"]
         return [self.vocab, self.num_pieces, settings]
 
     @cached_property
@@ -180,14 +163,9 @@ class WordPieceTokenizer(Tokenizer):
         return self._wordpiece.ids(word)
 
     def encode_ids(self, text: str) -> list[int]:
-        if self._normalized_tokens:
-            return self._encode_text(text).ids
         if len(text) >= LONG_TEXT:
             return list(self.encode_batch_ids([text])[0].tolist())
-        known = self._unit_ids.__getitem__
-        return self._ids_of(
-            text, lambda part: chain.from_iterable(map(known, self._find_units(part)))
-        )
+        return super().encode_ids(text)
 
     def encode_batch_ids(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         if not self._normalized_tokens:
@@ -252,8 +230,8 @@ class WordPieceTokenizer(Tokenizer):
             return self._wordpiece.ids(text.lower() if self.lowercase else text)
         return tuple(chain.from_iterable(map(self._wordpiece.ids, self._normalizer.words(text))))
 
-    def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
-        return tuple(self._locate_normalized(*self._align(unit)))
+    def _units(self, text: str) -> list[str]:
+        return self._find_units(text)
 
     def _align(self, text: str) -> tuple[str, list[int]]:
         return self._normalizer.align(text)
@@ -269,12 +247,6 @@ class WordPieceTokenizer(Tokenizer):
                 end = len(word) if len(ids) == 1 else place + length
                 yield PieceAt(id_, token, origins[start + place], origins[start + end - 1] + 1)
                 place = end
-
-    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        for unit in self._find_units(text):
-            for id_, token, start, end in self._unit_pieces[unit]:
-                result.append(id_, token, (position + start, position + end))
-            position += len(unit)
 
 
 def clean_up(part: str) -> str:

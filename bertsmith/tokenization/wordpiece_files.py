@@ -13,7 +13,7 @@ from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
-from bertsmith.tokenization.tokenizer_config import config_settings, follow_config, read_flags
+from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -23,7 +23,6 @@ from bertsmith.tokenization.tokenizer_files import (
     check_parts,
     check_range,
     frame_object,
-    listed_tokens,
     member,
     read_added_tokens,
     read_frame,
@@ -66,7 +65,8 @@ def read_wordpiece(source: TokenizerSource) -> tuple[list[str], Json]:
             _compare_vocab(source.files, vocab, settings["added_tokens"])
         return vocab, settings
     vocab = _read_vocab(source.files, source.name)
-    return vocab, {} if config is None else _read_settings(source.files, vocab, config)
+    place = source.files.path(CONFIG_FILE)
+    return vocab, folder_settings(config or {}, NORMALIZATION, vocab, place)
 
 
 def _read_vocab(files: SmallFiles, name: str) -> list[str]:
@@ -115,14 +115,6 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
     warn_once(f"{found}. {TOKENIZER_FILE} is used; copy both again, or remove the wrong one.")
 
 
-def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Json:
-    place = files.path(CONFIG_FILE)
-    settings = config_settings(config, place) | read_flags(config, NORMALIZATION, place)
-    if listed := member(config, "added_tokens_decoder", dict, place, {}):
-        settings["added_tokens"] = listed_tokens(listed, vocab, place)
-    return settings
-
-
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
     """Vocabulary and settings of a tokenizer.json; `config` adds what that format cannot say."""
     parts = check_parts(root, KINDS, FIXED, path)
@@ -157,11 +149,12 @@ def write_wordpiece(
         ids: the id of every token, added ones included.
         settings: as `Tokenizer.settings` gives them.
     """
+    own = {key: settings[name] for key, name in NORMALIZATION.items()}
     with summed(directory, VOCAB_FILE, TOKENIZER_FILE, CONFIG_FILE):
         with atomic_write(directory / VOCAB_FILE, "w") as file:
             file.writelines(f"{piece}\n" for piece in pieces)
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
-        write_json(directory / CONFIG_FILE, _config_object(ids, settings))
+        write_json(directory / CONFIG_FILE, shared_config("BertTokenizer", own, ids, settings))
 
 
 def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:
@@ -186,13 +179,3 @@ def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: J
             "vocab": {piece: id_ for id_, piece in enumerate(pieces)},
         },
     )
-
-
-def _config_object(ids: Mapping[str, int], settings: Json) -> Json:
-    """Build tokenizer_config.json for transformers 4 and 5."""
-    own = {
-        "do_lower_case": settings["lowercase"],
-        "strip_accents": settings["strip_accents"],
-        "tokenize_chinese_chars": settings["tokenize_chinese_chars"],
-    }
-    return shared_config("BertTokenizer", own, ids, settings)

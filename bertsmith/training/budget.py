@@ -44,7 +44,7 @@ class Budget:
 EVALUATION_LIMIT = 0.05
 """The share of a run that measuring on held-out rows may take where no number of rows was given."""
 PLANNED_SHARE = 0.04
-"""What of it is planned with, since no two evaluations take the same time."""
+"""The share planned for, since no two evaluations take the same time."""
 MAX_ROWS = 512
 MIN_ROWS = 64
 """Rather than on fewer rows, held-out text is measured fewer times."""
@@ -83,8 +83,8 @@ class EvaluationPlan:
         if self == EvaluationPlan(MAX_ROWS, MAX_TIMES):
             return ""
         return (
-            f"{self.rows} held-out rows are measured {1 + self.times} times as the run is short "
-            f"(--eval-rows {MAX_ROWS} for more)"
+            f"evaluated on {self.rows} held-out rows, {1 + self.times} times, since the run is "
+            f"short (--eval-rows {MAX_ROWS} for more)"
         )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.pages.charts import COLORS, Chart, Point, Series, write_svg
-from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
+from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
 
 CHANCE_TERMS = {"nsp", "sop"}
 """Terms of two equally frequent answers."""
@@ -24,7 +24,7 @@ def build_charts(
 
     `reference_loss`, drawn as a dashed line, is the first term's loss of a unigram model.
     """
-    terms = _terms(entries)
+    terms = list_terms(name for entry in entries for name in entry)
     charts = []
     for kind in ("loss", "accuracy"):
         series = []
@@ -41,22 +41,13 @@ def build_charts(
         if series and kind == "loss" and reference_loss is not None:
             series.append(Series("token frequency alone", [(0, reference_loss)], "reference", 2))
         if series and kind == "accuracy" and CHANCE_TERMS & {*shown}:
-            series.append(Series("a coin", [(0, 0.5)], "reference", 2))
+            series.append(Series("chance", [(0, 0.5)], "reference", 2))
         if series:
             is_share = kind == "accuracy"
             title = kind.capitalize()
             high = 1.0 if is_share else None
             charts.append(Chart(title, "step", "", series, is_share=is_share, high=high))
     return charts
-
-
-def _terms(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = dict.fromkeys(name for entry in entries for name in entry)
-    return [
-        name.removesuffix("_loss")
-        for name in names
-        if name.endswith("_loss") and not name.startswith("held_out_")
-    ]
 
 
 def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[Point]:

@@ -13,11 +13,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bertsmith.system.progress import PLAIN_SECONDS, clock, times
+from bertsmith.system.progress import PLAIN_SECONDS, describe_times
 from bertsmith.system.progress import console as stderr_console
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import Means
-from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
+from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
 from bertsmith.training.recorder import Callback, Status
 
 LIVE_SECONDS = 0.5
@@ -81,7 +81,7 @@ class Display(Callback):
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for title in ("", "loss", "accuracy", "eval loss", "eval score"):
             table.add_column(title, justify="right" if title else "left", style="bold")
-        for term in _terms({**self._held_out, **self._shown}):
+        for term in list_terms({**self._held_out, **self._shown}):
             table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
         bar = Table.grid()  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
@@ -99,16 +99,11 @@ class Display(Callback):
 
 def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_out: bool) -> str:
     """One line for a log: terms with loss and accuracy, then speed and times."""
-    terms = ", ".join(_term(values, term) for term in _terms(values))
+    terms = ", ".join(_term(values, term) for term in list_terms(values))
     if held_out:
         return f"step {step:,} · eval: {terms}"
     waited = f"waited {status.data_wait_fraction:.1%}"
     return f"step {step:,} · {terms} · {_speed(values)} · {waited} · {_times(status)}"
-
-
-def _terms(values: Mapping[str, float]) -> list[str]:
-    found = [name.removesuffix("_loss") for name in values if name.endswith("_loss")]
-    return list(dict.fromkeys(found))
 
 
 def _term(values: Mapping[str, float], term: str) -> str:
@@ -144,7 +139,5 @@ def _rate(values: Mapping[str, float]) -> str:
 
 
 def _times(status: Status) -> str:
-    """Time spent and time to go, the latter from the share that is done."""
-    if status.progress <= 0:
-        return f"{clock(status.elapsed_seconds)} spent"
-    return f"{status.progress:.0%} · {times(status.elapsed_seconds, status.progress)}"
+    seconds = status.elapsed_seconds
+    return describe_times(status.progress, 1.0, seconds, seconds)

@@ -49,8 +49,8 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
         is_found = loss >= LEARNED_SHARE * entropy
         evidence = f"eval loss {loss:.3f}, by token frequency alone {entropy:.3f}"
     advice = (
-        "more steps, as 'bertsmith plan' tells them for some --minutes: this model guesses hidden "
-        "words no better than by how frequent they are"
+        "more steps ('bertsmith plan --minutes M' estimates how many fit): so far the model "
+        "predicts masked tokens no better than token frequencies do"
     )
     return Finding("plateau", "warn", steps, evidence, advice) if is_found else None
 

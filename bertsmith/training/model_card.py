@@ -54,9 +54,10 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
 
 
 def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
-    pipeline = _pipeline(directory)
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    pipeline = _pipeline(directory, config)
     sections = {
-        "Use": _use(pipeline, name),
+        "Use": _use(pipeline, name, opens_elsewhere=not config.get("pruned_heads")),
         "Scores": "\n".join(_scores(run)),
         "Data": "\n".join(_data(run)),
         "Settings": _table(("setting", "value"), _settings(run)),
@@ -87,12 +88,11 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     return "\n".join(["---", *lines, "---"])
 
 
-def _pipeline(directory: Path) -> str:
+def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
     """Return the hub's task of a folder."""
     if (directory / "modules.json").exists():
         return "sentence-similarity"
-    settings = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    name = next(iter(settings.get("architectures") or ()), "").replace("ElectraForPreTraining", "")
+    name = next(iter(config.get("architectures") or ()), "").replace("ElectraForPreTraining", "")
     found = (tag for end, tag in PIPELINES.items() if name.endswith(end))
     return next(found, "feature-extraction")
 
@@ -132,14 +132,15 @@ def _summary(run: Mapping[str, Any]) -> str:
     return f"{made}, {what}, by bertsmith {__version__}."
 
 
-def _use(pipeline: str, name: str) -> str:
+def _use(pipeline: str, name: str, *, opens_elsewhere: bool) -> str:
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
     call = {
         "fill-mask": f'model = bertsmith.load_model("{name}")',
         "feature-extraction": vectors,
         "sentence-similarity": vectors,
     }.get(pipeline, f'predict = bertsmith.load("{name}")')
-    return f"```python\nimport bertsmith\n\n{call}\n```\n\ntransformers opens the folder, too."
+    elsewhere = "\n\ntransformers opens the folder, too." if opens_elsewhere else ""
+    return f"```python\nimport bertsmith\n\n{call}\n```{elsewhere}"
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:

@@ -4,7 +4,7 @@ The loop knows this protocol and no task; an objective knows its data and heads 
 optimizers, checkpoints or displays.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
@@ -34,6 +34,12 @@ WITHOUT_ACCURACY = ("regress", "embed", "hidden")
 """Terms whose count of right predictions is no accuracy of the task."""
 
 
+def list_terms(names: Iterable[str]) -> list[str]:
+    """List the loss terms among the names of a journal's steps, each once."""
+    losses = (x for x in names if x.endswith("_loss") and not x.startswith("held_out_"))
+    return list(dict.fromkeys(name.removesuffix("_loss") for name in losses))
+
+
 @dataclass
 class LossTerm:
     """One loss term: fp32 scalars `sum` and `correct` over `count` predictions."""
@@ -43,11 +49,6 @@ class LossTerm:
     count: int
     weight: float = 1.0
     """Factor of the term in the total loss; the same in all batches of a run."""
-
-    @property
-    def pair(self) -> tuple[Tensor, Tensor]:
-        """The tensors to fetch from the device."""
-        return self.sum, self.correct
 
 
 class TrainingBatch(Protocol):

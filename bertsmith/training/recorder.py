@@ -50,7 +50,7 @@ class Callback:
 class Recorder:
     """Fan-out of entries; as a context, it closes journal and events file."""
 
-    def __init__(self, folder: RunFolder, first_step: int, report_to: str | None = None) -> None:
+    def __init__(self, folder: RunFolder, first_step: int, report_to: str | None) -> None:
         with ExitStack() as stack:
             self._journal = stack.enter_context(Journal(folder.journal_path))
             events = stack.enter_context(EventWriter(folder.path, first_step))

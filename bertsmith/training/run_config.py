@@ -39,7 +39,7 @@ class RunConfig:
     best: BestSettings | None = None
     """How the weights to save are chosen; without it, the last are saved."""
     notes: str = ""
-    """What was chosen by measuring, for the user."""
+    """Choices made by measuring, for the user."""
 
 
 def same_fields(config: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ import torch
 from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.hub import CARD_FILE, is_own_card
-from bertsmith.system.files import hold_folder, locked, write_error, write_json
+from bertsmith.system.files import hold_folder, locked, write_json, writing
 from bertsmith.system.hardware import ComputeChoices
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
@@ -43,9 +43,9 @@ MODEL_FILES = tuple(
     for name in (*sorted(SUMMED_FILES), "model.safetensors", SUMS_FILE)
 )
 CONFIG = "config"
-"""What `run.json` calls the configuration that a resumed run must share."""
+"""Key in `run.json`: the configuration that a resumed run must share."""
 CHOICES = "compute_choices"
-"""What `run.json` calls how a run computes on a CPU."""
+"""Key in `run.json`: how a run computes on a CPU."""
 
 OF_MODELS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
 """Folders within a model's."""
@@ -172,7 +172,9 @@ class RunFolder:
                 f"{self.path}: holds an earlier run. Pass --resume to continue it, --overwrite to "
                 "replace it, or choose another --out."
             )
-        if not (resume or overwrite) and self._has_other_things():
+        found = self.path.iterdir() if self.path.exists() else ()
+        others = [path for path in found if not LEFTOVER_PATTERN.fullmatch(path.name)]
+        if others and not (resume or overwrite):
             raise ConfigError(
                 f"{self.path}: the folder is not empty. Choose another --out, or pass --overwrite "
                 "to use it."
@@ -205,12 +207,10 @@ class RunFolder:
         Raises:
             ConfigError: another process is at work here.
         """
-        try:
+        with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             with self.locked():
                 self._put_aside()
-        except OSError as error:
-            raise write_error(self.path, error) from error
 
     def finish(self) -> None:
         """Remove the earlier run that was put aside: the new one is complete."""
@@ -255,12 +255,6 @@ class RunFolder:
                 continue  # damaged: it accounts for nothing
             return [self.runs_dir / name for name in names]
         return []
-
-    def _has_other_things(self) -> bool:
-        """Whether anything stands here that no killed run left."""
-        if not self.path.exists():
-            return False
-        return any(not LEFTOVER_PATTERN.fullmatch(path.name) for path in self.path.iterdir())
 
     def _put_aside(self) -> None:
         """Move what a run writes to `earlier_dir`, which is replaced only when all is moved.

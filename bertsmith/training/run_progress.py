@@ -10,7 +10,7 @@ from bertsmith.training.recorder import Callback, Status
 class RunProgress(Callback):
     """Move `bar` along with one run, whose work is `amount` of the bar's total."""
 
-    def __init__(self, bar: Bar, amount: float = 1.0) -> None:
+    def __init__(self, bar: Bar, amount: float) -> None:
         self._bar, self._before, self._amount = bar, bar.done, amount
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:

@@ -53,9 +53,9 @@ def run_training(
     run: TrainingRun,
     folder: RunFolder,
     *,
-    resume: bool = False,
-    checkpoint: Checkpoint | None = None,
-    callbacks: Sequence[Callback] = (),
+    resume: bool,
+    checkpoint: Checkpoint | None,
+    callbacks: Sequence[Callback],
     resume_command: str,
 ) -> Trained:
     """Train to the end and save the model.

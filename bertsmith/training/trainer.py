@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bertsmith.errors import (
     InputError,
@@ -31,7 +30,6 @@ from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_choices, describe_computing
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.stop_signal import StopSignal
-from bertsmith.training.best_weights import PREFIX as BEST_PREFIX
 from bertsmith.training.best_weights import BestWeights
 from bertsmith.training.budget import EVALUATION_LIMIT, is_due
 from bertsmith.training.checkpoint import (
@@ -162,7 +160,9 @@ class Trainer:
             clear_leftovers(self.folder.checkpoints_dir)
             if checkpoint is not None:
                 self.state = checkpoint.state
-                self._load_state_tensors(checkpoint.tensors)
+                self.workers.load_state_dict(checkpoint.tensors)
+                if self.best is not None:
+                    self.best.load_state_tensors(checkpoint.tensors, self.device)
                 self.budget.reserve = self.state.last_evaluation_seconds
             # At step 0 the first evaluation is repeated, so its entry goes too.
             for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
@@ -235,7 +235,10 @@ class Trainer:
             waited = self._clock() - started_at
             entry = self._step(sizes, started_at - self._clock_zero)
             step_seconds = self._clock() - started_at
-            self._record_step(entry, step_seconds, waited)
+            self.state.real_tokens += entry["real_tokens"]
+            self.state.step_seconds += step_seconds
+            self.state.data_wait_seconds += waited
+            self._record(entry | {"tokens_per_second": entry["real_tokens"] / step_seconds})
             before, progress = progress, self.budget.progress(self.state.step, self._elapsed())
             if self._is_evaluation_due(before, progress):
                 self._evaluate()
@@ -265,13 +268,6 @@ class Trainer:
             "learning_rate": rate,
             "real_tokens": sum(size.num_tokens for size in sizes),
         }
-
-    def _record_step(self, entry: dict[str, Any], seconds: float, waited: float) -> None:
-        self.state.real_tokens += entry["real_tokens"]
-        self.state.step_seconds += seconds
-        self.state.data_wait_seconds += waited
-        entry["tokens_per_second"] = entry["real_tokens"] / seconds
-        self._record(entry)
 
     def _evaluate(self) -> None:
         started_at = self._clock()
@@ -314,7 +310,10 @@ class Trainer:
             self._recorder.sync()
             if self.config.keep == 0:
                 return None
-            folder, tensors = self.folder.checkpoints_dir, self._state_tensors()
+            tensors = dict(self.workers.state_dict())
+            if self.best is not None:
+                tensors |= self.best.state_tensors()
+            folder = self.folder.checkpoints_dir
             return save_checkpoint(folder, self._save, tensors, self.state, self.config.keep)
 
     @contextlib.contextmanager
@@ -331,17 +330,6 @@ class Trainer:
                 f"Continue with: {self.resume_command}"
             ) from error
 
-    def _state_tensors(self) -> dict[str, Tensor]:
-        best = {} if self.best is None else self.best.state_tensors()
-        return {**self.workers.state_dict(), **best}
-
-    def _load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        best = {name for name in tensors if name.startswith(BEST_PREFIX)}
-        moments = {name: tensors[name] for name in tensors if name not in best}
-        self.workers.load_state_dict(moments)
-        if self.best is not None:
-            self.best.load_state_tensors({name: tensors[name] for name in best}, self.device)
-
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
         step, every = self.state.step, self.config.eval_every
         times = self.config.evaluations.times
@@ -349,15 +337,11 @@ class Trainer:
             every = max(1, round(self.budget.steps / times))
         if every is not None:
             return is_due(step - 1, step, every)
-        return is_due(before, progress, 1 / times) and self._is_evaluation_affordable()
-
-    def _is_evaluation_affordable(self) -> bool:
-        if not self.config.evaluations.is_limited or self.budget.seconds is None:
-            return True
-        return (
-            self.state.evaluation_seconds + 2 * self.budget.reserve
-            <= EVALUATION_LIMIT * self.budget.seconds
-        )
+        assert self.budget.seconds is not None
+        spent = self.state.evaluation_seconds + 2 * self.budget.reserve
+        is_affordable = spent <= EVALUATION_LIMIT * self.budget.seconds
+        is_affordable |= not self.config.evaluations.is_limited
+        return is_affordable and is_due(before, progress, 1 / times)
 
     def _is_checkpoint_due(self) -> bool:
         step, every = self.state.step, self.config.checkpoint_every

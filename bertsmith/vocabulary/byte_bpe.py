@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from bertsmith.errors import ConfigError
-from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, CHARACTER_BYTES, ByteBpeTokenizer
+from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.vocabulary.segmentation import Cut
 from bertsmith.vocabulary.wordpiece import JoiningLearner, LearnedVocabulary
 
@@ -40,11 +40,7 @@ class MergeLearner(JoiningLearner):
 
 
 def learn_byte_bpe(
-    counts: Mapping[str, int],
-    vocab_size: int,
-    *,
-    min_frequency: int = 2,
-    special_tokens: Iterable[str] = SPECIAL_TOKENS,
+    counts: Mapping[str, int], vocab_size: int, *, min_frequency: int = 2
 ) -> LearnedVocabulary:
     """Learn up to `vocab_size` tokens from counts of words.
 
@@ -54,17 +50,17 @@ def learn_byte_bpe(
     Raises:
         ConfigError: `vocab_size` cannot hold the special tokens and the bytes.
     """
-    specials, alphabet = list(special_tokens), sorted(BYTE_CHARACTERS)
-    minimum = len(specials) + len(alphabet)
+    alphabet = sorted(BYTE_CHARACTERS)
+    minimum = len(SPECIAL_TOKENS) + len(alphabet)
     if vocab_size < minimum:
         raise ConfigError(
-            f"--vocab-size: {vocab_size} is too small for {len(specials)} special tokens and the "
-            f"{len(alphabet)} bytes. Ask for at least {minimum}."
+            f"--vocab-size: {vocab_size} is too small for {len(SPECIAL_TOKENS)} special tokens and "
+            f"the {len(alphabet)} bytes. Ask for at least {minimum}."
         )
     learner = MergeLearner(as_bytes(counts), alphabet, min_frequency)
-    learner.grow(vocab_size - len(specials))
+    learner.grow(vocab_size - len(SPECIAL_TOKENS))
     return LearnedVocabulary(
-        tokens=specials + learner.texts,
+        tokens=[*SPECIAL_TOKENS, *learner.texts],
         alphabet=alphabet,
         dropped_characters={},
         skipped_words=0,
@@ -82,8 +78,7 @@ def extend_byte_bpe(
     """
 
     def cut(word: str) -> list[str]:
-        ids = tokenizer.merge_bytes(bytes(map(CHARACTER_BYTES.__getitem__, word)))
-        return [tokenizer.vocab[id_] for id_ in ids]
+        return [tokenizer.vocab[id_] for id_ in tokenizer.merge_characters(word)]
 
     learner = MergeLearner(as_bytes(counts), tokenizer.vocab, min_frequency, cut, tokenizer.merges)
     learner.grow(tokenizer.vocab_size + num_new)

@@ -7,7 +7,6 @@ no text would be cut into it.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +15,16 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.data.reading import SourceReport
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import Unigram, UnigramTokenizer
+from bertsmith.tokenization.unigram_files import ends_number_with_comma
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
-from bertsmith.vocabulary.extension import check_room, learn_extension
+from bertsmith.vocabulary.extension import SURPLUS, check_room, learn_extension
 from bertsmith.vocabulary.pruning import count_ids, drop_least_used
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
 from bertsmith.vocabulary.train import LearningSettings, TokenizerReport, count_texts
@@ -33,9 +32,6 @@ from bertsmith.vocabulary.wordpiece import JoiningLearner, choose_alphabet
 
 MARGIN = 1e-6
 """Least margin of a new token's score over its parts', so that rounding decides nothing."""
-
-NUMBER_WITH_COMMA = re.compile(r"\d,$")
-"""End of tokens that are not added: ALBERT reads `9,` as two tokens."""
 
 
 def extend_unigram(
@@ -45,7 +41,6 @@ def extend_unigram(
     *,
     min_frequency: int = 2,
     character_coverage: float = 0.9999,
-    surplus: float = 0.2,
 ) -> UnigramTokenizer:
     """Extend the tokenizer by up to `num_new` tokens, new characters first.
 
@@ -53,7 +48,6 @@ def extend_unigram(
         counts: words as `UnigramTokenizer.words` gives them, with their counts.
         min_frequency: the lowest frequency of a pair that is merged.
         character_coverage: share of the characters that must be known in the end.
-        surplus: how many more to learn before the least used are dropped, as a share.
 
     Raises:
         ConfigError: `num_new` does not hold the characters that the tokenizer lacks, or every word
@@ -79,7 +73,7 @@ def extend_unigram(
         words, start, min_frequency, cut=lambda word: [start[i] for i in cuts[word]]
     )
     size = len(old) + num_new
-    learner.grow(size + round(surplus * num_new))
+    learner.grow(size + round(SURPLUS * num_new))
     frequencies = learner.frequencies()
     for piece, frequency in zip(learner.texts[len(old) :], frequencies[len(old) :], strict=True):
         parts = sum(known[part.token] for part in model.cut(piece)) + MARGIN
@@ -90,7 +84,8 @@ def extend_unigram(
         cut = Unigram(pieces, [known[piece] for piece in pieces], tokenizer.unk_id).cut
         return count_ids(lambda word: [piece.id for piece in cut(word)], words)
 
-    new = [piece for piece in learner.texts[len(start) :] if not NUMBER_WITH_COMMA.search(piece)]
+    # ALBERT reads `9,` as two tokens.
+    new = [each for each in learner.texts[len(start) :] if not ends_number_with_comma(each)]
     kept = drop_least_used([*start, *new], len(start), size, count_use)
     return UnigramTokenizer(kept, [known[piece] for piece in kept], **tokenizer.settings())
 
@@ -125,10 +120,6 @@ class ExtensionReport:
     stats: dict[str, tuple[TokenizerStats, TokenizerStats]] = field(default_factory=dict)
     """Statistics before and after, by texts: `learned from`, and `held out` if there are any."""
 
-    @property
-    def sources(self) -> SourceReport:
-        return self.reading.learning
-
 
 def extend_tokenizer(
     settings: ExtensionSettings,
@@ -140,8 +131,9 @@ def extend_tokenizer(
         InputError: a file that cannot be read, or no words in any of them.
         ConfigError: fewer tokens asked for than there are new characters.
     """
-    old = load_tokenizer(tokenizer_place(settings.from_))
-    check_extensible(old, settings.from_)
+    place = settings.from_
+    old = load_tokenizer(place if place.exists() else find_checkpoint(place))
+    check_extensible(old, place)
     report = ExtensionReport(num_old=old.vocab_size)
     counts, held_out = count_texts(settings, settings.texts, old.words, report.reading)
     tokenizer = with_new_pieces(old, counts, settings)
@@ -174,13 +166,6 @@ def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSet
     return WordPieceTokenizer([*old.vocab, *added], **old.settings())
 
 
-def tokenizer_place(place: Path) -> Path:
-    """Return a local path, or the folder of a hub model."""
-    if place.exists():
-        return place
-    return find_checkpoint(place)
-
-
 def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
     """Refuse a tokenizer with added tokens that would become ordinary ones.
 
@@ -198,5 +183,5 @@ def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
         if list(tokenizer.words(token)) == [token]:
             raise CheckpointError(
                 f"{place}: its added token {token!r} is a word, and would be cut from longer words "
-                "if pieces were put behind it. Extend a tokenizer without added words."
+                "if tokens were put behind it. Extend a tokenizer without added words."
             )

@@ -11,7 +11,7 @@ likelihood gain.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bertsmith.errors import ConfigError
-from bertsmith.tokenization.byte_bpe import CHARACTER_BYTES, ByteBpeTokenizer
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPiece
@@ -23,6 +23,9 @@ from bertsmith.vocabulary.wordpiece import (
     choose_alphabet,
     single_character_pieces,
 )
+
+SURPLUS = 0.2
+"""How many more tokens to learn before the least used are dropped, as a share."""
 
 # Cleaning removes this character from every text, so no vocabulary has a token with it.
 _BEFORE = "\0"
@@ -37,7 +40,6 @@ def learn_extension(
     max_chars: int = 100,
     min_frequency: int = 2,
     character_coverage: float = 0.9999,
-    surplus: float = 0.2,
 ) -> list[str]:
     """Learn up to `num_new` tokens that `vocab` lacks, single characters first.
 
@@ -49,7 +51,6 @@ def learn_extension(
         max_chars: longer words are unknown to the tokenizer, and are ignored.
         min_frequency: the lowest frequency of a pair that is merged.
         character_coverage: share of the characters that must be known in the end.
-        surplus: how many more to learn before the least used are dropped, as a share.
 
     Raises:
         ConfigError: `num_new` does not hold the characters that `vocab` lacks.
@@ -71,7 +72,7 @@ def learn_extension(
         cut=lambda word: [start[id_] for id_ in wordpiece.ids(word)],
     )
     size = len(vocab) + num_new
-    learner.grow(size + round(surplus * num_new))
+    learner.grow(size + round(SURPLUS * num_new))
     return drop_least_used(learner.texts, len(start), size, use_in_words(known))[len(vocab) :]
 
 
@@ -79,7 +80,7 @@ def check_room(num_new: int, num_characters: int, character_coverage: float) -> 
     if num_characters > num_new:
         raise ConfigError(
             f"--add: found {num_new:,}, but the characters of these texts alone need "
-            f"{num_characters:,} new pieces. Add as many or lower --character-coverage "
+            f"{num_characters:,} new tokens. Add as many or lower --character-coverage "
             f"({character_coverage})."
         )
 
@@ -91,7 +92,7 @@ def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
     """
     if isinstance(old, ByteBpeTokenizer):
         for piece in new:
-            yield tuple(old.merge_bytes(bytes(map(CHARACTER_BYTES.__getitem__, piece))))
+            yield tuple(old.merge_characters(piece))
     elif isinstance(old, UnigramTokenizer):
         for piece in new:
             ids = tuple(old.word_ids(piece))

@@ -3,7 +3,6 @@
 Held-out text is files of its own, or a share of the documents.
 """
 
-import importlib.util
 import json
 import time
 from collections import Counter
@@ -23,8 +22,7 @@ from bertsmith.data.splits import text_hash
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import Advanced
-from bertsmith.system.executor import Executor
+from bertsmith.system.compute import Advanced, is_installed
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
@@ -55,10 +53,6 @@ UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, by the ids that they have there."""
 
 _LINE_WORDS = 1 << 12
-
-
-def is_installed() -> bool:
-    return importlib.util.find_spec("tokenizers") is not None
 
 
 def learn_with_library(
@@ -98,7 +92,7 @@ def learn_unigram(
     Raises:
         ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
     """
-    if not is_installed():
+    if not is_installed("tokenizers"):
         raise ConfigError(
             "--kind unigram is learned by the tokenizers library, which is not installed. Run "
             "'pip install tokenizers', or choose --kind wordpiece or byte-bpe."
@@ -155,31 +149,6 @@ def _lines(counts: Mapping[str, int]) -> Iterator[str]:
 Words = Callable[[str], Iterable[str]]
 
 BATCH_CHARS = 1 << 20
-
-
-def count_words(
-    texts: Iterable[str],
-    words: Words,
-    *,
-    executor: Executor | None = None,
-    batch_chars: int = BATCH_CHARS,
-) -> Counter[str]:
-    """Count the words of `texts`.
-
-    Args:
-        words: splits a text; has to be picklable where other processes count.
-        executor: counts batches; None counts them here.
-
-    Raises:
-        ConfigError: a worker process was ended from outside.
-    """
-    executor = executor or LocalProcesses(1)
-    batches = group_by_size(texts, batch_chars)
-    counts: Counter[str] = Counter()
-    with closing(executor.map_in_order(partial(_count_batch, words), batches)) as counted:
-        for part in counted:
-            counts.update(part)
-    return counts
 
 
 def _count_batch(words: Words, texts: list[str]) -> Counter[str]:
@@ -314,7 +283,6 @@ def write_tokenizer(
         ConfigError: the folder holds something; and as `train_tokenizer`.
         InputError: as `train_tokenizer`.
     """
-    check_tokenizer_out(out, overwrite)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         found = train_tokenizer(settings, texts)
         with atomic_dir(out) as folder:
@@ -328,10 +296,8 @@ def check_tokenizer_out(out: Path, overwrite: bool) -> None:
     Raises:
         ConfigError: writing there would lose something.
     """
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if not any(out.iterdir()):
         return
-    if not out.is_dir():
-        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
     others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)
     if others:
         raise ConfigError(
@@ -415,7 +381,7 @@ def count_texts(
     learned from here in 43 % of corpora of 40 documents, in 2 % of those of 200).
 
     Args:
-        words: splits a text into words.
+        words: splits a text; must be picklable, as other processes count.
         report: is filled in with what was read.
 
     Raises:
@@ -441,21 +407,22 @@ def count_texts(
 
     for document in read(settings.held_out, report=report.measuring):
         hold_out(document.text)
-    counts = count_words(learned_from(), words, executor=LocalProcesses(settings.processes))
+    counts: Counter[str] = Counter()
+    batches = group_by_size(learned_from(), BATCH_CHARS)
+    processes = LocalProcesses(settings.processes)
+    with closing(processes.map_in_order(partial(_count_batch, words), batches)) as counted:
+        for part in counted:
+            counts.update(part)
     if not counts:
         files = [IN_MEMORY] if isinstance(texts, TextsInMemory) else texts
-        raise _no_words(" ".join(map(str, files)), report)
+        skipped = ", ".join(f"{n} {reason}" for reason, n in report.learning.skipped.items())
+        raise InputError(
+            f"{' '.join(map(str, files))}: no word to learn from in {report.learning.documents} "
+            f"documents (skipped: {skipped or 'nothing'}; held out: {report.held_out_documents}). "
+            "Give more text."
+        )
     report.num_words, report.num_distinct_words = counts.total(), len(counts)
     return counts, held_out
-
-
-def _no_words(place: str, report: TokenizerReport) -> InputError:
-    skipped = ", ".join(f"{n} {reason}" for reason, n in report.learning.skipped.items())
-    return InputError(
-        f"{place}: no word to learn from in {report.learning.documents} "
-        f"documents (skipped: {skipped or 'nothing'}; held out: {report.held_out_documents}). "
-        "Give more text."
-    )
 
 
 def _measure(
@@ -467,7 +434,7 @@ def _measure(
     held_out: Counter[str],
 ) -> None:
     if len(learned.tokens) < settings.vocab_size:
-        reason = f"no other pair of pieces occurs {settings.min_frequency} times"
+        reason = f"no other pair of tokens occurs {settings.min_frequency} times"
         if settings.kind == "wordpiece":
             reason += " and raises the score"
         if settings.kind == "unigram":
@@ -485,7 +452,7 @@ def _measure(
     report.stats[ours] = tokenizer_stats(tokenizer, held_out)
     if settings.kind != "wordpiece" or not settings.compare:
         return
-    if not is_installed():
+    if not is_installed("tokenizers"):
         report.notes.append("The tokenizers library is not installed, so it was not compared.")
         return
     tokens = learn_with_library(

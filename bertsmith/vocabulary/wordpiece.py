@@ -8,9 +8,9 @@ alone. A surplus of tokens is learned and the least used are dropped (`pruning`)
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -39,13 +39,10 @@ RuleName = Literal["likelihood", "frequency"]
 Floats = npt.NDArray[np.float64]
 
 
-class Rule(Protocol):
-    """Score of pairs of tokens, higher is better; see `frequency_score`, `likelihood_gain`.
-
-    It must never fall when `left` or `right` falls or `total` grows: the search relies on it.
-    """
-
-    def __call__(self, pair: Ints, left: Ints, right: Ints, total: int) -> Floats: ...
+Rule = Callable[[Ints, Ints, Ints, int], Floats]
+"""Score of pairs, higher is better, from how often they, their left and their right tokens occur,
+and the number of all tokens. It never falls when a token gets rarer or their number grows: the
+search relies on it."""
 
 
 def frequency_score(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
@@ -113,7 +110,6 @@ def learn_wordpiece(
     min_frequency: int = 2,
     character_coverage: float = 0.9999,
     surplus: float = 0.2,
-    special_tokens: Iterable[str] = SPECIAL_TOKENS,
 ) -> LearnedVocabulary:
     """Learn up to `vocab_size` tokens from words and their counts.
 
@@ -130,17 +126,17 @@ def learn_wordpiece(
     Raises:
         ConfigError: `vocab_size` cannot hold the special tokens and the alphabet.
     """
-    specials = list(special_tokens)
     alphabet, dropped = choose_alphabet(counts, character_coverage)
     kept = set(alphabet)
     words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and kept.issuperset(w)}
     single = single_character_pieces(alphabet, words)
-    minimum = check_size(vocab_size, len(specials), len(single), character_coverage)
+    minimum = check_size(vocab_size, len(SPECIAL_TOKENS), len(single), character_coverage)
     learner = PieceLearner(words, single, RULES[rule], min_frequency)
-    size = vocab_size - len(specials)
+    size = vocab_size - len(SPECIAL_TOKENS)
     learner.grow(size + round(surplus * (vocab_size - minimum)))
+    pieces = drop_least_used(learner.texts, len(single), size, use_in_words(words))
     return LearnedVocabulary(
-        tokens=specials + drop_least_used(learner.texts, len(single), size, use_in_words(words)),
+        tokens=[*SPECIAL_TOKENS, *pieces],
         alphabet=alphabet,
         dropped_characters=dropped,
         skipped_words=sum(counts.values()) - sum(words.values()),

@@ -169,6 +169,8 @@ def test_heads_of_a_fine_tuned_model(bertsmith, compress, place):
     assert load_model(out).config.pruned_heads == pruned
     assert report["after"]["weight_bytes"] < report["before"]["weight_bytes"]
     assert "transformers 5 cannot" in report["notes"][0]
+    cards = [(folder / "README.md").read_text() for folder in (out, silent)]
+    assert ["transformers opens" in card for card in cards] == [False, True]
     assert load_model(silent).config.pruned_heads == {} and other["notes"] == []
     # The folder serves as any other.
     data, again = place / "data.csv", out.parent / "again"

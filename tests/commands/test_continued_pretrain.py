@@ -119,9 +119,9 @@ def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path
               "--out", tokens, "--add")  # fmt: skip
     found = json.loads(bertsmith(*extend, 60, "--json"))
     assert found["vocab_size"] == found["num_old"] + 60 == old.vocab_size + 60
-    assert all(1 <= fit["after"] < fit["before"] for fit in found["pieces_per_word"].values())
+    assert all(1 <= fit["after"] < fit["before"] for fit in found["fertility"].values())
     assert "Pass --overwrite" in refused(*extend, 60)
-    assert "added       60 pieces" in bertsmith(*extend, 60, "--overwrite")
+    assert "added       60 tokens" in bertsmith(*extend, 60, "--overwrite")
     new = load_tokenizer(tokens)
     assert new.vocab[: old.vocab_size] == old.vocab
     bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus,

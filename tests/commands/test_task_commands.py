@@ -212,7 +212,7 @@ def test_the_report_counts_what_was_cut_or_skipped(typed, place, tmp_path):
     assert np.load(out).shape == (2, 24)
     assert (report["num_texts"], report["num_truncated"], report["num_skipped"]) == (2, 1, 2)
     assert (report["hidden_size"], report["pooling"], report["precision"]) == (24, "mean", "fp32")
-    assert "cosine_to_fp32" not in report
+    assert "cosine_beside_fp32" not in report
 
 
 def test_fill(bertsmith, place):

@@ -41,7 +41,7 @@ def test_a_tokenizer_of_each_kind_is_learnt_and_opens_everywhere(
     for sentence in ("The rivers matter", "Winter 12, é"):
         assert ours.encode(sentence).ids == theirs.encode(sentence).ids
     assert f"{out}: {ours.vocab_size} tokens" in printed
-    assert "pieces per word" in printed
+    assert "tokens per word" in printed
     assert "Pass --overwrite" in refused("tokenizer", "train", *words)
     assert load_tokenizer(out).fingerprint == ours.fingerprint
     train(*words, "--overwrite")

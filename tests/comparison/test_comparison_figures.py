@@ -26,10 +26,11 @@ def test_differences_are_over_seeds_that_all_have():
 def test_a_verdict_knows_what_is_better():
     values = {"a": [1.0, 1.01, 1.0], "b": [2.0, 2.01, 2.01], "c": [1.0, 1.01, 1.01]}
     loss, share = Figure("one_segment_loss", "x", values), Figure("x", "x", values)
-    assert [classify_difference(loss, name) for name in "bc"] == ["worse", WITHIN]
-    assert [classify_difference(share, name) for name in "bc"] == ["better", WITHIN]
+    for figure, found in ((loss, "worse"), (share, "better")):
+        verdicts = [classify_difference(figure, figure.differences()[name]) for name in "bc"]
+        assert verdicts == [found, WITHIN]
     words = loss.in_words(loss.differences()["b"])
     assert words.startswith("+1.003 (+0.9") and words.endswith("p < 0.001)")
     single = Figure("x", "x", {"a": [0.5], "b": [0.9]})
-    assert classify_difference(single, "b") == UNKNOWN
+    assert classify_difference(single, single.differences()["b"]) == UNKNOWN
     assert single.in_words(single.differences()["b"]).startswith("+40.0 (no spread over seeds")

@@ -3,7 +3,7 @@
 import pytest
 
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.glue import TASKS, find_tasks, iter_test_texts
+from bertsmith.data.glue import TASKS, find_tasks, iter_test_examples
 from bertsmith.errors import ConfigError, InputError
 
 # First rows as the benchmark's own files have them, with invented texts.
@@ -38,7 +38,7 @@ def root(tmp_path):
     for name, rows in TRAIN.items():
         write(tmp_path / name, "train.tsv", rows)
     for task in TASKS:
-        for file, _ in task.dev_files:
+        for file, _ in task.dev or (("dev.tsv", task.name),):
             write(tmp_path / task.name, file, TRAIN[task.name])
     return tmp_path
 
@@ -81,8 +81,8 @@ def test_test_files_are_found_and_read(root):
     assert [name for _, name in found["MNLI"].test_files()] == ["MNLI-m", "AX"]
     assert found["RTE"].test_files() == []
     ((path, _),) = found["CoLA"].test_files()
-    rows = list(iter_test_texts(path, found["CoLA"].task.test_columns))
-    assert rows == [("0", ("She ran.", None)), ("1", ("", None))]
+    rows = list(iter_test_examples(path, found["CoLA"].task.test_columns))
+    assert [(e.label, e.text, e.pair) for e in rows] == [("0", "She ran.", None), ("1", "", None)]
 
 
 def test_the_real_files(data_dir):

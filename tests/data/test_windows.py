@@ -106,10 +106,10 @@ def test_words_of_real_sentences_have_the_reference_ids(data_dir):
     reader = TaggedReader(data_dir / "conll2003" / "eng.testb")
     sentences = [sentence.words for sentence in islice(reader, 101)]
     encodings = theirs.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
-    for pieces, encoding in zip(cut_words(ours, sentences), encodings, strict=True):
-        assert pieces.ids.tolist() == encoding.ids
+    for (ids, first_pieces), encoding in zip(cut_words(ours, sentences), encodings, strict=True):
+        assert ids.tolist() == encoding.ids
         changes = np.diff(np.array(encoding.word_ids), prepend=-1)
-        assert pieces.first_pieces.tolist() == np.flatnonzero(changes).tolist()
+        assert first_pieces.tolist() == np.flatnonzero(changes).tolist()
 
 
 def test_the_window_with_most_context_decides():
@@ -131,7 +131,8 @@ def test_offsets_slice_the_context_as_it_is_written(context):
     encoded = encode_questions(TOKENIZER, [question], 11, Windowing(stride=3))
     ids, offsets = locate_tokens(TOKENIZER, context)
     for row, window in enumerate(encoded.alignment):
-        for i, (start, stop) in enumerate(window.offsets.tolist()):
+        places = window.context_offsets[window.begin :][: window.size].tolist()
+        for i, (start, stop) in enumerate(places):
             assert 0 <= start < stop <= len(context)
             token = encoded.rows.ids[row][window.first + i]
             assert token == ids[window.begin + i]
@@ -154,7 +155,8 @@ def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, v
         asked, window = questions[encoded.owners()[row]], encoded.alignment[row]
         first = labels.start_positions[row] - window.first
         last = labels.end_positions[row] - window.first
-        found = asked.context[window.offsets[first, 0] : window.offsets[last, 1]]
+        places = window.context_offsets[window.begin :]
+        found = asked.context[places[first, 0] : places[last, 1]]
         answer = next(one for one in asked.answers if one.start is not None)
         assert answer.text in found  # part of a word gives the whole word
         equal.append(found == answer.text)

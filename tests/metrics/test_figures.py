@@ -66,15 +66,16 @@ def test_figures_of_several_labels_equal_scikit_learns(pair, cut):
     counts = LabelCounts.of(true[:cut], predicted[:cut]) + LabelCounts.of(
         true[cut:], predicted[cut:]
     )
-    assert counts.subset_accuracy == sklearn.metrics.accuracy_score(true, predicted)
+    report = MultiLabelReport.of(counts, tuple("abcdefg"[: true.shape[1]]))
+    assert report.subset_accuracy == sklearn.metrics.accuracy_score(true, predicted)
     if true.shape[1] == 1:  # scikit-learn takes one column for two classes
         return
     for average in ("micro", "macro"):
-        assert getattr(counts, f"{average}_f1") == sklearn.metrics.f1_score(
+        assert getattr(report, f"{average}_f1") == sklearn.metrics.f1_score(
             true.astype(int), predicted.astype(int), average=average, zero_division=0
         )
     theirs = sklearn.metrics.precision_recall_fscore_support(true, predicted, zero_division=0)
-    rows = MultiLabelReport.of(counts, tuple("abcdefg"[: true.shape[1]])).classes
+    rows = report.classes
     for name, reference in zip(FIGURES, theirs, strict=True):
         assert [getattr(row, name) for row in rows] == reference.tolist()
 

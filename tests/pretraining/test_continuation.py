@@ -5,12 +5,19 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_models import save_tiny, tiny_tokenizer
+from tiny_runs import small_corpus
 
 from bertsmith.errors import CheckpointError
+from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
-from bertsmith.pretraining.from_model import InitialModel, describe_start, first_difference
+from bertsmith.pretraining.from_model import adapt, describe_start, first_difference
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.resolve import resolve_unmeasured
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.training.settings import TrainingSettings
 from bertsmith.vocabulary.extend import check_extensible
 
 NEW = ["goods", "##ss", "→"]
@@ -26,29 +33,31 @@ def extended():
     return WordPieceTokenizer([*old.vocab, *NEW], **old.settings())
 
 
-def opened(folder, *heads):
-    return InitialModel.of(str(folder), read_folder(folder), heads)
-
-
-def fit(source, tokenizer, positions=37):
+def continued(place, folder, tokenizer, positions=37, pairs="none"):
+    """Adapt a folder's model to a corpus; return it and what is told."""
+    corpus = small_corpus(place, tokenizer, ["good films .\ngood", "bad .\nfilm"])
+    model = ModelSettings(max_position_embeddings=positions)
+    training = TrainingSettings(batch_size=4, eval_rows=4, precision="fp32")
+    job = PretrainJob(corpus, model, PretrainingSettings(16, pairs=pairs), training, from_=folder)
     counts = torch.arange(tokenizer.vocab_size)
-    report = source.fit(tokenizer, Path("corpus"), lambda: counts, positions)
-    return list(describe_start({**vars(report)}))
+    config, opened = resolve_unmeasured(job), read_folder(folder)
+    found, _, report = adapt(config, opened, tokenizer, lambda: counts)
+    return found, list(describe_start({**vars(report)}))
 
 
 def test_a_vocabulary_stays_as_it_is_or_is_extended(tmp_path):
-    source = opened(save_tiny(tmp_path / "m", "masked_lm"), "masked_lm")
-    before = {name: value.clone() for name, value in source.model.state_dict().items()}
-    (line,) = fit(source, tiny_tokenizer())
-    assert "vocabulary of 20 pieces, 37 positions" in line
-    for name, value in source.model.state_dict().items():
+    folder = save_tiny(tmp_path / "m", "masked_lm")
+    before = load_model(folder, heads=["masked_lm"]).state_dict()
+    model, (line,) = continued(tmp_path / "same", folder, tiny_tokenizer())
+    assert "vocabulary of 20 tokens, 37 positions" in line
+    for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
-    lines = fit(source, extended(), positions=53)
+    model, lines = continued(tmp_path / "longer", folder, extended(), positions=53)
     old, rows = tiny_tokenizer(), before["embeddings.word.weight"]
-    assert "extended   vocabulary from 20 to 23 pieces" in lines[1]
+    assert "extended   vocabulary from 20 to 23 tokens" in lines[1]
     assert "1 of unknown characters" in lines[1]
     assert lines[2].startswith("longer     positions from 37 to 53")
-    found = source.model.embeddings.word.weight
+    found = model.embeddings.word.weight
     assert found.shape == (23, 24)
     torch.testing.assert_close(found[20], rows[old.encode_ids("goods")].mean(0))
     torch.testing.assert_close(found[21], rows[old.token_to_id("##s")])
@@ -57,10 +66,9 @@ def test_a_vocabulary_stays_as_it_is_or_is_extended(tmp_path):
 
 def test_heads_that_are_missing_begin_and_others_are_dropped(tmp_path):
     folder = save_tiny(tmp_path / "m", "classify", labels=("a", "b", "c"))
-    source = opened(folder, "masked_lm", "next_sentence")
-    lines = fit(source, tiny_tokenizer())
+    model, lines = continued(tmp_path / "c", folder, tiny_tokenizer(), pairs="next_sentence")
     assert [line.split()[0] for line in lines] == ["from", "new", "new", "dropped"]
-    bias = source.model.heads["masked_lm"].bias
+    bias = model.heads["masked_lm"].bias
     assert bias[19] > bias[0]  # as often as they are in the corpus
 
 

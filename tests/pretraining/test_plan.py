@@ -144,7 +144,7 @@ def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypat
     choice = choose_preset(objective, shapes, 0.001, MACHINE)
     assert choice.preset == "tiny"
     assert list(choice.tokens) == ["tiny", "mini"]  # too few tokens end the search
-    assert "size tiny, the largest that 0.001 minutes serve here" in str(choice)
+    assert "size tiny, the largest that sees enough tokens in 0.001 minutes" in str(choice)
     monkeypatch.setattr(auto_size, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
     assert choose_preset(objective, shapes, 10.0, MACHINE).preset == "mini"
     with pytest.raises(ConfigError, match="'auto' without a time"):

@@ -33,14 +33,15 @@ def test_an_answer_is_found_in_the_windows_of_its_passage(kind):
     context = TEXT + "Their tower stands in Zürich. " + TEXT
     answer = GoldAnswer("tower stands", context.index("tower stands"))
     question = Question("q", "What stands?", context, answers=(answer,))
-    encoded = encode_questions(TINY[kind](), [question], 47)
+    encoded = encode_questions(TINY[kind](), [question], 47, Windowing())
     labels = label_windows([question], encoded)
     assert labels.num_unreachable == 0
     ends = enumerate(zip(labels.start_positions, labels.end_positions, strict=True))
     found = [(encoded.alignment[row], first, last) for row, (first, last) in ends if first]
     assert found
     for window, first, last in found:
-        places = window.offsets[[first - window.first, last - window.first]]
+        begin = window.begin - window.first
+        places = window.context_offsets[[begin + first, begin + last]]
         assert context[places[0, 0] : places[1, 1]].strip() == "tower stands"
 
 

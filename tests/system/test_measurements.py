@@ -26,24 +26,28 @@ def days_ago(days):
     return (datetime.now(UTC) - timedelta(days=days)).isoformat()
 
 
-def store(cache, value=5, measured_at=None, load=None):
+def recall(measured, **settings):
+    return remember("speed", lambda: {"rate": measured()}, dict, **settings).value["rate"]
+
+
+def store(cache, rate=5, measured_at=None, load=None):
     cache.parent.mkdir(exist_ok=True)
-    entry = {"value": value, "measured_at": measured_at or days_ago(0), "load": load}
+    entry = {"value": {"rate": rate}, "measured_at": measured_at or days_ago(0), "load": load}
     cache.write_text(json.dumps({"speed": entry}))
     measurements._checked.clear()  # as in a new process
 
 
 def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
     numbers = count()
-    take = [remember("speed", lambda: next(numbers), int).value for _ in range(3)]
+    take = [recall(numbers.__next__) for _ in range(3)]
     assert take == [0, 0, 0]
-    assert remember("other", lambda: next(numbers), int).value == 1
+    assert remember("other", lambda: {"rate": next(numbers)}, dict).value == {"rate": 1}
     assert set(json.loads(cache.read_text())) == {"speed", "other"}
     for damaged in ("{ damaged", '{"speed": 3}', '{"speed": {"value": []}}', "[]"):
         cache.write_text(damaged)
-        again = remember("speed", lambda: next(numbers), int).value
+        again = recall(numbers.__next__)
         assert again > 1
-        assert remember("speed", lambda: next(numbers), int).value == again
+        assert recall(numbers.__next__) == again
     cache.write_text(json.dumps({"another computer": 1, f"{machine_key()} | speed": 2}))
     forget()
     assert json.loads(cache.read_text()) == {"another computer": 1}
@@ -56,7 +60,7 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
         ({"load": 0.9}, False),
         ({"measured_at": days_ago(29)}, True),
         ({"measured_at": days_ago(31)}, False),
-        ({"value": -1}, False),
+        ({"rate": -1}, False),
     ],
 )
 def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkeypatch):
@@ -64,8 +68,8 @@ def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkey
     monkeypatch.setattr(measurements, "CORE_TIMES", cache)
     store(cache, **stored)
     numbers = count()
-    settings = {"is_wrong": lambda value: value < 0}
-    found = [remember("speed", lambda: next(numbers), int, **settings).value for _ in range(2)]
+    settings = {"is_wrong": lambda value: value["rate"] < 0}
+    found = [recall(numbers.__next__, **settings) for _ in range(2)]
     assert found == ([5, 5] if is_kept else [0, 0])
 
 
@@ -84,8 +88,8 @@ def test_other_work_is_noticed_and_what_was_measured_beside_it_waits(cache):
     os.sched_setaffinity(0, {min(cores)})  # one core is soon busy
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        load = load_during(lambda: time.sleep(0.3))
-        assert remember("speed", lambda: 6, int).value == 5
+        _, load = load_during(lambda: time.sleep(0.3))
+        assert recall(lambda: 6) == 5
     finally:
         other.kill()
         other.wait()
@@ -98,11 +102,11 @@ def test_a_cache_that_cannot_be_written_stops_nothing(cache, tmp_path, monkeypat
         raise KeyError(uid)
 
     (cache / "in the way").mkdir(parents=True)
-    assert remember("speed", lambda: 1, int).value == 1
+    assert recall(lambda: 1) == 1
     (tmp_path / "a file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
-    assert remember("speed", lambda: 2, int).value == 2
+    assert recall(lambda: 2) == 2
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", without_home)
-    assert remember("speed", lambda: 3, int).value == 3
+    assert recall(lambda: 3) == 3

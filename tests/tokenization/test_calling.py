@@ -92,6 +92,7 @@ def endless(tokenizer):
         (lambda t: t("a", return_tensors="tf"), ConfigError, "return_tensors is 'tf'"),
         (lambda t: endless(t)("a", padding="max_length"), ConfigError, "no limit. Pass max_length"),
         (lambda t: t("a", max_length=1), ConfigError, "max_length is 1"),
+        (lambda t: t("a", max_length=0), ConfigError, "max_length is 0"),
         (lambda t: t.pad([{"labels": 1}]), InputError, "input_ids"),
     ],
 )

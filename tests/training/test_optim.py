@@ -13,7 +13,7 @@ from torch import nn
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families.modernbert import ModernBertConfig
-from bertsmith.model.trainable import parameter_specs
+from bertsmith.model.trainable import TrainableModel
 from bertsmith.model.weight_names import their_names
 from bertsmith.training import optim
 from bertsmith.training.flat_parameters import CHUNK, GradientCollector, Layout, Storage
@@ -38,7 +38,7 @@ def arrays_of(bert, dtype=torch.float32, num_parts=2):
 
 
 def is_vector(name):
-    theirs = their_names(name)[0]
+    theirs = their_names(name, small_config(**SMALL))[0]
     return theirs.endswith(".bias") or "LayerNorm" in theirs
 
 
@@ -114,13 +114,14 @@ def test_gradients_as_they_came_move_the_weights_as_their_fp32_sum_does(num_part
 
 
 def test_gradients_of_micro_batches_add_up_in_fp32_and_nothing_lies_between():
-    layer = nn.Linear(3, 1, bias=False).bfloat16()
-    layout = Layout.of(parameter_specs(layer))
+    layer = TrainableModel()
+    layer.weight = nn.Parameter(torch.zeros(1, 3, dtype=torch.bfloat16))
+    layout = Layout.of(layer.parameter_specs())
     array = torch.full((layout.size,), 9.0)  # what lies between counts in the gradient's length
     with closing(GradientCollector(layer, layout)) as collector:
         collector.begin(array)
         for rows in ([[256.0, 1, 2]], [[1.0, 1, 2]]):
-            layer(torch.tensor(rows).bfloat16()).sum().backward()
+            (torch.tensor(rows).bfloat16() @ layer.weight.T).sum().backward()
         collector.end()
     # 257 has no bf16; fp32 keeps it.
     assert layout.views(array)["weight"].tolist() == [[257.0, 2.0, 4.0]]

@@ -99,7 +99,7 @@ def test_characters_that_the_vocabulary_lacks_come_first():
         learn_extension(vocab, UNK_ID, {"λx": 4, "the": 2}, 2, character_coverage=1.0)
     with pytest.raises(ConfigError, match="each word has a character that the tokenizer does not"):
         extend_unigram(tiny_unigram(), {"▁<unk>": 3}, 5, character_coverage=1.0)
-    with pytest.raises(ConfigError, match="need 2 new pieces"):
+    with pytest.raises(ConfigError, match="need 2 new tokens"):
         extend_unigram(tiny_unigram(), {"▁龘龍": 3}, 1)
 
 

@@ -47,7 +47,7 @@ def test_neither_order_nor_files_nor_processes_change_the_tokens(files, tmp_path
 
 
 def test_a_share_of_the_documents_is_kept_out_of_learning(files, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # of the library
+    monkeypatch.setattr("bertsmith.system.compute.find_spec", lambda name: None)  # of the library
     none, some, more = (train(files, held_out_share=share)[2] for share in (0.0, 0.2, 0.5))
     assert 0 < some.held_out_documents < more.held_out_documents < 120
     assert some.stats["bertsmith"].num_words + some.num_words == none.num_words

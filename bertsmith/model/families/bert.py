@@ -10,16 +10,15 @@ from bertsmith.model.heads import (
     PAIR_HEADS,
     ClassificationHead,
     MaskedLMHead,
-    NextSentenceHead,
-    SpanHead,
+    TwoLogitHead,
 )
 
 BERT_HEADS: Mapping[str, HeadBuilder] = {
     "masked_lm": lambda config, _: MaskedLMHead(config),
-    "next_sentence": lambda config, _: NextSentenceHead(config),
-    "sentence_order": lambda config, _: NextSentenceHead(config),
+    "next_sentence": lambda config, _: TwoLogitHead(config),
+    "sentence_order": lambda config, _: TwoLogitHead(config),
     **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), ClassificationHead),
-    "answer": lambda config, _: SpanHead(config),
+    "answer": lambda config, _: TwoLogitHead(config),
 }
 
 TASK_HEAD_NAMES = {
@@ -27,6 +26,14 @@ TASK_HEAD_NAMES = {
     "heads.answer.dense": ("qa_outputs",),
 }
 """Hugging Face's names of task heads that are a single layer."""
+
+
+TEXT_HEADS = ("classify", "multi_label", "regress")
+"""Heads that read a text's vector; in some families with a dense layer of their own."""
+TWO_LAYER_NAMES = {
+    **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
+    **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
+}
 
 
 def encoder_names(prefix: str) -> dict[str, tuple[str, ...]]:

@@ -16,13 +16,13 @@ from bertsmith.model.families.bert import (
     BERT_HEADS,
     ENCODER_ONLY,
     TASK_HEAD_NAMES,
+    TEXT_HEADS,
+    TWO_LAYER_NAMES,
     encoder_names,
 )
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import MaskedLMHead, ReplacedTokenHead, TwoLayerHead
 from bertsmith.model.layers import Embeddings, FactorizedEmbeddings
-
-TEXT_HEADS = ("classify", "multi_label", "regress")
 
 SMALL_EMBEDDING = 128
 """Width of the embeddings of ELECTRA-small (256 wide); base and large use the hidden size."""
@@ -79,8 +79,7 @@ ELECTRA = Family(
         "heads.replaced_token.transform": ("discriminator_predictions.dense",),
         "heads.replaced_token.dense": ("discriminator_predictions.dense_prediction",),
         **TASK_HEAD_NAMES,
-        **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
-        **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
+        **TWO_LAYER_NAMES,
         "heads.choose.transform": ("sequence_summary.summary",),
     },
     architectures={

@@ -18,14 +18,13 @@ from bertsmith.model.families.bert import (
     BERT_HEADS,
     ENCODER_ONLY,
     TASK_HEAD_NAMES,
+    TEXT_HEADS,
+    TWO_LAYER_NAMES,
     encoder_names,
 )
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import ClassificationHead, MaskedLMHead, TwoLayerHead
 from bertsmith.model.layers import Embeddings
-
-TEXT_HEADS = ("classify", "multi_label", "regress")
-"""Heads with a dense layer of their own."""
 
 
 @dataclass(unsafe_hash=True)
@@ -95,8 +94,7 @@ ROBERTA = Family(
         "heads.masked_lm.norm": ("lm_head.layer_norm",),
         "heads.masked_lm": ("lm_head",),
         **TASK_HEAD_NAMES,
-        **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
-        **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
+        **TWO_LAYER_NAMES,
     },
     architectures=architectures("Roberta"),
     tied={

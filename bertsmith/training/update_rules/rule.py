@@ -20,7 +20,7 @@ class Change:
     rate: float
     weight_decay: float
     divisor: Tensor
-    """What the gradient is to be divided by, for clipping."""
+    """Divisor of the gradient, for clipping."""
 
 
 class UpdateRule(Protocol):

@@ -49,8 +49,8 @@ class LocalWorkers:
     """Use it as a context: workers start on entering it and end on leaving it.
 
     Until all workers are up, which takes seconds, this process does their share too: that changes
-    no result. So it does where it may start none, as a worker of a `multiprocessing.Pool`. Only a
-    member whose workers were started makes batches ahead.
+    no result. It also does all work where it may not start any (inside a `multiprocessing.Pool`).
+    Only a member whose workers were started makes batches ahead.
 
     Args:
         model: the fp32 weights that are updated; its parameters become views of the arrays.
@@ -155,9 +155,7 @@ class LocalWorkers:
 
     def poll_workers(self) -> None:
         """Give workers their share once all of them are up."""
-        if self.is_complete:
-            return
-        if all(worker.has_answered for worker in self.workers):
+        if not self.is_complete and all(worker.has_answered for worker in self.workers):
             self.is_complete = True
             self._receive()
 
@@ -212,7 +210,7 @@ def _to_numbers(squares: Tensor) -> list[float]:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What a worker needs to compute as the main process does."""
+    """Settings with which a worker computes as the main process does."""
 
     path: str
     layout: Layout

@@ -123,11 +123,12 @@ class _Share:
 
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     """Convert terms to numbers in one read, since each awaits a GPU."""
-    numbers = [x.float() for each in terms for term in each.values() for x in term.pair]
+    found = [term for each in terms for term in each.values()]
+    numbers = [x.float() for term in found for x in (term.sum, term.correct)]
     pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])
     return [{name: (*next(pairs), term.weight) for name, term in each.items()} for each in terms]
 
 
-def step_seed(seed: int, step: int, part: int = 0) -> int:
+def step_seed(seed: int, step: int, part: int) -> int:
     """Derive an independent dropout seed for one micro-batch."""
     return int(np.random.SeedSequence([seed, step, part]).generate_state(1, np.uint64)[0])
