@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bertsmith.model.config import BertConfig
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import FREE
+from bertsmith.system.files import sha256_file
 from bertsmith.system.matrix_products import Precision
 from bertsmith.tasks.example_objective import ExampleObjective
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
@@ -44,6 +47,8 @@ class FinetuneConfig:
     """A fine-tuning of which everything is decided."""
 
     model: BertConfig
+    weights_sha256: str
+    """Checksums of the weights that the run begins with; none with `from_scratch`."""
     max_length: int
     """Most tokens of a row."""
     steps: int
@@ -94,6 +99,7 @@ def resolve_finetuning(
     steps, optim = resolve_steps(settings, epoch), resolve_optim(settings, shape)
     return FinetuneConfig(
         model=shape,
+        weights_sha256=sum_weights(settings),
         max_length=max_length,
         steps=steps,
         batch_size=settings.batch_size,
@@ -124,6 +130,11 @@ def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOpt
         freeze_layers=settings.freeze_layers,
         freeze_embeddings=settings.freeze_embeddings,
     )
+
+
+def sum_weights(settings: FinetuneSettings) -> str:
+    files = [] if settings.from_scratch else weight_files(find_checkpoint(settings.model))
+    return " ".join(map(sha256_file, files))
 
 
 def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:

@@ -22,12 +22,10 @@ from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
-from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
-from bertsmith.model.weights import weight_files
 from bertsmith.system.files import sha256_file
 from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
@@ -122,11 +120,9 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
 
 
 def file_sums(settings: FinetuneSettings) -> dict[str, str]:
-    """Compute the SHA-256 of the files of examples, and of the weights of the model."""
+    """Compute the SHA-256 of the files of examples."""
     files = [path for path in (settings.train, settings.eval) if path.is_file()]
-    sums = {str(file): sha256_file(file) for file in files}
-    weights = weight_files(find_checkpoint(settings.model))
-    return {**sums, "the model": " ".join(map(sha256_file, weights))}
+    return {str(file): sha256_file(file) for file in files}
 
 
 @dataclass(frozen=True)

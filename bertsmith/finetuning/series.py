@@ -18,7 +18,7 @@ import numpy as np
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
-from bertsmith.finetuning.resolve import count_parts
+from bertsmith.finetuning.resolve import count_parts, sum_weights
 from bertsmith.finetuning.run import (
     NOTES,
     START_NOTE,
@@ -339,9 +339,16 @@ def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> 
 
 def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
     """Build a series' entry in `run.json`: settings and hashes of its files."""
-    parts = {"num_parts": count_parts(settings.batch_size, machine)}
-    series = {**same_fields(settings), **parts}
+    series = {**same_fields(settings), **_found(settings, machine)}
     return {"series": series, "kind": kind, "files": file_sums(settings)}
+
+
+def _found(settings: FinetuneSettings, machine: Machine) -> dict[str, Any]:
+    """Return what a run's configuration takes from the machine and from the model."""
+    return {
+        "num_parts": count_parts(settings.batch_size, machine),
+        "weights_sha256": sum_weights(settings),
+    }
 
 
 def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
@@ -378,8 +385,8 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     del wanted["model"]  # whose weights are compared, so that it may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
     with computing_on(settings, folder.read_choices()) as machine:
-        parts = count_parts(settings.batch_size, machine)
-    check_same(folder.path, {"num_parts": run[CONFIG]["num_parts"]}, {"num_parts": parts})
+        found = _found(settings, machine)
+    check_same(folder.path, {name: run[CONFIG].get(name) for name in found}, found)
     _check_files(folder.path, run, file_sums(settings))
 
 

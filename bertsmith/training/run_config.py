@@ -78,6 +78,7 @@ CHANGED = {
     "corpus_sha256": "the corpus is not the one that it began with",
     "train_sha256": "the examples of --train are not those that it began with",
     "held_out_sha256": "the examples of --eval are not those that it began with",
+    "weights_sha256": "the weights of --model are not those that it began with",
     "unlabelled_sha256": "the texts of --unlabelled are not those that it began with",
     "micro_batch_size": DIVIDED + " as before, or --micro-batch-size {was}",
     "num_parts": DIVIDED + " as before",

@@ -138,7 +138,9 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole):
         finetune(Classify, settings, [StopAt(33)], "typed --resume")
     assert "Pass --resume to continue" in refusal(settings)
     resumed = replace(settings, resume=True)
+    other = save_tiny(settings.out.parent / "other", "masked_lm", "next_sentence")
     for changes, words in (
+        ({"model": other}, "the weights of --model are not those that it began with"),
         ({"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
         ({"threads": 2}, "give as many --threads as before"),
     ):

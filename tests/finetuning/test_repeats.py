@@ -107,7 +107,7 @@ def test_a_stopped_series_repeats_nothing(settings, whole):
     weights = settings.model / "model.safetensors"
     original = weights.read_bytes()
     weights.write_bytes(original[:-1] + b"\x3f")
-    with pytest.raises(ConfigError, match="the model holds something else"):
+    with pytest.raises(ConfigError, match="the weights of --model are not those"):
         finetune_repeatedly(Classify, resumed)
     weights.write_bytes(original)
     journal = settings.out / "runs" / "seed-0" / "journal.jsonl"
