@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from bertsmith._version import __version__
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
+from bertsmith.commands.mistakes import in_flags
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.system.argument_names import on_command_line
 from bertsmith.system.memory import asked_bytes, lacks_memory
@@ -113,7 +114,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BertsmithError as error:
         if debug:
             raise
-        print(f"{PROG}: {error}", file=sys.stderr)
+        page = pages().get(str(_name_of(args)))
+        message = in_flags(str(error), args, page.options if page else ())
+        print(f"{PROG}: {message}", file=sys.stderr)
         raise SystemExit(STOPPED if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):

@@ -13,6 +13,31 @@ FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
+SETTING = re.compile(
+    r"(?<![\w./-])(?:optim|training|model|pretraining)\.(\w+)"  # as in a recipe
+    r"|^(\w+)(?=: found ['\d.-])|^([a-z]+_\w+)(?=: )"  # as in Python
+)
+"""A setting in a message that is not spelled as a flag."""
+
+
+def in_flags(message: str, args: Sequence[str], options: Sequence[Option]) -> str:
+    """Spell the settings in a message as the command's flags, unless a recipe holds them.
+
+    >>> options = [Option("--batch-size INT", "", "")]
+    >>> in_flags("training.batch_size: found 0; allowed is 1 or more.", [], options)
+    '--batch-size: found 0; allowed is 1 or more.'
+    """
+    flags = {each.flag.split()[0] for each in options}
+    typed = {word.partition("=")[0].replace("_", "-") for word in args}
+    is_recipe = "--recipe" in typed or any(word.endswith(".toml") for word in args)
+
+    def spelled(found: re.Match[str]) -> str:
+        flag = f"--{found[found.lastindex or 0].replace('_', '-')}"
+        return flag if flag in flags and (flag in typed or not is_recipe) else found[0]
+
+    return SETTING.sub(spelled, message)
+
+
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
     """Describe the first mistake in a refused command line; None where this finds none."""
     flags = {each.flag.split()[0]: each for each in options if not each.is_positional}

@@ -79,7 +79,7 @@ class CorpusSettings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
-            raise ConfigError(f"--held-out {self.held_out}: allowed is 0 or more, below 1.")
+            raise ConfigError(f"--held-out: found {self.held_out}; allowed is 0 or more, below 1.")
         if not 1 <= self.shard_tokens <= MAX_SHARD_TOKENS:
             raise ConfigError(
                 f"--shard-tokens {self.shard_tokens}: allowed is 1 to {MAX_SHARD_TOKENS}."

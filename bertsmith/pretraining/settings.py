@@ -147,7 +147,7 @@ class PretrainingSettings:
         # Until the family determines the objective, the shares may be valid for either.
         totals = [sum(self._shares_beside(usual)) for usual in self._usual_shares]
         holds = any(math.isclose(total, 1) for total in totals)
-        _check(" + ".join(SHARES), round(totals[0], 6), holds, "1")
+        _check(" + pretraining.".join(SHARES), round(totals[0], 6), holds, "1")
 
     def _check_replacing(self) -> None:
         size, weight = self.generator_size, self.discriminator_weight

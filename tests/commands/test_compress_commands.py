@@ -97,7 +97,7 @@ EXAMPLES = "--examples data.csv"
         ("classifier --layers 0 --num-layers 1", "exactly one"),
         ("classifier --layers 0,three", "--layers: found '0,three'"),
         ("classifier --layers 0,3", "allowed are layers 0 to 2"),
-        ("classifier --num-layers 4", "num_layers: found 4"),
+        ("classifier --num-layers 4", "--num-layers: found 4"),
         ("bare --num-layers 1 --corpus corpus", "a corpus cannot score it"),
         ("pretrained --num-layers 1 --corpus corpus", "another tokenizer"),
         ("classifier --prune-heads 0.3", "Give --examples FILE"),

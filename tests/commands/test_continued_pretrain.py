@@ -84,8 +84,8 @@ def test_positions_are_cut_and_the_rate_is_that_of_the_size(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("--preset mini", "model.preset: found 'mini' beside --from"),
-        ("--pooling mean", "model.pooling: found 'mean' beside --from"),
+        ("--preset mini", "--preset: found 'mini' beside --from"),
+        ("--pooling mean", "--pooling: found 'mean' beside --from"),
         ("--max-length 32", "lengthens what"),
         ("--max-position-embeddings 8", "found 16; allowed is at most"),
         ("--from {other}", "its tokenizer is not that of {other}: id 5 is 'baba'"),

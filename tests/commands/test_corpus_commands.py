@@ -74,7 +74,7 @@ def test_only_a_corpus_that_is_not_read_is_overwritten(run, fails, tmp_path):
 def test_build_refuses(run, fails, tmp_path):
     (tmp_path / "a.txt").write_text("今天", encoding="utf-8")
     assert "all 2 tokens of the texts are [UNK]" in fails("build a.txt")
-    assert "--held-out 2.0: allowed is 0" in fails("build texts --held-out 2")
+    assert "--held-out: found 2.0; allowed is 0" in fails("build texts --held-out 2")
     assert not (tmp_path / "out").exists()
 
 

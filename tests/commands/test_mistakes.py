@@ -34,7 +34,7 @@ def test_an_option_that_another_replaces_is_not_asked_for(refused):
 
 def test_values_that_look_like_options_are_values(refused):
     assert refused("pretrain", "--corpus", "x", "--out", "y", "--steps", "-3").startswith(
-        "bertsmith: training.steps: found -3"
+        "bertsmith: --steps: found -3"
     )
 
 

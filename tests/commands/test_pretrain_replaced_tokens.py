@@ -115,12 +115,18 @@ def test_refusals(refused, corpus_dir, trained, tmp_path):
     alone = shutil.copytree(trained, tmp_path / "a", ignore=shutil.ignore_patterns("generator"))
     for words, told in (
         (going_on(corpus_dir, alone, out), "there is no generator/"),
-        (going_on(corpus_dir, trained, out, "--generator-size", 0.5), "generator_size: found 0.5"),
+        (
+            going_on(corpus_dir, trained, out, "--generator-size", 0.5),
+            "--generator-size: found 0.5",
+        ),
         (
             command(corpus_dir, out, "--objective", "replaced_token", "--family", "bert"),
             "family bert have no head for it. Pass --objective masked_lm",
         ),
-        (command(corpus_dir, out, "--mask-share", 0.9, "--keep-share", 0), "keep_share: found 0.9"),
+        (
+            command(corpus_dir, out, "--mask-share", 0.9, "--keep-share", 0),
+            "--keep-share: found 0.9",
+        ),
         (("fill", trained, "a [MASK]"), f"Use its generator, which does: {trained / 'generator'}."),
     ):
         assert told in refused(*words)
