@@ -36,9 +36,13 @@ def lines(tmp_path, corpus_dir):
     one = ["--steps", "1", "--threads", "1", "--precision", "fp32", "--batch-size", "2"]
     out = ["--out", str(tmp_path / "out")]
     data = ["--train", str(train), "--eval", str(held_out), "--model", str(tmp_path / "model")]
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("sentence1,sentence2,score\na,b,1\nc,d,2\na,d,0\n")
+    vectors = ["--train", str(pairs), "--eval", str(pairs), *data[4:], "--out", f"{tmp_path}/v"]
     rows = ["--corpus", str(corpus_dir), "--preset", "tiny", "--eval-rows", "2"]
     return {
         "finetune": ["finetune", "classify", *data, *one, *out],
+        "embed": ["finetune", "embed", *vectors, *one],
         "predict": ["predict", str(tmp_path / "model"), "good"],
         "evaluate": ["evaluate", str(tmp_path / "model"), "--data", str(train)],
         "pretrain": ["pretrain", *rows, *one, *out, "--max-length", "16"],
@@ -74,17 +78,19 @@ def test_few_frames_stand_between_a_command_and_its_loss(lines, command, code):
     assert max(depths) <= MAX_FRAMES
 
 
-def test_a_model_folder_is_read_once(lines, tmp_path):
+def test_a_model_folder_is_read_once_and_nothing_is_downloaded(lines, tmp_path):
     program = (
         "import json, sys; from bertsmith.cli import main\n"
-        "sys.addaudithook(lambda event, args: event == 'open' and print('OPENED', args[0]))\n"
+        "told = {'open': 'OPENED', 'socket.connect': 'ASKED', 'socket.getaddrinfo': 'ASKED'}\n"
+        "sys.addaudithook(lambda name, args: name in told and print(told[name], args[0]))\n"
         "for line in json.loads(sys.argv[1]): print('COMMAND'); main(line)"
     )
-    commands = json.dumps([lines[name] for name in ("finetune", "predict", "evaluate")])
+    commands = json.dumps([lines[name] for name in ("finetune", "embed", "predict", "evaluate")])
     done = subprocess.run(
         [sys.executable, "-c", program, commands], capture_output=True, text=True,
         check=True, timeout=120, env=os.environ | {"PYTHONPATH": str(Path(PACKAGE).parent)},
     )  # fmt: skip
+    assert "ASKED" not in done.stdout  # nothing is downloaded
     for printed in done.stdout.split("COMMAND\n")[1:]:
         opened = Counter(re.findall(rf"^OPENED {tmp_path}/model/(.*)$", printed, re.MULTILINE))
         assert opened["config.json"], "the hook saw nothing"

@@ -275,6 +275,7 @@ def _prepare_run(
     settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine
 ) -> PreparedRun:
     folder = read_folder(settings.model)
+    dataset = replace(dataset, task=dataset.task.with_model(folder, settings))
     model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     begin_attention(model, folder, settings, dataset.task.head)
     # Saved with the model, so that it is used as it was trained.

@@ -34,7 +34,7 @@ from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
-from bertsmith.model.model_folder import read_folder
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
@@ -292,7 +292,7 @@ class RelatedAccumulator:
 class Embed(Task[RelatedTexts, Vectors]):
     """Sentence embeddings, whose cosines are the similarity of texts."""
 
-    folder: SentenceFolder = field(default_factory=SentenceFolder)
+    folder: SentenceFolder = field(default_factory=lambda: SentenceFolder("mean"))
     """Pooling, normalization and length, as sentence-transformers stores them."""
     loss: Loss = "contrastive"
     temperature: float = 0.05
@@ -326,7 +326,7 @@ That holds a vector of every text, and takes time that grows with the square of 
     def read(
         cls, settings: EmbedSettings, sources: Sources | None = None
     ) -> TaskDataset[RelatedTexts]:
-        """Read both files, and the pooling of the model's folder."""
+        """Read both files."""
         columns = settings.columns
         kind = None if settings.loss == "auto" else KINDS[settings.loss]
         train_source, eval_source = sources or settings.sources
@@ -343,21 +343,21 @@ That holds a vector of every text, and takes time that grows with the square of 
             )
         is_scored = kind_of(train) == "scored"
         auto: Loss = "cosine" if is_scored else "contrastive"
-        model_folder = read_folder(settings.model)
-        before = SentenceFolder.read(model_folder.files, pooling=settings.pooling)
-        check_case(model_folder.files, model_folder.tokenizer)
         task = cls(
-            folder=SentenceFolder(
-                pooling=before.pooling or "mean",
-                normalize=before.normalize,
-                max_length=settings.max_length or before.max_length,
-            ),
             loss=auto if settings.loss == "auto" else settings.loss,
             temperature=settings.temperature,
             score_range=score_range([row.score or 0.0 for row in train]) if is_scored else None,
             group_size=None if is_scored else min(settings.group_size, settings.batch_size),
         )
         return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
+
+    def with_model(self, folder: ModelFolder, settings: EmbedSettings) -> Self:
+        """Return a copy with the pooling and the length of the model's folder."""
+        before = SentenceFolder.read(folder.files, pooling=settings.pooling)
+        check_case(folder.files, folder.tokenizer)
+        length = settings.max_length or before.max_length
+        pooled = SentenceFolder(before.pooling or "mean", before.normalize, length)
+        return replace(self, folder=pooled)
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

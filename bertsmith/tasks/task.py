@@ -22,6 +22,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
@@ -74,6 +75,10 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def texts_per_example(self) -> int | None:
         """The number of texts on a command line that make an example; None takes all."""
         return 1
+
+    def with_model(self, folder: ModelFolder, settings: Any) -> Self:
+        """Return a copy with what the folder of the model to train decides."""
+        return self
 
     def with_columns(self, columns: Any) -> Self:
         """Return a copy with the options in `columns` that are not about reading."""

@@ -1,16 +1,19 @@
 """Fan-out of a run's entries to journal, TensorBoard and a tracker, and the base of callbacks."""
 
+import importlib
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from bertsmith.errors import ConfigError
 from bertsmith.training.journal import Journal, is_held_out
 from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.trackers.tensorboard import EventWriter
-from bertsmith.training.trackers.tracker import Tracker, open_tracker
+from bertsmith.training.trackers.tracker import Tracker
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,21 @@ class Recorder:
         # `sync`, that is none of the journal.
         with suppress(OSError):
             self._stack.__exit__(kind, error, traceback)
+
+
+def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
+    """Begin the run of a folder in the tracker of that name, a module of this package.
+
+    `config` holds the run's settings, to be shown beside it.
+
+    Raises:
+        ConfigError: its package is not installed, or it cannot begin.
+    """
+    module = importlib.import_module(f"bertsmith.training.trackers.{name}_tracker")
+    try:
+        return getattr(module, f"begin_{name}")(directory, config)
+    except ImportError as error:
+        raise ConfigError(
+            f"--report-to: found {name}, whose package cannot be imported ({error}). Run: pip "
+            f"install {name}"
+        ) from error

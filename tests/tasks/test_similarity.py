@@ -24,6 +24,7 @@ from bertsmith.data.sentence_pairs import RelatedTexts
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
+from bertsmith.model.model_folder import read_folder
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import (
@@ -196,8 +197,9 @@ def test_what_is_asked_for_replaces_what_the_folder_says(place, tmp_path):
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     settings = settings_for(place, tmp_path / "out", "pairs", model=folder)
     with pytest.raises(CheckpointError, match="asks for pooling by max_tokens"):
-        Embed.read(settings)
-    assert Embed.read(replace(settings, pooling="first_token")).task.pooling == "first_token"
+        Embed().with_model(read_folder(folder), settings)
+    asked = replace(settings, pooling="first_token")
+    assert Embed().with_model(read_folder(folder), asked).pooling == "first_token"
 
 
 @pytest.mark.parametrize("changes, train, held_out", [

@@ -1,13 +1,10 @@
 """The base class of what gets a run's figures besides the journal."""
 
-import importlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Self
 
-from bertsmith.errors import ConfigError
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import Means
 
@@ -58,21 +55,3 @@ class Tracker(ABC):
         if error is None:
             self.flush()
         self.close(failed=error is not None)
-
-
-def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin the run of a folder in the tracker of that name, a module of this package.
-
-    `config` holds the run's settings, to be shown beside it.
-
-    Raises:
-        ConfigError: its package is not installed, or it cannot begin.
-    """
-    module = importlib.import_module(f"bertsmith.training.trackers.{name}_tracker")
-    try:
-        return getattr(module, f"begin_{name}")(directory, config)
-    except ImportError as error:
-        raise ConfigError(
-            f"--report-to: found {name}, whose package cannot be imported ({error}). Run: pip "
-            f"install {name}"
-        ) from error
