@@ -142,19 +142,16 @@ class Rows:
     rows: Batch
 
     def num_micro_batches(self, step: int) -> int:
-        """One."""
         return 1
 
     def micro_batch(self, step: int, index: int) -> Batch:
-        """The prepared rows."""
         return self.rows
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Masked tokens, and pairs."""
+        """Count masked tokens and pairs."""
         return {"mlm": len(batch.targets["masked_labels"]), "nsp": batch.num_sequences}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Those of pre-training."""
         return pretraining_losses(model, batch, "next_sentence")
 
 
@@ -257,7 +254,7 @@ def hold(
 
 
 def arithmetic(config: BertConfig, work: Sequence[Work]) -> dict[str, Any]:
-    """What a step's rows are, and the floating-point operations of a real token."""
+    """Return the size of a step's rows and the FLOPs per real token."""
     lengths = [length for each in work for length in each.packed.lengths]
     predicted = sum(len(each.packed.targets["masked_labels"]) for each in work)
     tokens, cells = sum(lengths), sum(each.cells for each in work)
@@ -273,7 +270,7 @@ def arithmetic(config: BertConfig, work: Sequence[Work]) -> dict[str, Any]:
 
 
 def draw(scale: Scale, kind: str, num_rows: int, seed: int = 0) -> list[Work]:
-    """Steps of rows, with the same masks for everybody."""
+    """Draw the rows and masks of each step."""
     rng = np.random.default_rng(seed)
     collate = Collator(num_rows, None)
     work = []
@@ -286,7 +283,8 @@ def draw(scale: Scale, kind: str, num_rows: int, seed: int = 0) -> list[Work]:
 def draw_lengths(
     scale: Scale, kind: str, num_rows: int, rng: np.random.Generator
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Tokens of each row; the first of a step is as long as can be, so that padding is too."""
+    """Draw the tokens of each row; a step's first has all, so that every step is padded to the same
+    length."""
     longest = scale.max_length
     if kind == "full":
         return np.full(num_rows, longest, dtype=np.int64)
@@ -298,7 +296,7 @@ def draw_lengths(
 def draw_batch(
     lengths: np.ndarray[Any, np.dtype[np.int64]], vocab_size: int, rng: np.random.Generator
 ) -> Batch:
-    """[CLS] A [SEP] B [SEP] with both segments of equal length, masked, packed."""
+    """Draw packed, masked rows [CLS] A [SEP] B [SEP] with segments of equal length."""
     ranks = np.arange(1, vocab_size - len(SPECIAL_IDS) + 1)
     frequencies = 1 / (ranks + 2.7)
     drawn = rng.choice(ranks, lengths.sum(), p=frequencies / frequencies.sum())
@@ -328,7 +326,7 @@ def draw_batch(
 
 
 def grouped(work: Sequence[Work]) -> list[Work]:
-    """The same rows, those of similar length in one step, as the Trainer groups them."""
+    """Group rows of similar length in a step, as the Trainer does."""
     rows = [row for each in work for row in unpacked(each.packed)]
     rows.sort(key=lambda row: len(row["input_ids"]))
     size = len(rows) // len(work)
@@ -344,7 +342,6 @@ def grouped(work: Sequence[Work]) -> list[Work]:
 
 
 def our_config(scale: Scale, preset: str, dropout: float) -> BertConfig:
-    """The model's shape."""
     changes = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     return BertConfig.from_preset(preset, scale.vocab_size, **scale.shape, **changes)
 
@@ -416,7 +413,7 @@ def peer_step(config: BertConfig, attention: str, compiled: bool, device: torch.
 
 
 def roof(scale: Scale, device: torch.device) -> Contender:
-    """Plain matrix products of random numbers; the amount is floating-point operations."""
+    """Build a contender of plain matrix products; its amount is in FLOPs."""
     size = scale.roof_size
 
     def build() -> Step:
@@ -427,7 +424,7 @@ def roof(scale: Scale, device: torch.device) -> Contender:
 
 
 def measure_parity(scale: Scale, preset: str, device: torch.device) -> dict[str, float]:
-    """How far loss and gradients are apart in fp32, and our loss in bf16 from that in fp32."""
+    """Compute the difference of losses and gradients in fp32, and of our loss in bf16."""
     from transformers import BertForPreTraining
 
     torch.manual_seed(0)
@@ -458,7 +455,7 @@ def measure_parity(scale: Scale, preset: str, device: torch.device) -> dict[str,
 def compete(
     contenders: Sequence[Contender], work: Sequence[Work], scale: Scale
 ) -> dict[str, dict[str, Any]]:
-    """Warm everybody up and let them take turns; return what they did by their names."""
+    """Warm all contenders up and run them in turns; return their results by name."""
     by_length = grouped(work)
 
     def attempt(what: Callable[[Contender, Sequence[Work]], object], contender: Contender) -> None:

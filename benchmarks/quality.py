@@ -67,17 +67,17 @@ class Task:
     metric: str
     limit: int | None = None
     flags: tuple[str, ...] = ()
-    heading: str = "\n"
-    """What is between the heading of a file and its examples; empty without a heading."""
+    has_heading: bool = True
+    """Whether a file begins with a heading."""
     between: str = "\n"
-    """What is between two examples of a file."""
+    """Separator of examples."""
     finetune_flags: tuple[str, ...] = ()
 
 
 def glue(
     name: str, metric: str, *flags: str, command: str = "classify", limit: int | None = None
 ) -> Task:
-    """Build a task of GLUE whose files have a heading."""
+    """Build a task of GLUE."""
     files = (f"glue/{name}/{part}.tsv" for part in ("train", "dev"))
     return Task(command, *files, metric, limit, flags)
 
@@ -102,7 +102,7 @@ TASKS = {
     },
     "SST-2 all": glue("SST-2", "accuracy", "--text-column", "sentence"),
     "CoNLL 1000": Task(
-        "tag", "conll2003/eng.train", "conll2003/eng.testa", "f1", 1000, (), "", "\n\n"
+        "tag", "conll2003/eng.train", "conll2003/eng.testa", "f1", 1000, (), False, "\n\n"
     ),
     "MRPC": glue("MRPC", "accuracy", *PARAPHRASES),
     "MRPC, F1": glue("MRPC", POSITIVE_F1, *PARAPHRASES),
@@ -113,7 +113,7 @@ TASKS = {
     "MRPC, vectors, F1": glue("MRPC", "f1", *PARAPHRASES, command="embed"),
     "CoLA": Task(
         "classify", "glue/CoLA/train.tsv", "glue/CoLA/dev.tsv", "matthews_correlation", None,
-        ("--text-column", "4", "--label-column", "2", "--header", "no"), "",
+        ("--text-column", "4", "--label-column", "2", "--header", "no"), False,
         # Of the sentences 70 % are acceptable. On rows of the training set, weights are better.
         finetune_flags=("--class-weights", "balanced"),
     ),
@@ -296,7 +296,7 @@ def divided(task: Task, seed: int, args: argparse.Namespace) -> tuple[Path, Path
     """Write the examples that a seed learns from, and those that its best step is chosen by."""
     text = (args.data / task.train).read_text("utf-8").strip("\n")
     heading, examples = [], text.split(task.between)
-    if task.heading:
+    if task.has_heading:
         heading, examples = examples[:1], examples[1:]
     limit = task.limit or len(examples) - NUM_CHOOSE_BY
     first = seed * limit if task.limit else 0

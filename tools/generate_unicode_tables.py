@@ -33,12 +33,12 @@ A table is ranges "first-last" of hexadecimal code points, both ends included.
 
 
 def changed(normalize: Callable[[str], str]) -> dict[str, str]:
-    """The characters that `normalize` does not leave alone, and what each becomes."""
+    """Map the characters that `normalize` changes to their results."""
     return {char: new for char in CHARACTERS if (new := normalize(char)) != char}
 
 
 def bert_step(**enabled: bool) -> Callable[[str], str]:
-    """One step of the BERT normalizer with the others switched off."""
+    """Build one step of the BERT normalizer, the others switched off."""
     steps = dict.fromkeys(
         ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase"), False
     )
@@ -46,12 +46,12 @@ def bert_step(**enabled: bool) -> Callable[[str], str]:
 
 
 def cut_around(char: str) -> int:
-    """1 for a letter, 2 for a space, 3 for punctuation: pieces that "a{char}a" falls into."""
+    """Count the pieces of "a{char}a": 1 for a letter, 2 for a space, 3 for punctuation."""
     return len(BertPreTokenizer().pre_tokenize_str(f"a{char}a"))
 
 
 def is_word_character(char: str, probe: Tokenizer) -> bool:
-    """Whether a single-word token right after `char` is refused."""
+    """Return whether a single-word token right after `char` is refused."""
     return probe.token_to_id("[Q]") not in probe.encode(f"{char}[Q]").ids
 
 
@@ -103,12 +103,12 @@ def write_table(name: str, comment: str, table: str) -> str:
 
 
 def continues(start: str, pre_tokenizer: ByteLevel) -> Iterator[str]:
-    """The characters that GPT-2's pattern leaves in one piece with `start`."""
+    """List the characters that GPT-2's pattern leaves in one piece with `start`."""
     return (c for c in CHARACTERS if len(pre_tokenizer.pre_tokenize_str(start + c)) == 1)
 
 
 def replacing(key: str) -> Callable[[str], str]:
-    """A SentencePiece normalizer that knows one rule: `key` becomes "B"."""
+    """Build a SentencePiece normalizer with one rule: `key` becomes "B"."""
     units = [0] * 256 * (len(key.encode()) + 2)
     place = 0
     for number, byte in enumerate(key.encode(), start=1):
@@ -124,7 +124,7 @@ def replacing(key: str) -> Callable[[str], str]:
 
 
 def clusters() -> Iterator[tuple[str, str, str]]:
-    """Tables of grapheme clusters, seen by what `Precompiled`, which reads whole ones, replaces."""
+    """Yield the tables of grapheme clusters, found by what `Precompiled` replaces."""
     replace = replacing("A")
     yield (
         "JOINING",
@@ -146,7 +146,7 @@ def clusters() -> Iterator[tuple[str, str, str]]:
 
 
 def tables() -> Iterator[tuple[str, str, str]]:
-    """Name, comment and content of each table."""
+    """Yield name, comment and content of each table."""
     cleaned = changed(bert_step(clean_text=True))
     decomposed = changed(NFD().normalize_str)
     stripped = changed(bert_step(strip_accents=True))

@@ -16,7 +16,7 @@ LEFT_OUT = {"pip", "setuptools", "wheel", "bertsmith"}
 
 
 def freeze(python: Path) -> list[str]:
-    """Installed packages as `name==version`, sorted."""
+    """List installed packages as `name==version`, sorted."""
     listed = subprocess.run(
         [python, "-m", "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.speed", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add, all_parts = parser.add_argument, (*PARTS, QUALITY)

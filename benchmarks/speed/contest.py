@@ -196,7 +196,7 @@ def call(target: str, plan: Plan, /, **options: Any) -> Any:
 
 
 def start(words: Sequence[str], log: Path, threads: int) -> subprocess.Popen[str]:
-    """A child with pipes; what it and its libraries say goes to a log file."""
+    """Start a child process with pipes; its messages go to a log file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as file:
         return subprocess.Popen(
@@ -211,7 +211,7 @@ def start(words: Sequence[str], log: Path, threads: int) -> subprocess.Popen[str
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The same number of threads for every library, and no hub."""
+    """Return variables that set the number of threads of every library and forbid downloads."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     return {
         **dict.fromkeys(names, str(threads)),
@@ -223,7 +223,7 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def read_answer(process: subprocess.Popen[str], log: Path, seconds: float) -> dict[str, Any]:
-    """The child's next line.
+    """Read the child's next line.
 
     Raises:
         ChildError: it is an error, or there is none within the time.

@@ -29,7 +29,7 @@ Encode = Callable[[Sequence[str]], np.ndarray]
 
 
 def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
-    """How far vectors are apart in fp32."""
+    """Compute the difference of vectors in fp32."""
     texts = prepare(plan)
     yield "encoding", call(f"{HERE}:parity", plan, texts=texts)
 
@@ -97,7 +97,7 @@ def contenders(
 
 
 def slice_size(plan: Plan) -> int:
-    """Sentences in a step."""
+    """Return the number of sentences in a step."""
     return 64 if plan.is_quick else 512
 
 
@@ -110,7 +110,7 @@ def prepare(plan: Plan) -> Path:
 
 
 def write(source: str, target: str) -> None:
-    """Sentences with the number of their tokens, in an order that mixes the articles."""
+    """Write sentences with their token counts, the articles mixed."""
     from bertsmith.system.files import write_json
     from bertsmith.tokenization.auto import load_tokenizer
 
@@ -139,7 +139,7 @@ def peer(gate: Gate, *, precision: str, **rows: Any) -> None:
 
 
 def sentence_transformer(precision: str) -> Encode:
-    """Its defaults in fp32; in bf16 also the quicker route through fp32 products."""
+    """Load the peer with its defaults in fp32; in bf16 also by fp32 products, which is faster."""
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -187,13 +187,13 @@ def repeat(
 
 
 def least_cosine(found: np.ndarray, expected: np.ndarray) -> float:
-    """The smallest cosine between vectors of the same text."""
+    """Compute the smallest cosine between vectors of the same text."""
     lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
     return float(((found * expected).sum(1) / lengths).min())
 
 
 def parity(texts: str) -> dict[str, float]:
-    """The largest difference between entries of normalized vectors, in fp32."""
+    """Compute the largest difference between entries of normalized vectors, in fp32."""
     from bertsmith import load
 
     sized = json.loads(Path(texts).read_text(encoding="utf-8"))[:PARITY_TEXTS]

@@ -34,13 +34,13 @@ OURS = "bertsmith"
 
 
 def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
-    """How far losses and gradients are apart in fp32."""
+    """Compute the difference of losses and gradients in fp32."""
     prepare(plan)
     yield "fine-tuning", call(f"{HERE}:parity", plan, folder=plan.work / "sst2")
 
 
 def contests(plan: Plan) -> Iterator[Contest]:
-    """The only one."""
+    """Yield the contest."""
     prepare(plan)
     folder = plan.work / "sst2"
     ours = {"folder": folder, "threads": plan.threads}
@@ -74,7 +74,7 @@ def prepare(plan: Plan) -> None:
 
 
 def write(source: str, folder: str) -> None:
-    """Sentences of the right lengths as files, and the checkpoint with a head for two classes."""
+    """Write sentences of the right lengths, and a checkpoint with a head for two classes."""
     import torch
 
     from bertsmith.model.loading import load_model
@@ -96,7 +96,7 @@ def write(source: str, folder: str) -> None:
 
 
 def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
-    """`bertsmith finetune classify`, as the command line runs it."""
+    """Run `bertsmith finetune classify` as the command line does."""
     from bertsmith.system.process_options import configure_process
 
     configure_process()
@@ -122,7 +122,7 @@ def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
 
 
 def transformers(gate: Gate, *, folder: str, tuning: str) -> None:
-    """The Trainer with `BertForSequenceClassification`."""
+    """Run the Trainer with `BertForSequenceClassification`."""
     tune(tuning)
     from transformers import BertForSequenceClassification
 
@@ -133,7 +133,7 @@ def transformers(gate: Gate, *, folder: str, tuning: str) -> None:
 
 
 def peer_rows(folder: str) -> list[dict[str, Any]]:
-    """The sentences as transformers' tokenizer reads them."""
+    """Encode the sentences by transformers' tokenizer."""
     from transformers import AutoTokenizer
 
     lines = (Path(folder) / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
@@ -148,7 +148,7 @@ def peer_rows(folder: str) -> list[dict[str, Any]]:
 
 
 def parity(folder: str) -> dict[str, float]:
-    """How far losses and gradients of the same batch are apart, in fp32."""
+    """Compute the difference of losses and gradients in fp32."""
     import torch
     import torch.nn.functional as F
     from transformers import BertForSequenceClassification

@@ -85,7 +85,7 @@ class Encoder:
         self._names = {entry.name for entry in self._session.get_inputs()}
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """In the order of the texts."""
+        """Encode texts; vectors are in their order."""
         rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
         order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
         batches = [order[i : i + BATCH_SIZE] for i in range(0, len(order), BATCH_SIZE)]
@@ -93,7 +93,7 @@ class Encoder:
         return np.concatenate(vectors)[np.argsort(order)]
 
     def _encode(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
-        """The mean vectors of a batch, longest row first."""
+        """Compute the mean vectors of a batch, longest row first."""
         ids = np.zeros((len(rows), len(rows[0])), dtype=np.int64)
         for row, target in zip(rows, ids, strict=True):
             target[: len(row)] = row

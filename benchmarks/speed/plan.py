@@ -26,10 +26,10 @@ class Plan:
         return 1.0 if self.is_quick else 2.0
 
     def file(self, name: str) -> Path:
-        """A file of the data.
+        """Return a file of the data.
 
         Raises:
-            SystemExit: it is not there; says what to do.
+            SystemExit: it is missing.
         """
         path = self.data / name
         if not path.exists():

@@ -52,7 +52,7 @@ OURS, OURS_FP32 = "bertsmith", "bertsmith fp32"
 
 
 def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
-    """How far losses and gradients are apart in fp32, for each size."""
+    """Compute the difference of losses and gradients in fp32 for each preset."""
     prepare(plan)
     for preset in sizes(plan):
         folder = plan.work / f"{preset}-parity"
@@ -61,7 +61,7 @@ def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def contests(plan: Plan) -> Iterator[Contest]:
-    """One contest for each size and kind of rows."""
+    """Yield a contest for each preset and kind of rows."""
     prepare(plan)
     for preset in sizes(plan):
         for rows in ["full"] if plan.is_quick else SHORT_SHARES:
@@ -81,7 +81,7 @@ def contests(plan: Plan) -> Iterator[Contest]:
 
 
 def processes_contest(plan: Plan, preset: str) -> Contest:
-    """Two processes of one thread each against one, with the same rows in a step."""
+    """Build the contest of two processes with one thread each against one process."""
     two, one = "bertsmith, 2 processes", "bertsmith, 1 process"
     what = f"pre-training, {preset}: two processes against one"
     return Contest(
@@ -107,12 +107,12 @@ def our_contender(
 
 
 def sizes(plan: Plan) -> list[str]:
-    """The presets to measure; a step of the larger ones takes too long for a quick run."""
+    """List the presets to measure; a quick run leaves out the larger ones."""
     return ["tiny", "mini"] if plan.is_quick else list(BATCH_SIZES)
 
 
 def contenders(plan: Plan, preset: str, rows: str) -> Iterator[Contender]:
-    """Ours, the peer's ways, and the roof; with full rows also all of it in fp32."""
+    """Yield ours, the peer's variants and the roof; with full rows also ours in fp32."""
     yield our_contender(plan, OURS, preset, rows, "auto", plan.threads)
     if rows == "full":
         yield our_contender(plan, OURS_FP32, preset, rows, "fp32", plan.threads)
@@ -124,7 +124,7 @@ def contenders(plan: Plan, preset: str, rows: str) -> Iterator[Contender]:
 
 
 def claims(preset: str, rows: str) -> Iterator[Claim]:
-    """What is to be said about a size."""
+    """Yield the ratios reported for a preset."""
     what = f"pre-training, {preset}, {rows} rows"
     for tuning in TUNINGS:
         is_shown = rows == "full" and tuning == FULLY_TUNED
@@ -143,7 +143,7 @@ def prepare(plan: Plan) -> None:
 
 
 def build(text: str, tokenizer: str, out: str) -> None:
-    """Text to token ids."""
+    """Build a corpus from the text."""
     from bertsmith.data.corpus import CorpusSettings, build_corpus
     from bertsmith.tokenization.auto import load_tokenizer
 
@@ -158,7 +158,7 @@ def job(
     precision: Any = "fp32",
     threads: int | None = None,
 ) -> "PretrainJob":
-    """A run without end, of which nothing is measured on held-out text or saved."""
+    """Build an endless run without evaluations and checkpoints."""
     from bertsmith.pretraining.job import PretrainJob
     from bertsmith.pretraining.model_settings import ModelSettings
     from bertsmith.pretraining.settings import PretrainingSettings
@@ -192,7 +192,7 @@ class Watch:
         self._began = float("inf")
 
     def begin(self, computing: str) -> None:
-        """From here on worker processes start."""
+        """Start to watch; worker processes start after this."""
         self._began = time.monotonic()
 
     def write(self, entry: Mapping[str, Any], status: object) -> None:
@@ -206,7 +206,7 @@ class Watch:
 def bertsmith(
     gate: Gate, *, corpus: str, preset: str, rows: str, out: str, precision: str, threads: int
 ) -> None:
-    """`bertsmith pretrain`, as the command line runs it."""
+    """Run `bertsmith pretrain` as the command line does."""
     from bertsmith.system.process_options import configure_process
 
     configure_process()
@@ -230,7 +230,7 @@ def bertsmith(
 
 
 def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, tuning: str) -> None:
-    """The Trainer with `BertForPreTraining`."""
+    """Run the Trainer with `BertForPreTraining`."""
     tune(tuning)
     from transformers import BertForPreTraining
 
@@ -264,7 +264,7 @@ def peer_config(ours: Any, **more: Any) -> Any:
 
 
 def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
-    """The rows of the first steps, in the order in which they were drawn, as plain lists."""
+    """List the rows of the first steps as plain lists, as they were drawn."""
 
     objective = objective_of(wanted)
     rows = []
@@ -275,7 +275,7 @@ def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
 
 
 def unpacked(batch: Any) -> list[dict[str, Any]]:
-    """The rows of a packed batch, in the order that they had before they were packed."""
+    """List the rows of a packed batch in their order before packing."""
     import torch
 
     labels = torch.full_like(batch.input_ids, IGNORE_INDEX)
@@ -298,7 +298,7 @@ def unpacked(batch: Any) -> list[dict[str, Any]]:
 
 
 def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
-    """How far losses and gradients of the same weights on the same rows are apart, in fp32."""
+    """Compute the difference of losses and gradients in fp32."""
     import torch
     from transformers import BertForPreTraining
 

@@ -56,7 +56,7 @@ class Gate:
         self._stop()
 
     def step(self, amount: float, cells: float | None = None) -> None:
-        """A step is done. Stops after the last one that was asked for."""
+        """End a step; stop after the last one that was asked for."""
         now = time.perf_counter()
         self._times.append(now)
         self._amount += amount
@@ -92,10 +92,9 @@ class Gate:
 
 
 def peak_megabytes() -> float:
-    """The most memory so far of this process and, on Linux, of its workers.
+    """Return the peak memory of this process and, on Linux, of its workers.
 
-    What workers share with this process, the code of libraries and the arrays of a run, is counted
-    once.
+    Memory that they share is counted once.
     """
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if sys.platform == "darwin":
@@ -105,7 +104,7 @@ def peak_megabytes() -> float:
 
 
 def _own_kilobytes(process: str) -> int:
-    """The peak of a worker without what it shares."""
+    """Return the peak of a worker without shared memory."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
         facts = {name: value for name, _, value in (line.partition(":") for line in lines)}
@@ -115,7 +114,7 @@ def _own_kilobytes(process: str) -> int:
 
 
 def main() -> None:
-    """Be a contender, or call a function once."""
+    """Run a contender, or call a function once."""
     mode, target, options = sys.argv[1:]
     # Libraries print as they like; what goes to stdout must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

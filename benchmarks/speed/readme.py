@@ -30,12 +30,12 @@ def write_all(path: Path) -> None:
 
 
 def shown(readme: Path) -> str:
-    """What stands between the markers."""
+    """Return the text between the markers."""
     return readme.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
 
 
 def table(path: Path) -> str:
-    """The chosen ratios of a result, and where it is."""
+    """Format the chosen ratios of a result and its path."""
     run = json.loads(path.read_text(encoding="utf-8"))
     link = f"benchmarks/results/{path.with_suffix('.md').name}"
     lines = [
@@ -51,7 +51,7 @@ def table(path: Path) -> str:
 
 
 def rows(contest: Mapping[str, Any]) -> Iterator[str]:
-    """The chosen ratios of a contest."""
+    """Yield the chosen ratios of a contest."""
     for claim in contest["claims"]:
         if claim["is_shown"]:
             found = compare(contest, claim)

@@ -19,7 +19,7 @@ of ours fit, the fastest counts. Graphics processors were not measured."""
 
 
 def page(run: Mapping[str, Any]) -> str:
-    """The whole page."""
+    """Format the page."""
     lines = [f"# Speed, {run['date']}", "", *machine(run), "", INTRODUCTION, ""]
     contests = run["contests"].values()
     lines += ["| what | bertsmith | peer | ratio |", "|---|---|---|---|"]
@@ -34,13 +34,13 @@ def page(run: Mapping[str, Any]) -> str:
 
 
 def machine(run: Mapping[str, Any]) -> Iterator[str]:
-    """On what, with which versions, and how it was measured."""
+    """Format the machine, versions and method."""
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     yield f"`{run['command']}`, {run['machine']}. {versions}."
 
 
 def claim_rows(contest: Mapping[str, Any]) -> Iterator[str]:
-    """A row for each ratio of a contest, and one for the share of the roof."""
+    """Yield a row for each ratio of a contest, and one for the share of the roof."""
     for claim in contest["claims"]:
         found = compare(contest, claim)
         ratio = "not measured"
@@ -54,7 +54,7 @@ def claim_rows(contest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def compare(contest: Mapping[str, Any], claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The fastest of both sides, shown with their medians, and the ratio in each round."""
+    """Format the fastest of both sides with their medians, and the ratio in each round."""
     names = fastest(contest, claim["ours"]), fastest(contest, claim["peers"])
     sides = [name and f"{name}: {median(contest, name)}" for name in names]
     if None in names:
@@ -70,7 +70,7 @@ def compare(contest: Mapping[str, Any], claim: Mapping[str, Any]) -> dict[str, A
 
 
 def fastest(contest: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The contender with the highest median speed; None where none has finished."""
+    """Return the contender with the highest median speed, or None."""
     done = [
         name
         for name in names
@@ -80,7 +80,7 @@ def fastest(contest: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def speeds(contest: Mapping[str, Any], name: str) -> list[float]:
-    """What a contender did per second in each round; more is better for every unit."""
+    """List a contender's speed in each round, in units per second."""
     bursts = contest["contenders"][name]["bursts"]
     if contest["unit"] == "ms":
         return [1 / burst["median_seconds"] for burst in bursts]
@@ -88,19 +88,19 @@ def speeds(contest: Mapping[str, Any], name: str) -> list[float]:
 
 
 def values(contest: Mapping[str, Any], name: str) -> list[float]:
-    """The same in the contest's unit."""
+    """Convert speeds to the contest's unit."""
     if contest["unit"] == "ms":
         return [1000 / speed for speed in speeds(contest, name)]
     return speeds(contest, name)
 
 
 def median(contest: Mapping[str, Any], name: str) -> str:
-    """The median with its unit."""
+    """Format the median with its unit."""
     return f"{figure(statistics.median(values(contest, name)))} {contest['unit']}"
 
 
 def details(contest: Mapping[str, Any]) -> Iterator[str]:
-    """Every contender of a contest."""
+    """Format all contenders of a contest."""
     before, after = contest["load"]
     yield (
         f"{' '.join(contest['notes'])} {contest['threads']} thread(s), {contest['date']}, load "
@@ -119,7 +119,7 @@ def details(contest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def row(contest: Mapping[str, Any], name: str) -> str:
-    """One contender that finished."""
+    """Format a contender that finished."""
     bursts, facts = (contest["contenders"][name][key] for key in ("bursts", "facts"))
     shown = values(contest, name)
     unit, scale = "", 1.0
@@ -138,7 +138,7 @@ def row(contest: Mapping[str, Any], name: str) -> str:
 
 
 def padding(bursts: Sequence[Mapping[str, Any]]) -> str:
-    """The share of what was computed that was no real token, where it is known."""
+    """Format the share of padding in what was computed, where it is known."""
     if any(burst["cells"] is None for burst in bursts):
         return ""
     real, computed = (sum(burst[key] for burst in bursts) for key in ("amount", "cells"))
@@ -146,7 +146,7 @@ def padding(bursts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def roof_share(contest: Mapping[str, Any], name: str) -> float | None:
-    """Useful arithmetic over the matrix products of the same number format."""
+    """Compute useful arithmetic over matrix products in the same number format."""
     facts = contest["contenders"][name]["facts"]
     roof_name = f"{roof.PREFIX} {facts.get('precision')}"
     needed = next(
@@ -159,7 +159,7 @@ def roof_share(contest: Mapping[str, Any], name: str) -> float | None:
 
 
 def parity(found: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """The differences found before anything was timed."""
+    """Format the differences found before the timing."""
     yield "Checked in fp32 before anything is timed; the run stops above 1e-5. Losses relative,"
     yield "gradients as one vector relative to its length, vectors by their largest entry, texts by"
     yield "how many have other ids."
@@ -172,11 +172,11 @@ def parity(found: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
 
 
 def span(numbers: Sequence[float], pattern: str | None = None) -> str:
-    """The least and the greatest."""
+    """Format the least and the greatest."""
     shown = [f"{n:{pattern}}" if pattern else figure(n) for n in (min(numbers), max(numbers))]
     return " to ".join(shown)
 
 
 def figure(value: float) -> str:
-    """Three or more significant digits."""
+    """Format at least three significant digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -20,7 +20,7 @@ TURN_SECONDS = 0.5
 
 
 def contenders() -> list[Contender]:
-    """The roofs of both number formats; the amount they count is floating-point operations."""
+    """Yield the roofs of both number formats; their amount is in FLOPs."""
     target = "benchmarks.speed.roof:products"
     return [
         Contender(f"{PREFIX} {precision}", target, {"precision": precision}, seconds=TURN_SECONDS)
@@ -49,7 +49,7 @@ def products(gate: Gate, *, precision: str) -> None:
 def training_flops_per_token(
     config: Mapping[str, Any], lengths: Sequence[int], num_predicted: int
 ) -> float:
-    """Floating-point operations of a training step per real token, a multiply-add being two.
+    """Compute the FLOPs of a training step per real token; a multiply-add is two.
 
     Forward, the encoder needs `24 H² + 4 S H` per layer and token, S being the length of the row
     that a token stands in, and the masked-LM head `2 H² + 2 H V` per predicted position. The

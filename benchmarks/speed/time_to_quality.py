@@ -96,7 +96,7 @@ def job(corpus: str, minutes: float) -> "PretrainJob":
 
 
 def transformers(corpus: str, out: str, minutes: float) -> dict[str, Any]:
-    """The Trainer on the same rows, stopped when its minutes are over."""
+    """Run the Trainer on the same rows until its minutes are over."""
     tune(FULLY_TUNED)
     import torch
 

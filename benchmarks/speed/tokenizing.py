@@ -23,13 +23,13 @@ TURN_STEPS = 6
 
 
 def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
-    """How many paragraphs have other ids."""
+    """Count paragraphs with other ids."""
     files = given(plan)
     yield "tokenizing", call(f"{HERE}:parity", plan, **files)
 
 
 def contests(plan: Plan) -> Iterator[Contest]:
-    """The only one."""
+    """Yield the contest."""
     ours, peer = ("bertsmith", "bertsmith one by one"), "tokenizers"
     yield Contest(
         title="Tokenizing, paragraphs never seen",
@@ -52,7 +52,7 @@ def contests(plan: Plan) -> Iterator[Contest]:
 
 
 def given(plan: Plan) -> dict[str, Path]:
-    """The text and the tokenizer's folder."""
+    """Return the text and the tokenizer's folder."""
     return {
         "text": plan.file("enwiki/train-00.txt.xz"),
         "tokenizer": plan.file("vocabs/bert-base-uncased"),
@@ -60,7 +60,7 @@ def given(plan: Plan) -> dict[str, Path]:
 
 
 def parts(text: str, size: int) -> Iterator[list[str]]:
-    """The paragraphs of a file, in parts of about `size` bytes."""
+    """Yield the paragraphs of a file in parts of about `size` bytes."""
     part, left = [], size
     with lzma.open(text, "rt", encoding="utf-8") as file:
         for line in file:
@@ -73,7 +73,7 @@ def parts(text: str, size: int) -> Iterator[list[str]]:
 
 
 def bertsmith(gate: Gate, *, text: str, tokenizer: str, in_bulk: bool) -> None:
-    """`Tokenizer.encode_batch_ids`, part by part, or `encode_ids`, paragraph by paragraph."""
+    """Run `encode_batch_ids` part by part, or `encode_ids` by paragraph."""
     from bertsmith.tokenization.auto import load_tokenizer
 
     ours = load_tokenizer(tokenizer)
@@ -89,7 +89,7 @@ def bertsmith(gate: Gate, *, text: str, tokenizer: str, in_bulk: bool) -> None:
 
 
 def tokenizers(gate: Gate, *, text: str, tokenizer: str) -> None:
-    """`encode_batch_fast`, part by part."""
+    """Run `encode_batch_fast` part by part."""
     from tokenizers import Tokenizer
 
     theirs = Tokenizer.from_file(str(Path(tokenizer) / "tokenizer.json"))
@@ -103,7 +103,7 @@ def tokenizers(gate: Gate, *, text: str, tokenizer: str) -> None:
 
 
 def parity(text: str, tokenizer: str) -> dict[str, float]:
-    """How many paragraphs have other ids."""
+    """Count paragraphs with other ids."""
     from tokenizers import Tokenizer as Theirs
 
     from bertsmith.tokenization.auto import load_tokenizer

@@ -106,7 +106,7 @@ class Collator:
         self.sizes: deque[tuple[int, int]] = deque()
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Tensors `[rows, length]` for lists of tokens, `[rows]` for single numbers."""
+        """Build tensors: `[rows, length]` of lists of tokens, `[rows]` of single numbers."""
         import torch
 
         lengths = [len(row["input_ids"]) for row in rows]
@@ -131,7 +131,7 @@ def _padded(name: str, values: Any, length: int) -> Any:
 def compute_difference(
     ours: Any, theirs: Any, our_loss: Callable[[], Any], their_loss: Callable[[], Any]
 ) -> dict[str, float]:
-    """Compute how far losses and gradients are apart, relative to theirs."""
+    """Compute the difference of losses and gradients, relative to theirs."""
     import torch
 
     from bertsmith.model.families.bert import BERT

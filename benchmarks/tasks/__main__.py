@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.tasks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     cases_help = f"of {', '.join(CASES)}; all if not given"
@@ -138,7 +138,7 @@ def prepare(
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """Markdown, a table for each machine: runs on different ones cannot be compared."""
+    """Format a Markdown table per machine, as runs on different ones cannot be compared."""
     lines = [
         "# Fine-tuning every task, beside transformers' Trainer",
         "",

@@ -102,7 +102,7 @@ DOCUMENT_STRIDE = 128
 
 
 def our_settings(case: Case, data: Path, model: Path, out: Path, seed: int) -> Any:
-    """The case in bertsmith's words."""
+    """Convert a case to bertsmith's settings."""
     kind: Any = task_named(case.task)
     return kind.settings(
         model=model,

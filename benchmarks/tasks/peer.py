@@ -69,7 +69,7 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
 
 
 def sequences(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
-    """Classes or numbers of texts and pairs."""
+    """Prepare classes or numbers of texts and pairs."""
     from scipy.stats import pearsonr
     from sklearn.metrics import accuracy_score, matthews_corrcoef
     from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding
@@ -115,7 +115,7 @@ def sequences(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
 
 
 def tags(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
-    """A label for each word, learnt on its first piece."""
+    """Prepare word labels, each on its word's first piece."""
     from seqeval.metrics import f1_score
     from sklearn.metrics import accuracy_score
     from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
@@ -170,12 +170,12 @@ def tags(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
 
 
 def is_first(row: Row) -> NDArray[np.bool_]:
-    """Where a row has a label."""
+    """Return a mask of the places with a label."""
     return np.array(row["labels"]) != IGNORE_INDEX
 
 
 def first_pieces(word_ids: Sequence[int | None], labels: Sequence[int]) -> list[int]:
-    """Each word's label on its first piece, IGNORE_INDEX elsewhere."""
+    """Put each word's label on its first piece, IGNORE_INDEX elsewhere."""
     before: int | None = None
     found = []
     for word in word_ids:
@@ -185,7 +185,7 @@ def first_pieces(word_ids: Sequence[int | None], labels: Sequence[int]) -> list[
 
 
 def answers(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
-    """Spans in passages, read in windows."""
+    """Prepare answer spans in passages that are read in windows."""
     from transformers import AutoModelForQuestionAnswering, DataCollatorWithPadding
 
     from bertsmith.metrics.answers import answer_scores
@@ -232,7 +232,7 @@ def answers(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
 
 
 def positions(encoded: Any, window: int, answer: Any) -> Row:
-    """The first and last token of an answer, or both [CLS] where the window lacks it."""
+    """Return an answer's first and last token, or [CLS] for both if the window lacks it."""
     end = answer.start + len(answer.text)
     offsets, parts = encoded["offset_mapping"][window], encoded.sequence_ids(window)
     inside = [i for i, part in enumerate(parts) if part == 1]
@@ -260,7 +260,7 @@ def best_span(
 
 
 def choices(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
-    """The right one of several endings."""
+    """Prepare multiple choice between endings."""
     from sklearn.metrics import accuracy_score
     from transformers import AutoModelForMultipleChoice, DataCollatorForMultipleChoice
 

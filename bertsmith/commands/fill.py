@@ -41,7 +41,7 @@ def main(args: Sequence[str], prog: str) -> None:
     text = as_characters(settings.text)
     prediction = filler.with_options(top=settings.top)(text)
     if prediction.is_truncated:
-        tell("The text is longer than the model reads; its end had no part.")
+        tell("The text is longer than the model reads; its end was cut off.")
     if settings.json:
         print(json.dumps({"text": text, **prediction.to_json()}, ensure_ascii=False))
         return

@@ -67,7 +67,7 @@ def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
 def with_student(
     settings: FinetuneSettings, student: DistillSettings
 ) -> tuple[FinetuneSettings, DistillSettings | None]:
-    """Return the settings with the model to begin with, and those of a teacher, if there is one.
+    """Return the settings with the model to begin with, and the teacher's if there is one.
 
     Raises:
         ConfigError: neither model nor teacher is given, or options of a teacher without one.

@@ -184,7 +184,7 @@ class _Totals:
 
 NOTES = {
     "num_windowed": "{number:,} texts were longer than the model reads and were read in windows.",
-    "num_truncated": "{number:,} texts were longer than the model reads; their ends had no part.",
+    "num_truncated": "{number:,} texts were longer than the model reads; their ends were cut off.",
     "num_skipped": "{number:,} rows without a text were skipped.",
     "num_empty": "{number:,} questions or their passages are empty: there is nothing to find.",
 }

@@ -21,12 +21,12 @@ COMMON = {
 }
 
 METHOD = (
-    "Each recipe is held against the first, paired over the seeds: a two-way analysis of variance "
+    "Each recipe is compared with the first, paired over the seeds: a two-way analysis of variance "
     "(recipe and seed), its noise estimated from all recipes together and taken to be the same for "
     "all. Intervals hold at 95 % for all recipes of a figure at once (Student's t, Bonferroni). A "
-    "difference is larger than noise where its interval does not hold 0. This is the luck of seeds "
-    "alone: which texts a task is scored on is luck too, and the same for all; a difference of a "
-    "few texts means little however steadily it comes."
+    "difference is larger than noise where its interval does not hold 0. Only the "
+    "spread over seeds is measured. The eval texts are a sample too, the same for all recipes, so "
+    "a difference of a few texts means little even if every seed shows it."
 )
 
 

@@ -87,7 +87,7 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float])
     losses = [y for each in series for _, y in each.points]
     step = round_step(max(losses) - min(losses))
     return Chart(
-        title=f"Hidden words in the common rows: loss over {label}",
+        title=f"Masked LM on the common rows: loss over {label}",
         x_label=label,
         y_label="loss",
         series=series,

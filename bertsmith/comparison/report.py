@@ -54,8 +54,8 @@ class ComparisonReport:
             "corpus": f"{settings.corpus}: {train.num_documents:,} documents, "
             f"{train.num_tokens:,} tokens, a vocabulary of {train.vocab_size:,} tokens",
             "common held-out rows": f"{settings.final_rows:,} of at most {comparison.max_length} "
-            f"tokens ({settings.eval_rows:,} while training); the same 15 % hidden for all: 80 % "
-            "behind [MASK], 10 % replaced, 10 % left",
+            f"tokens ({settings.eval_rows:,} while training); the same 15 % masked for all: 80 % "
+            "as [MASK], 10 % replaced, 10 % left",
             **{
                 f"task {task.name}": f"{task.task.name}, {task.settings.train.name} and "
                 f"{task.settings.eval.name}; {task.settings.figure.replace('_', ' ')} of the best "
@@ -141,7 +141,7 @@ class ComparisonReport:
             "\n".join(f"- {name}: {value}" for name, value in self.equal().items()),
             "## What differed",
             markdown(self.differing()),
-            "## What it took",
+            "## Cost",
             markdown(transposed(self.cost_rows())),
         ]
         if self.errors:

@@ -1,24 +1,9 @@
 """The settings of a comparison: recipes, budget, seeds and tasks.
 
-A comparison file says in one place what all recipes share and where each differs:
-
-    minutes = 4                            # or tokens, flops, steps
-    seeds = 3
-    [shared.model]                         # as in a recipe of `bertsmith pretrain`
-    preset = "tiny"
-    [recipes."next sentence"]              # the first is the baseline
-    pretraining.pairs = "next_sentence"
-    [recipes.none]
-    pretraining.pairs = "none"
-    [recipes.mine]
-    file = "../pretrain/mine.toml"         # a recipe of its own, beside this file, or a name
-    [tasks.SST-2]                          # as in a recipe of `bertsmith finetune classify`
-    task = "classify"
-    train = "SST-2/train.tsv"              # within --data
-    eval = "SST-2/dev.tsv"
-
-Recipes of `bertsmith pretrain` can be named beside it or instead of it. Length and seed in a recipe
-are ignored.
+A comparison file (examples: `bertsmith/recipes/compare/`) has a budget, `seeds`, the tables
+[shared.*] (as in a recipe of `bertsmith pretrain`), [recipes.NAME] (the first is the baseline;
+`file` names a recipe of its own) and [tasks.NAME] (as in a recipe of `bertsmith finetune`, with
+paths within --data). Length and seed in a recipe are ignored.
 """
 
 import re
@@ -315,7 +300,9 @@ def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings
         )
     check_largest("seeds", seeds)
     if seeds < 1:
-        raise ConfigError(f"seeds: found {seeds}; allowed is 1 or more, and 3 tell something.")
+        raise ConfigError(
+            f"seeds: found {seeds}; allowed is 1 or more; use 3 or more to see the spread."
+        )
     return seeds
 
 

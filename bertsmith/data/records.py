@@ -66,8 +66,8 @@ class ColumnSpec:
         may_lack_key: whether an object may, whose neighbours have its key.
         scalars: JSON types besides strings that are taken for text.
         read_list: makes texts of a list of them; None refuses lists.
-        is_read: whether it is wanted; if not, its column is kept from the others.
-        instead: what a table may do other than have it in each row.
+        is_read: if false, the column is found, so that no other spec takes it, but not read.
+        instead: advice where only later rows have it, such as "none".
     """
 
     name: str
@@ -138,8 +138,8 @@ class RecordReader(Reader[ExampleT]):
             in memory, read as objects of `.jsonl` are.
         find_specs: gives the columns to read, those first that choose first, by the lowered names
             of the columns there.
-        parse: makes an example of a row's number and texts. Of many, empty ones at the end are left
-            out; where a row may have none, wherever they stand.
+        parse: makes an example of a row's number and texts. Empty texts at the end of a list
+            are dropped; anywhere, if the list may be empty.
         lines_lack: what lines of text do not hold; empty where a line is the first column's text.
         can_skip: whether the user can ask to skip rows, so that messages name the flag.
 

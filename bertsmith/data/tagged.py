@@ -23,8 +23,8 @@ REMARKS: dict[Remark, str] = {
     "multiword_tokens": "{:,} multi-word tokens were read as the words they consist of",
     "empty_nodes": "{:,} empty nodes, which stand nowhere in the text, were left out",
     "misaligned_entities": "{:,} entities ended within a word, and were taken to its end",
-    "unlocated_texts": "{:,} texts do not hold all of their words, and were left for the words "
-    "joined; so places are those of the joined words",
+    "unlocated_texts": "{:,} texts do not hold all of their words; their offsets are those "
+    "of the words joined by spaces",
     "repaired": "{:,} sentences of the data had labels that break their scheme, and were repaired",
     "repaired_predictions": "{:,} sentences had predicted labels that break the scheme, and were "
     "repaired",
@@ -42,7 +42,7 @@ class TaggedSentence:
 
     `row` is its line in the file, from 1. `scheme` is that of the labels. `given` is the text that
     the words were found in and their places there; None where the file has words alone. `remarks`
-    has a name for each thing that was not taken as it stands. `before` holds the lines between the
+    names each correction made while reading. `before` holds the lines between the
     sentence before it and its own, if a file of columns is read to be labelled; `template` the
     block of a CoNLL-U file, with a NUL for each label.
     """

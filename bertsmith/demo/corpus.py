@@ -1,13 +1,8 @@
-"""The documentation that this Python carries → documents of plain prose.
+"""Documentation of the installed Python packages as documents of plain prose.
 
-Docstrings are taken from source files by `ast`: nothing is imported, compiled or run, so a
-package with side effects, or one that is broken, is as good a source as any other. One module
-is one document; the language reference that `pydoc` shows gives one document per topic.
-
-Docstrings are half markup: parameter tables, doctests, headings, formulas. Only paragraphs
-that read as sentences are kept, because a language model learns most from those, and because
-the layout of a docstring would give its library away. A paragraph that occurs twice is kept
-where it came first. What was left out is counted by its reason.
+Docstrings are read by `ast`: nothing is imported or run. A module is one document, as is each topic
+of the language reference that `pydoc` shows. Only paragraphs of sentences are kept, each once: a
+language model learns most from those, and the layout of a docstring would give its library away.
 """
 
 import ast
@@ -92,7 +87,7 @@ class Documentation:
         return sum(document.num_chars for document in self.documents)
 
     def chars_by_library(self) -> dict[str, int]:
-        """Characters of prose of each library, the largest first."""
+        """Return characters of prose by library, the largest first."""
         counts: Counter[str] = Counter()
         for document in self.documents:
             counts[document.library] += document.num_chars
@@ -101,21 +96,21 @@ class Documentation:
 
 @dataclass(frozen=True)
 class Installation:
-    """Where Python keeps source: the standard library and the folders of installed packages."""
+    """Source folders of a Python: the standard library and installed packages."""
 
     standard_library: Path
     site_packages: tuple[Path, ...]
 
     @classmethod
     def current(cls) -> "Installation":
-        """The Python that runs this code; a distribution's own package folders are included."""
+        """Return the Python that runs this code, with its distribution's package folders."""
         paths = sysconfig.get_paths()
         found = [Path(paths["purelib"]), Path(paths["platlib"])]
         unique = dict.fromkeys(path.resolve() for path in found if path.is_dir())
         return cls(Path(paths["stdlib"]).resolve(), tuple(unique))
 
     def libraries(self) -> dict[str, Path]:
-        """Each library's folder, or its only file, by name: the standard library, then by name."""
+        """Return each library's folder or only file by name, the standard library first."""
         found = {STANDARD_LIBRARY: self.standard_library}
         for site in self.site_packages:
             for top in sorted(site.iterdir()):
@@ -245,7 +240,7 @@ def _read_language_reference(collector: _Collector, folder: Path) -> None:
 
 
 def read_docstrings(path: Path) -> list[str]:
-    """The docstrings of a source file: module, classes, functions, in their order.
+    """Read the docstrings of a source file in order: module, classes, functions.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: not Python that this version reads.
@@ -282,7 +277,7 @@ def _docstrings(node: ast.AST) -> Iterator[str]:
 
 
 def prose_paragraphs(docstring: str) -> list[str]:
-    """The paragraphs of a docstring that read as sentences, each as one line without markup.
+    """List the paragraphs of a docstring that are prose, each as one line without markup.
 
     >>> prose_paragraphs("Scale it.\\n\\nEach :class:`~a.Row` is divided by the ``norm`` that\\n"
     ...                  "it has, unless that is 0.\\n\\n>>> scale(2)\\n1.0")
@@ -312,7 +307,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def strip_markup(text: str) -> str:
-    """Text without reStructuredText: roles, quotes, links, footnotes, addresses, formulas.
+    """Strip reStructuredText: roles, quotes, links, footnotes, addresses, formulas.
 
     >>> strip_markup("See :func:`~os.path.join` and ``x``, as in [1]_ (https://example.org).")
     'See join and x, as in ().'
@@ -334,7 +329,7 @@ def _role_text(match: re.Match[str]) -> str:
 
 
 def is_prose(paragraph: str) -> bool:
-    """Whether a paragraph reads as sentences, and is not about people or licences.
+    """Return whether a paragraph is prose, and not about people or licences.
 
     It starts with a letter, ends as a sentence does, has eight words, and three quarters
     of its characters are words and the spaces between them.

@@ -105,7 +105,7 @@ def check_out(out: Path) -> None:
 
 
 def is_demo(out: Path) -> bool:
-    """Whether a demo wrote this folder, complete or not."""
+    """Return whether a demo wrote this folder, complete or not."""
     return _facts(out).get("command") == COMMAND
 
 

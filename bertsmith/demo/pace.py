@@ -19,13 +19,13 @@ READING_SECONDS = 45.0
 FINETUNING_SHARE = 0.3
 """Share of the training time; further draws of labels only show the noise."""
 FEWEST_STEPS = 50
-"""Of a fine-tuning: each labelled paragraph is read four times."""
+"""Fewest steps of a fine-tuning: each labelled paragraph is read four times."""
 EXAMPLE_TOKENS = 60
 FINETUNE_ROWS = 16
 DEV_TOKENS = 16_000
 """Time of choosing the best weights, as tokens of training in the same time."""
 TEST_TOKENS = 20
-"""The same for a paragraph to score on."""
+"""Time of scoring a paragraph, as tokens of training in the same time."""
 SMALL_TEST = 50
 """Paragraphs of each library to score on where reading took longer than it should."""
 COUNTING = 0.5

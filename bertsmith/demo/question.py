@@ -62,7 +62,7 @@ MAX_PER_MODULE = 10
 
 @dataclass(frozen=True)
 class QuestionSize:
-    """How many paragraphs of each library a file holds at most."""
+    """Most paragraphs of each library in a file."""
 
     train: int = 25
     dev: int = 10
@@ -82,7 +82,7 @@ class DemoQuestion:
 
 
 def part_of(document: ModuleText) -> Part:
-    """The one part that all paragraphs of a module belong to, by a hash of its name."""
+    """Return the part of a module's paragraphs, by a hash of its name."""
     digest = sha256(f"{document.library}/{document.module}".encode()).digest()
     percent = int.from_bytes(digest[:8], "big") % 100
     if percent < TEST_PERCENT:
@@ -91,7 +91,7 @@ def part_of(document: ModuleText) -> Part:
 
 
 def is_for_corpus(document: ModuleText) -> bool:
-    """Whether a module may be pre-trained on: those to score on are kept out."""
+    """Return whether a module may be pre-trained on; those to score on may not."""
     return document.library not in LABELS or part_of(document) != "test"
 
 

@@ -1,8 +1,7 @@
 """A teacher's outputs for all rows, computed once and kept.
 
-Outputs are fp32, last-layer vectors (if requested) fp16: half the size, with cosines equal to three
-digits. Rows are in parts of 1,024, each a file that appears whole or not at all, so that a stopped
-computation continues.
+Vectors are fp16 (cosines equal to three digits). Rows are in parts of 1,024, each a file written
+whole or not at all, so that a stopped computation continues.
 
     DIR/manifest.json              teacher, tokenizer, precision, texts, max_length, hidden
     DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32

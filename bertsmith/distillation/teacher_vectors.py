@@ -1,9 +1,8 @@
 """A cache of a pre-trained teacher's vectors by batch content.
 
-Vectors are kept in the teacher's own type: logits follow from them by one product and would take
-fifty times the space. So on the same machine a run with a cache equals the run without it, bit for
-bit. A batch comes again with static masks in each further epoch, and in further runs over the same
-corpus with the same seed and sizes.
+Vectors have the teacher's own type, so on the same machine a run with a cache equals the run
+without it, bit for bit; logits would take fifty times the space. A batch comes again with static
+masks in each further epoch, and in further runs with the same corpus, seed and sizes.
 
     DIR/manifest.json        teacher, tokenizer, precision, hidden
     DIR/<content>.npy        [tokens or masked tokens, hidden], as integers of the type's width

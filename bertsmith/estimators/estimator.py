@@ -64,7 +64,7 @@ class Estimator(ABC):
     """The column that takes y where X is a table."""
     needs_labels: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
-    """The options of columns by the names that `_row` gives, for rows beside a table's."""
+    """The option of `columns` that renames each key of `_row`."""
 
     model: str | os.PathLike[str]
     out: str | os.PathLike[str] | None

@@ -1,4 +1,4 @@
-"""Users' data as what the tasks' readers take: a file, or rows with the usual names of columns."""
+"""Conversion of users' data to a file path or to rows with the usual column names."""
 
 import glob
 import itertools

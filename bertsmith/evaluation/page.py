@@ -46,7 +46,7 @@ TITLES = {
     "macro_f1": ("Macro-F1", "mean F1 of the labels, each counting the same"),
     "micro_f1": ("Micro-F1", "F1 over all decisions"),
     "precision": ("Precision", "share of what was found that is right"),
-    "recall": ("Recall", "share of what is there that was found"),
+    "recall": ("Recall", "share of the right ones that were found"),
     "matthews_correlation": ("MCC", "correlation with the right labels; guessing gets 0"),
     "pearson": ("Pearson", "correlation with the right numbers"),
     "spearman": ("Spearman", "correlation with the order of the right numbers"),
@@ -253,11 +253,11 @@ def draw_reliability(calibration: Calibration) -> Chart | None:
         return None
     points = [(each.confidence, each.accuracy) for each in bins]
     return Chart(
-        "How often it is right when it is so sure",
+        "Accuracy by confidence",
         "confidence",
         "share that is right",
         [
-            Series("what confidence promises", [(0.0, 0.0), (1.0, 1.0)], "line", 2),
+            Series("perfect calibration", [(0.0, 0.0), (1.0, 1.0)], "line", 2),
             Series("this model", points, "dots", 0),
         ],
         is_share=True,

@@ -71,7 +71,7 @@ class Figures:
     weight_bytes: int
     """Size of the weight files."""
     texts_per_second: float
-    """From text to prediction; without data, from text to vector."""
+    """Speed from text to prediction; without data, from text to vector."""
     scores: Mapping[str, float]
     """The task's metrics on the trial's data, or those of `measure`."""
 

@@ -1,4 +1,4 @@
-"""From what the user said to a fine-tuning with nothing left to decide.
+"""Resolution of the user's settings to a fine-tuning with every value decided.
 
 `resolve_finetuning` is read from top to bottom: steps, learning rate, evaluations, the weights to
 keep. `run.json` holds the outcome, and a resumed run must come to the same.

@@ -17,14 +17,12 @@ from bertsmith.metrics.reading import ReadingCounts
 
 CUT: dict[LongTexts, tuple[str, str]] = {
     "window": (
-        "question was itself too long for the model; its end had no part in this, its passage had",
-        "questions were themselves too long for the model; their ends had no part in this, their "
-        "passages had",
+        "question was longer than the model reads and was cut; its passage was read",
+        "questions were longer than the model reads and were cut; their passages were read",
     ),
     "cut": (
-        "question or its passage was longer than the model reads; its end had no part in this",
-        "questions or their passages were longer than the model reads; their ends had no part in "
-        "this",
+        "question or its passage was longer than the model reads; its end was cut off",
+        "questions or their passages were longer than the model reads; their ends were cut off",
     ),
 }
 LIMITS = {ENDLESS: "none", -ENDLESS: "below all"}

@@ -27,7 +27,7 @@ class ReadingCounts:
                          "read in windows")  # fmt: skip
         if self.num_truncated:
             notes.append(f"{self.num_truncated:,} texts were longer than the model reads; their "
-                         "ends had no part in this")  # fmt: skip
+                         "ends were cut off")  # fmt: skip
         if self.num_skipped:
             notes.append(f"{self.num_skipped:,} rows without {lacking} were skipped")
         return notes

@@ -218,12 +218,12 @@ class BertModel(TrainableModel):
         first_only: bool = False,
         words: Tensor | None = None,
     ) -> Tensor:
-        """The last layer's vectors of a packed batch, [tokens, hidden].
+        """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`.
 
-        `words` are read in place of the word embeddings of its ids.
+        `words` replace the word embeddings of its ids.
 
-        With `first_only`, those of each sequence's first token, [sequences, hidden]: the last
-        layer is computed for nothing else (an eighth of the time of 6 layers, a fifteenth of 12)
+        With `first_only`, return the vectors of first tokens, `[sequences, hidden]`. The last layer
+        is then computed for these alone (an eighth of the time of 6 layers, a fifteenth of 12)
         unless `every_token` is set.
         """
         if first_only and self.every_token:
@@ -242,7 +242,7 @@ class BertModel(TrainableModel):
         return hidden[: batch.num_sequences if first_only else batch.num_tokens]
 
     def encode_pooled(self, batch: Batch) -> Tensor:
-        """`pool` of `encode`, computing of the last layer only what the pooler reads."""
+        """Encode and pool; the last layer computes only what the pooler reads."""
         if self.pooler is not None and self.pooler.pooling == "mean":
             return self.pooler(self.encode(batch), batch)
         self.check_pooler()
@@ -250,8 +250,7 @@ class BertModel(TrainableModel):
         return read if self.pooler is None else self.pooler.project(read)
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """One vector per sequence, [sequences, hidden], in the batch's order: the pooler's, or the
-        first token's own where the family's heads read that."""
+        """Pool token vectors to `[sequences, hidden]`; without a pooler, take first tokens."""
         self.check_pooler()
         if self.pooler is None:
             return hidden.index_select(0, batch.first_tokens)
@@ -277,17 +276,16 @@ class BertModel(TrainableModel):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> ModelOutput:
-        """The padded border: integer tensors [batch, length] in, `ModelOutput` out.
+        """Run the model on padded tensors `[batch, length]`.
 
-        A model with the head "choose" takes [batch, choices, length], too.
+        A model with the head "choose" takes `[batch, choices, length]`, too.
 
-        `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. A token's
-        position is its column where `position_ids` do not say otherwise. `inputs_embeds`, [batch,
-        length, embedding size], are read in place of the word embeddings of `input_ids`. Every
-        output is zero at padding. Gradients by hidden states and attentions are those of
-        transformers. Given `labels` (`model/head_losses.py`), or of "answer" `start_positions` and
-        `end_positions`, `loss` is that of transformers' models: of a model with "masked_lm" and a
-        head for pairs, the masked-LM loss alone.
+        `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. `position_ids`
+        default to the columns. `inputs_embeds`, `[batch, length, embedding size]`, replace the word
+        embeddings of `input_ids`. Every output is zero at padding. Gradients by hidden states and
+        attentions are those of transformers. So is `loss`, given `labels` (`model/head_losses.py`),
+        or for "answer" `start_positions` and `end_positions`; a model with "masked_lm" and a head
+        for pairs has the masked-LM loss alone.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.
@@ -356,7 +354,7 @@ class BertModel(TrainableModel):
         return head_loss(head, logits[head], labels)
 
     def predict(self, name: str, hidden: Tensor, border: PaddedBatch) -> Tensor:
-        """A head's logits at every position, or for every sequence, in the padded order."""
+        """Compute a head's logits per position or sequence, in the padded order."""
         if name == "masked_lm":
             return border.unpack(self.heads[name](hidden, self.embeddings.word.weight))
         if name in TOKEN_HEADS:
@@ -371,7 +369,11 @@ class BertModel(TrainableModel):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> PaddedBatch:
-        """Padded tensors as a packed batch that this model can read, or an InputError."""
+        """Pack padded tensors.
+
+        Raises:
+            InputError: the model cannot read them.
+        """
         config, number = self.config, self.embeddings.number_columns
         if inputs_embeds is not None:
             input_ids = ids_in_place(input_ids, inputs_embeds, config.embedding_size)

@@ -133,13 +133,13 @@ class BertConfig:
         return self.hidden_size // self.num_attention_heads
 
     def heads_of(self, layer: int) -> list[int]:
-        """The heads that a layer has, by their numbers before any was pruned."""
+        """List the heads of a layer, by their numbers before pruning."""
         pruned = self.pruned_heads.get(layer, ())
         return [head for head in range(self.num_attention_heads) if head not in pruned]
 
     @classmethod
     def from_preset(cls, name: str, vocab_size: int, **changes: Any) -> Self:
-        """One of the released sizes, with any field replaced.
+        """Build the config of a released size, with any field replaced.
 
         >>> BertConfig.from_preset("mini", vocab_size=30522).num_attention_heads
         4
@@ -149,12 +149,12 @@ class BertConfig:
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """The fields that a preset decides."""
+        """Return the fields that a preset decides."""
         return {**PRESETS[name], **cls.proportions(PRESETS[name]["hidden_size"])}
 
     @classmethod
     def proportions(cls, hidden_size: int) -> dict[str, Any]:
-        """The fields that follow from the hidden size."""
+        """Return the fields that follow from the hidden size."""
         heads = max(1, hidden_size // 64)
         return {"num_attention_heads": heads, "intermediate_size": 4 * hidden_size}
 
@@ -202,7 +202,7 @@ class BertConfig:
 
     @classmethod
     def token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
-        """The fields that hold ids: of padding, and of a row's first and last token."""
+        """Return the fields for the ids of padding and of a row's first and last token."""
         ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
         ids |= {"cls_token_id": first, "sep_token_id": last}
         known = {field.name for field in fields(cls)}

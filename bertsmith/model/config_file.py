@@ -35,12 +35,12 @@ PAIR_TASK = "pairs"
 
 
 def family_of(settings: Mapping[str, Any]) -> Family:
-    """The family that a config.json names; BERT where it is silent."""
+    """Return the family that a config.json names, by default BERT."""
     return family_named(settings.get("model_type") or BERT.name)
 
 
 def task_head(settings: Mapping[str, Any]) -> str | None:
-    """Which fine-tuned head a folder with this config.json has; None if none that we know."""
+    """Return the fine-tuned head of a folder with this config.json, or None."""
     architectures = settings.get("architectures") or ()
     family = family_of(settings)
     kind = problem_type(settings)
@@ -84,7 +84,7 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
     """
     file = files.path(CONFIG_FILE)
     try:
-        settings: dict[str, Any] = files.read_json(CONFIG_FILE, build=_object_of_numbers_once)
+        settings: dict[str, Any] = files.read_json(CONFIG_FILE, build=_refuse_duplicate_ids)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
@@ -104,8 +104,8 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
     return settings
 
 
-def _object_of_numbers_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, in which a number may not stand twice as a key, as in `id2label`."""
+def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a JSON object; refuse a number that is its key twice, as in `id2label`."""
     found = dict(pairs)
     if len(found) < len(pairs) and all(key.isdecimal() for key in found):
         raise ValueError(f"one of the keys {', '.join(found)} stands there twice")
@@ -117,7 +117,6 @@ def _is_list_of_names(value: object) -> bool:
 
 
 def _names_labels(value: object) -> bool:
-    """Whether a JSON value is an object whose keys are whole numbers."""
     try:
         return isinstance(value, dict) and all(int(number) >= 0 for number in value)
     except ValueError:
@@ -165,7 +164,7 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
 
 
 def _read_pruned_heads(file: Path, settings: Mapping[str, Any]) -> dict[int, list[int]]:
-    """`pruned_heads` of a config.json, whose keys JSON has made strings."""
+    """Read `pruned_heads` of a config.json, whose keys are strings."""
     try:
         found = settings.get("pruned_heads") or {}
         return {int(layer): [int(head) for head in heads] for layer, heads in found.items()}
@@ -177,7 +176,7 @@ def _read_pruned_heads(file: Path, settings: Mapping[str, Any]) -> dict[int, lis
 
 
 def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
-    """config.json as transformers reads it; `pooling` is ours, and transformers keeps it."""
+    """Build config.json for transformers, which keeps our `pooling`."""
     family = family_named(model.config.model_type)
     settings: dict[str, Any] = {
         "architectures": [family.architecture(tuple(model.heads))],

@@ -36,7 +36,7 @@ def is_own_card(directory: Path) -> bool:
 
 
 def find_checkpoint(path: str | Path) -> Path:
-    """The folder that `path` names, fetched from the hub if it is no folder but "org/name".
+    """Resolve a path or hub name ("org/name") to a local folder.
 
     Where "org" is a folder here, the name is taken for a path with a slip in it.
 

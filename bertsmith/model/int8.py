@@ -57,7 +57,6 @@ class Int8Linear(nn.Module):
         self.weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[tokens, in_features] to [tokens, out_features]."""
         rounded, scale, zero_point = quantize_to_bytes(x.float())
         return torch.ops.onednn.qlinear_pointwise(
             rounded,
@@ -142,7 +141,7 @@ def _measure_int8() -> _Int8Speed:
 
 
 def slower_note(precision: str) -> str | None:
-    """Tell where a model read in fp32 is as fast on this CPU as in `precision`; else None."""
+    """Tell if fp32 is as fast on this CPU as `precision`; else None."""
     if precision == "fp32":
         return None
     advice = "--precision fp32 is as fast here, and more exact."
@@ -161,8 +160,10 @@ def slower_note(precision: str) -> str | None:
 
 
 def quantize_to_bytes(x: Tensor) -> tuple[Tensor, float, int]:
-    """uint8 `q` of the shape of `x` with its scale and zero point: `x` is near
-    `(q - zero_point) * scale`, to half a scale; 0 is exact. `x` must be fp32."""
+    """Quantize fp32 `x` to uint8 with scale and zero point.
+
+    `x` is near `(q - zero_point) * scale`, to half a scale; 0 is exact.
+    """
     low, high = map(float, x.aminmax())
     low, high = min(low, 0.0), max(high, 0.0)
     # At least 1e-30, so that a row of zeros has a scale too; a hair wider, so that 255 suffices.
@@ -194,7 +195,6 @@ class _PrepackedLinear(nn.Module):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[tokens, in_features] to [tokens, out_features]."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             x.to(self.product_dtype), self.weight, self.bias, "none", [], ""
         )

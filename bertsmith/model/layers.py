@@ -32,7 +32,7 @@ class Embeddings(nn.Module):
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
-        """[tokens, hidden]; with `words` [tokens, size] in place of the embeddings of its ids."""
+        """Return `[tokens, hidden]`; `words`, `[tokens, size]`, replace the word embeddings."""
         summed = self.word(batch.input_ids) if words is None else words
         if self.position is not None:
             summed = summed + self.look_up_positions(self.position, batch)
@@ -45,7 +45,6 @@ class Embeddings(nn.Module):
         return dropout(self.norm(summed), self.dropout_prob, self.training)
 
     def look_up_positions(self, position: nn.Embedding, batch: Batch) -> Tensor:
-        """[tokens, size]."""
         return position(batch.position_ids)
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
@@ -78,7 +77,6 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[tokens, hidden] to the same."""
         return self.down(self.activation(self.up(hidden)))
 
 
@@ -108,10 +106,10 @@ class TransformerLayer(nn.Module):
         record_weights: RecordWeights | None = None,
         first_tokens: Tensor | None = None,
     ) -> Tensor:
-        """[tokens, hidden] to the same; attention weights pass through `record_weights`.
+        """Return `[tokens, hidden]`; pass attention weights through `record_weights`.
 
-        With `first_tokens`, int64 [sequences], it is computed for these alone: all tokens are
-        looked at, and [sequences, hidden] comes out.
+        With `first_tokens`, int64 `[sequences]`, return the vectors of these tokens alone,
+        `[sequences, hidden]`.
         """
         attended = self.attend(hidden, layout, record_weights, first_only=first_tokens is not None)
         if first_tokens is not None:
@@ -126,17 +124,17 @@ class TransformerLayer(nn.Module):
         *,
         first_only: bool,
     ) -> Tensor:
-        """Attention over a layer's input, [tokens, hidden] to the same or [sequences, hidden]."""
+        """Compute attention: `[tokens, hidden]`, or with `first_only` `[sequences, hidden]`."""
         view = layout.view(self.pattern)
         return self.attention(hidden, view, record_weights, first_only=first_only)
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        """All of a layer but attention itself: [tokens, hidden] twice, to the same."""
+        """Apply residual connections, LayerNorm and feed-forward."""
         hidden = self.attention_norm(hidden + self.drop(attended))
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 
     def drop(self, x: Tensor) -> Tensor:
-        """Residual dropout (Vaswani et al. 2017, section 5.4)."""
+        """Apply residual dropout (Vaswani et al. 2017, section 5.4)."""
         return dropout(x, self.dropout_prob, self.training)
 
 
@@ -157,7 +155,7 @@ class Pooling(nn.Module):
         self.pooling = config.pooling
 
     def forward(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """[tokens, hidden] to [sequences, hidden], in the batch's order."""
+        """Pool `[tokens, hidden]` to `[sequences, hidden]`, in the batch's order."""
         if self.pooling == "mean":
             return self.project(mean_over_sequences(hidden, batch))
         return self.project(hidden.index_select(0, batch.first_tokens))
@@ -179,7 +177,7 @@ class Pooler(Pooling):
 
 
 def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
-    """The mean over each sequence's tokens, [sequences, hidden]; summed in fp32."""
+    """Average each sequence's tokens to `[sequences, hidden]`, summed in fp32."""
     lengths = send(torch.tensor(batch.lengths), hidden.device)
     # The size is known here; a GPU would be waited for to learn it.
     sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(

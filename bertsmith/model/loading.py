@@ -150,7 +150,7 @@ def _check_copies(
 
 
 def _stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
-    """Tensors of the folder as one of ours, in fp32."""
+    """Stack the folder's tensors to one of ours, in fp32."""
     expected = [shape[0] // len(parts), *shape[1:]]
     for part in parts:
         _check_shape(part, name, expected, directory)

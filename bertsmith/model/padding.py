@@ -74,22 +74,24 @@ class PaddedBatch:
         return cls(batch, (mask.shape[0], mask.shape[1]), cells, order.argsort())
 
     def unpack(self, x: Tensor) -> Tensor:
-        """[tokens, ...] to [batch, length, ...], zero at padding."""
+        """Pad `[tokens, ...]` with zeros to `[batch, length, ...]`."""
         rows, length = self.shape
         padded = x.new_zeros(rows * length, *x.shape[1:]).index_copy(0, self.cells, x)
         return padded.view(rows, length, *x.shape[1:])
 
     def repack(self, x: Tensor) -> Tensor:
-        """[batch, length, ...] to [tokens, ...]."""
+        """Pack `[batch, length, ...]` to `[tokens, ...]`."""
         return x.flatten(0, 1)[self.cells]
 
     def reorder(self, x: Tensor) -> Tensor:
-        """[sequences, ...] from the batch's order to the order of the given rows."""
+        """Put `[sequences, ...]` in the order of the given rows."""
         return x[self.places]
 
     def unpack_attention(self, blocks: Sequence[Tensor]) -> Tensor:
-        """Weights of every block, each [sequences, heads, length, length] and padded at its
-        end, to one [batch, heads, length, length], zero at padding."""
+        """Join the blocks' weights to `[batch, heads, length, length]`, zero at padding.
+
+        Each block has `[sequences, heads, length, length]`, padded at its end.
+        """
         rows, length = self.shape
         padded = blocks[0].new_zeros(rows, length, length, blocks[0].shape[1])
         sequences = (weights for block in blocks for weights in block)
@@ -99,7 +101,7 @@ class PaddedBatch:
         return padded.permute(0, 3, 1, 2)
 
     def repack_attention(self, padded: Tensor, blocks: Sequence[Tensor]) -> list[Tensor]:
-        """The reverse, as blocks of the shapes of `blocks`, zero at padding."""
+        """Pack padded attention weights into the shapes of `blocks`."""
         sequences = zip(self.batch.order, self._columns(), strict=True)
         return [
             torch.stack(
@@ -113,7 +115,7 @@ class PaddedBatch:
         ]
 
     def _columns(self) -> tuple[Tensor, ...]:
-        """The columns of each sequence's tokens, in the batch's order."""
+        """Split the columns of tokens by sequence, in the batch's order."""
         return torch.split(self.cells % self.shape[1], list(self.batch.lengths))
 
     def check_range(self, name: str, packed: Tensor, size: int) -> None:
@@ -130,12 +132,12 @@ class PaddedBatch:
 
 
 def number_columns(input_ids: Tensor) -> Tensor:
-    """The place of each column of padded [batch, length], counted from 0."""
+    """Number the columns of padded `[batch, length]` from 0."""
     return torch.arange(input_ids.shape[1], device=input_ids.device).expand(input_ids.shape)
 
 
 def ids_in_place(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> Tensor:
-    """Ids [batch, length] that mean nothing, for vectors that are given in their place.
+    """Return placeholder ids `[batch, length]` for given vectors.
 
     Raises:
         InputError: both are given, or the vectors are not [batch, length, size].
@@ -175,7 +177,7 @@ def check_is_tensor(name: str, x: object) -> None:
 
 
 def as_mask(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
-    """The mask as bool [batch, length]; every token is real where none is given."""
+    """Convert the mask to bool `[batch, length]`; without one, every token is real."""
     if attention_mask is None:
         return torch.ones_like(input_ids, dtype=torch.bool)
     check_is_tensor("attention_mask", attention_mask)

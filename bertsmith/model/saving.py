@@ -106,7 +106,7 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
 
 
 def their_tensors(model: BertModel) -> dict[str, Tensor]:
-    """The weights in fp32 by Hugging Face's names; a bare encoder's have no "bert." prefix."""
+    """Return fp32 weights by Hugging Face's names; a bare encoder's lack "bert."."""
     tensors: dict[str, Tensor] = {}
     others = tuple(f"{name}." for name in model.companions)
     for name, value in model.state_dict().items():

@@ -14,7 +14,7 @@ from bertsmith.model.family import Family
 
 
 def canonical(name: str, family: Family) -> str:
-    """A stored name in today's spelling: old ones say gamma and beta, or leave out "bert.".
+    """Spell a stored name as today: old ones have gamma and beta, or lack "bert.".
 
     >>> from bertsmith.model.families.bert import BERT
     >>> canonical("embeddings.LayerNorm.gamma", BERT)
@@ -28,7 +28,7 @@ def canonical(name: str, family: Family) -> str:
 def by_canonical_names(
     directory: Path, stored: Mapping[str, Tensor], family: Family
 ) -> dict[str, Tensor]:
-    """Tensors by today's names.
+    """Rename tensors to today's names.
 
     Raises:
         CheckpointError: two spellings of one name, with different values.
@@ -57,7 +57,7 @@ def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -
 
 
 def their_names(name: str, config: BertConfig) -> tuple[str, ...]:
-    """Hugging Face's names of one of our parameters, in the config's family.
+    """List Hugging Face's names of one of our parameters, in the config's family.
 
     >>> their_names("layers.3.feed_forward.up.bias", BertConfig(30_522, 768, 12, 12, 3072))
     ('bert.encoder.layer.3.intermediate.dense.bias',)

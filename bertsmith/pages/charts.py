@@ -248,7 +248,7 @@ def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
 
 
 def round_step(span: float) -> float:
-    """Choose a step of 1, 2 or 5 times a power of ten, for three to seven parts of `span`.
+    """Choose a step of 1, 2 or 5 times a power of ten; `span` has three to seven.
 
     >>> round_step(0.7), round_step(9.3)
     (0.1, 2.0)

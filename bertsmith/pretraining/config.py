@@ -28,7 +28,7 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """Everything about a run; what a resumed run must share stands in `run.json`."""
+    """All settings of a run; `run.json` has those that a resumed run must share."""
 
     corpus: Path = field(metadata=FREE)
     source: str

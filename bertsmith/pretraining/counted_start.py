@@ -1,9 +1,9 @@
 """A start in closed form: word embeddings and the decoder's bias, counted in the corpus.
 
 The first thing that a BERT learns is how frequent tokens are and which of them stand near each
-other. Both can be counted. The decoder's bias becomes the logarithm of each token's frequency, the
-word embeddings a factorization of positive pointwise mutual information (Levy and Goldberg 2014,
-"Neural word embedding as implicit matrix factorization"). Above `MAX_DENSE` tokens the matrix is
+other. Both can be counted. The decoder's bias becomes the logarithm of each token's frequency. The
+word embeddings become a factorization of positive pointwise mutual information (Levy and Goldberg
+2014): tokens with similar neighbours get similar vectors. Above `MAX_DENSE` tokens the matrix is
 sparse: memory then grows with the text, not with the square of the vocabulary.
 """
 

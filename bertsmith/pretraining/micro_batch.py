@@ -1,4 +1,4 @@
-"""How many rows a process computes at once."""
+"""Number of rows that a process computes at once."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""From what the user said to a pre-training run with nothing left to decide.
+"""Resolution of the user's settings to a pre-training with every value decided.
 
 `resolve_pretraining` is read from top to bottom: family and objective, size, length, learning rate,
 division of a step, evaluations. A resumed run must come to the same.

@@ -129,21 +129,10 @@ def draw_pairs(
 ) -> SegmentPairs:
     """Draw segments A and B per anchor for next-sentence prediction.
 
-    They have at most `targets` tokens together; the label is a fair coin. The sentences that fill a
-    row, before they are divided into A and B, are its chunk. The text must have two
+    They have at most `targets` tokens together; the label is a fair coin. The text must have two
     documents or more, none of them empty. Every row consumes the same draws whatever its label.
-    Segments are filled as in the released `create_pretraining_data.py`, with three differences:
-
-    - An anchor is the middle of its chunk, moved to fit inside its document, not its first
-      sentence: short documents then fill their rows, and first sentences are not seen less than
-      last ones.
-    - The label is drawn before the chunk. A chunk of one sentence is extended by a neighbour where
-      a continuation is due, so both labels are equally frequent; only documents of one sentence
-      have no continuation.
-    - A random segment is as long as the continuation it replaces, and begins at a random token
-      rather than in a random document, so that document size tells nothing and length little: a
-      classifier of the two lengths alone is right for 50 % of rows of 128 tokens, 52 % at 64 and
-      55 % at 32, where sentences often fill a whole segment.
+    Segments are filled as in the released `create_pretraining_data.py`, with differences that keep
+    the labels balanced and the lengths uninformative (docs/architecture.md, "Segment pairs").
     """
     starts = bounds.sentence_starts
     chunks = _gather_sentences(bounds, anchors, targets)
@@ -170,15 +159,9 @@ def draw_ordered_pairs(
     """Draw two consecutive segments per anchor, half of them swapped, for SOP.
 
     They have at most `targets` tokens together, and are cut after the swap, as in ALBERT's released
-    code (Lan et al. 2020, section 3.1). The label is `IS_SWAPPED` where the second segment is
-    first. There are two differences from that code:
-
-    - Chunks are gathered forwards or backwards by a fair coin. Without it the longer segment is
-      the later one in 57 % of rows of 32 tokens in English and 61 % in Chinese Wikipedia; with it,
-      a classifier of the two lengths alone is right for 50 % and 52 % of rows.
-    - The released code calls the last sentence of a document, if it is a chunk by itself, with a
-      random segment after it "swapped". Here such a chunk is extended by a neighbour, and a
-      document of one sentence gives a row of one segment with the label `IGNORE_INDEX`.
+    code (Lan et al. 2020, section 3.1; differences: docs/architecture.md, "Segment pairs"). The
+    label is `IS_SWAPPED` where the second segment is first, and `IGNORE_INDEX` for a document of
+    one sentence, which gives one segment.
     """
     starts = bounds.sentence_starts
     is_mirrored = rng.random(len(anchors)) < 0.5
@@ -365,8 +348,7 @@ def _reach_for_neighbour(
 ) -> _Chunks:
     """Extend wanted chunks of one sentence by a neighbour.
 
-    It is the previous sentence, or at a document's start the next; where `prefers_next`, the next,
-    or at a document's end the previous.
+    It is the previous sentence, or with `prefers_next` the next; at a document's border the other.
     """
     lacks = wanted & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first
@@ -377,7 +359,7 @@ def _reach_for_neighbour(
 
 
 def _pair_length(bounds: Corpus, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
-    """Return the length of A with its true continuation.
+    """Return the length of A with its true continuation, at most the target.
 
     It is the target, or that of a short document.
     """

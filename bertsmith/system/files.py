@@ -79,7 +79,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Make a folder and work alone in it; if it is still empty at the end, it goes again.
+    """Make a folder and work alone in it; remove it if still empty.
 
     Args:
         check: refuses the folder; another process may have worked there since it was asked first.
@@ -201,7 +201,7 @@ def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Non
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
-    """Whether both lead to one file, which need not be there yet; of pipes and devices none is."""
+    """Return whether both paths lead to one regular file, which may not exist yet."""
     if one.exists() and other.exists():
         return one.is_file() and one.samefile(other)
     return os.path.realpath(one) == os.path.realpath(other)

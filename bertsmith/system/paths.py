@@ -17,7 +17,7 @@ def shell_path(path: Path | str) -> str:
 
 
 def is_within(path: Path, folder: Path) -> bool:
-    """Whether a path, its links followed, lies in a folder or is it."""
+    """Return whether a path, its links followed, is a folder or lies in it."""
     # Path.resolve raises a RuntimeError for a link to itself.
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 

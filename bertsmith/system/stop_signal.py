@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a lost terminal: a wish that a loop honours, or held back for a while."""
+"""Stop requests by Ctrl-C, SIGTERM and SIGHUP."""
 
 import signal
 import threading

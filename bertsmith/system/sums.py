@@ -84,7 +84,7 @@ def check_sums(files: SmallFiles, only: str | None = None) -> None:
 
 
 def _read(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
-    """The sums by name, and the numbers of lines that are none."""
+    """Read the sums by name, and the numbers of lines that are none."""
     try:
         content = files.read(SUMS_FILE)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -35,7 +35,7 @@ def map_on_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Ite
         while waiting:
             yield waiting[0].result()
             waiting.popleft()
-    finally:  # nothing may go on behind the back of a caller who has given up
+    finally:  # cancel work that the caller abandoned
         for future in waiting:
             future.cancel()
         wait(waiting)
@@ -45,7 +45,7 @@ _starting = threading.Lock()
 
 
 def _workers(count: int) -> ThreadPoolExecutor:
-    """Return the pool that all callers share, lest they compete for cores."""
+    """Return the pool that callers share, so that they do not compete for cores."""
     with _starting:
         return _start(count, os.getpid())
 

@@ -65,7 +65,7 @@ class Predictor(Generic[DefinitionT_co]):
         self.loaded = loaded
         self.definition = definition
         self.unknown_tokens = UnknownTokens()
-        """Of all that was read so far, by copies with other settings too."""
+        """Unknown tokens counted so far, shared with copies."""
 
     def __repr__(self) -> str:
         loaded = self.loaded
@@ -389,5 +389,5 @@ def check_batch_size(asked: int | None) -> int:
 def _bar(
     what: str, total: int | None, *, shown: bool
 ) -> AbstractContextManager[Callable[[int], object]]:
-    """Show a bar to who asks for it alone: commands show one for the file that they read."""
+    """Show a bar if asked; commands already show one for the file."""
     return progress_bar(what, total, shown=True) if shown else nullcontext(lambda count: None)

@@ -177,7 +177,7 @@ class Answer(Task[Question, AnswerPrediction]):
     may_abstain: bool = False
     """Whether some training questions had no answer."""
     threshold: float | None = None
-    """As in `AnswerPrediction`; chosen by the eval questions when training ends."""
+    """Threshold of `AnswerPrediction`, chosen by the eval questions when training ends."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     max_answer_length: int = AnswerSettings.max_answer_length
     language: Language = "en"

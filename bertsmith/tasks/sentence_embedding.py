@@ -265,7 +265,7 @@ class RetrievalAccumulator(PredictionCounts):
 
 
 class RelatedAccumulator:
-    """Accumulator of the kind that its first example calls for."""
+    """Accumulator for scored pairs or retrieval, by the first example."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range

@@ -108,8 +108,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def fold_keys(self, example: ExampleT) -> tuple[Any, Any]:
         """Return the keys of an example's unit and stratum.
 
-        Cross-validation keeps a unit in one fold, and spreads each stratum, such as the examples
-        of one label, evenly over the folds.
+        Examples with one unit belong together: cross-validation keeps them in one fold. It spreads
+        each stratum, such as the examples of one label, evenly over the folds.
         """
         return example.content, None
 

@@ -60,7 +60,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
 
     max_length: int
     pooling: Pooling = "mean"
-    """How the vectors of the tokens become one; `first_token` is that of [CLS]."""
+    """Pooling of token vectors; `first_token` takes that of [CLS]."""
     normalize: bool = False
     """Whether vectors are scaled to length 1."""
 

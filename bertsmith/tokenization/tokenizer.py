@@ -188,7 +188,7 @@ class Tokenizer(CallableTokenizer):
         return partial(type(self), *self._vocabulary(), **self.settings()), ()
 
     def _vocabulary(self) -> tuple[Any, ...]:
-        """The arguments that hold pieces; `settings` has the others."""
+        """Return the arguments that hold pieces; `settings` has the others."""
         return (self.vocab[: self.num_pieces],)
 
     @abstractmethod
@@ -196,7 +196,7 @@ class Tokenizer(CallableTokenizer):
         """Write tokenizer.json, tokenizer_config.json and what older programs read beside them."""
 
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments that make an equal tokenizer of the same vocabulary."""
+        """Return the keyword arguments of an equal tokenizer, besides the vocabulary."""
         names = (*self.own_settings, "model_max_length", *SPECIAL_NAMES, "added_tokens")
         return {name: getattr(self, name) for name in names}
 
@@ -238,11 +238,11 @@ class Tokenizer(CallableTokenizer):
         return token
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a vocabulary entry, None where there is none."""
+        """Return the id of a token, or None."""
         return self._ids.get(token)
 
     def id_to_token(self, id: int) -> str:  # noqa: A002 - the field's word
-        """The vocabulary entry of an id.
+        """Return the token of an id.
 
         Raises:
             InputError: no such id.
@@ -275,37 +275,36 @@ class Tokenizer(CallableTokenizer):
 
     @abstractmethod
     def words(self, text: str) -> Iterable[str]:
-        """The words of a text, normalized, as each by itself is cut into pieces. Added tokens are
-        not looked for."""
+        """Yield the normalized words of a text, each cut by itself; ignore added tokens."""
 
     @abstractmethod
     def word_ids(self, word: str) -> Sequence[int]:
-        """The ids of a word as `words` gives it."""
+        """Return the ids of a word as `words` gives it."""
 
     def encode_ids(self, text: str) -> list[int]:
-        """The ids of a text alone, without special tokens around it."""
+        """Encode a text to ids without special tokens."""
         if self._normalized_tokens:
             return self._encode_text(text).ids
         known = self._unit_ids.__getitem__
         return self._ids_of(text, lambda part: chain.from_iterable(map(known, self._units(part))))
 
     def encode_batch_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of many texts, without special tokens: the fast way for corpora.
+        """Encode many texts to ids without special tokens; the fast way for corpora.
 
-        Returns all ids in one array `[tokens]`, and how many of them each text has, `[texts]`.
+        Returns all ids, `[tokens]`, and the number of ids of each text, `[texts]`.
         """
         return joined_rows(map(self.encode_ids, texts))
 
     def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of words that are given one by one, as those of texts in `encode_batch_ids`.
+        """Encode single words; return ids like `encode_batch_ids`.
 
-        They are those of transformers' `is_split_into_words=True`.
+        The ids are those of transformers' `is_split_into_words=True`.
         """
         return self.encode_batch_ids(words)
 
     @abstractmethod
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """Text of ids.
+        """Decode ids to text.
 
         Raises:
             InputError: an id outside the vocabulary.
@@ -316,7 +315,7 @@ class Tokenizer(CallableTokenizer):
         return 1 + num_texts + (num_texts - 1) * (self.num_separators - 1)
 
     def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
-        """Token ids of one text or two, as the model reads them: [CLS] A [SEP] B [SEP]."""
+        """Build the row [CLS] A [SEP] or [CLS] A [SEP] B [SEP] from token ids."""
         row = [self.cls_id]
         starts = []
         for number, part in enumerate(parts):
@@ -441,10 +440,9 @@ def joined_rows(rows: Iterable[Sequence[int]]) -> tuple[Ids, NDArray[np.int64]]:
 
 
 def is_word_start(text: str) -> bool:
-    """Whether a piece that reads so begins a word wherever it stands.
+    """Return whether a piece with this text begins a word wherever it stands.
 
-    White space does, each punctuation character, and each Chinese character. A letter or a digit
-    goes on with what stands before.
+    White space does, as does each punctuation or Chinese character; a letter or digit does not.
     """
     first = text[:1]
     return bool(first) and any(

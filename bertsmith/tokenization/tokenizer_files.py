@@ -45,7 +45,7 @@ class TokenizerSource:
 
 
 def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[AddedToken, ...]:
-    """The added tokens of an `added_tokens_decoder`, which has them by their ids."""
+    """Read the added tokens of an `added_tokens_decoder`, whose keys are ids."""
     entries = [
         {**member(listed, id_, dict, path), "id": int(id_) if id_.isdecimal() else id_}
         for id_ in listed
@@ -56,7 +56,7 @@ def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[Added
 def check_parts(
     root: Json, kinds: Mapping[str, str], fixed: Sequence[tuple[str, str, Any]], path: Path
 ) -> Mapping[str, Json]:
-    """The parts of a tokenizer.json by name, each of which must be of its kind.
+    """Check and return the parts of a tokenizer.json by name.
 
     Args:
         kinds: the kind of each part. A decoder may be absent: it decides no ids. A normalizer
@@ -91,7 +91,7 @@ def check_parts(
 
 
 def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
-    """A token → id table as a list by id."""
+    """Convert a token → id table to a list by id."""
     numbers = {token: member(ids, token, int, path) for token in ids}
     vocab = sorted(numbers, key=numbers.__getitem__)
     for expected, token in enumerate(vocab):
@@ -106,7 +106,7 @@ def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
 def read_added_tokens(
     entries: Sequence[Any], vocab: Sequence[str], path: Path
 ) -> tuple[AddedToken, ...]:
-    """Added tokens in the order of their ids, which must agree with the vocabulary."""
+    """Read added tokens in the order of ids, which must agree with the vocabulary."""
     checked = [member({"added token": entry}, "added token", dict, path) for entry in entries]
     expected = {token: id_ for id_, token in enumerate(vocab)}
     tokens = []
@@ -144,7 +144,7 @@ def member(
     path: Path,
     default: Any = None,
 ) -> Any:
-    """`owner[key]`, of the right type; `default` where the key is absent."""
+    """Return `owner[key]`, or `default` where absent; check its type."""
     value = owner.get(key, default)
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
@@ -194,7 +194,7 @@ def _token_object(token: AddedToken) -> Json:
 
 
 def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
-    """The names of [CLS] and [SEP] from the post-processor, which must be BERT's."""
+    """Read the names of [CLS] and [SEP] from the post-processor, which must be BERT's."""
     match processor:
         case {"type": "BertProcessing", "cls": [str(cls_token), _], "sep": [str(sep_token), _]}:
             return {"cls_token": cls_token, "sep_token": sep_token}
@@ -227,7 +227,7 @@ def _template(cls_token: str, sep_token: str, pair_type_id: int) -> Json:
 
 
 def frame_object(ids: Mapping[str, int], settings: Json, pair_type_id: int = 1) -> Json:
-    """The post-processor that builds [CLS] A [SEP] B [SEP]."""
+    """Build the post-processor for [CLS] A [SEP] B [SEP]."""
     frame = (settings["cls_token"], settings["sep_token"])
     return {
         "type": "TemplateProcessing",

@@ -1,10 +1,9 @@
 """WordPiece tokenizer, BERT's.
 
 Ids, type ids, tokens and offsets equal those of the `tokenizers` library (BertNormalizer,
-BertPreTokenizer, WordPiece, TemplateProcessing). It is fast because text is cut into units that
-cannot influence each other (`normalize.unit_pattern`), whose ids are computed once and cached: only
-unseen units are ever normalized. Many texts at once are cut and looked up by numpy
-(`bulk_encoding`), with the same rules for what is new.
+BertPreTokenizer, WordPiece, TemplateProcessing). For speed, text is cut into units that
+cannot influence each other (`normalize.unit_pattern`), whose ids are computed once and cached. Many
+texts at once are cut and looked up by numpy (`bulk_encoding`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

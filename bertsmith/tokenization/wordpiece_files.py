@@ -2,7 +2,8 @@
 
 `tokenizer.json` decides where it exists, else `vocab.txt` with what old and new transformers put
 beside it: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`. Case, accents
-and Chinese characters are as tokenizer_config.json says, if it does: transformers goes by it, too.
+and Chinese characters follow `tokenizer_config.json` where it has them, as in transformers;
+`follow_config` warns where the two files differ.
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,7 +117,7 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
-    """Vocabulary and settings of a tokenizer.json; `config` adds what that format cannot say."""
+    """Read vocabulary and settings of a tokenizer.json; `config` adds what it cannot say."""
     parts = check_parts(root, KINDS, FIXED, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)

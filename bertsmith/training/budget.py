@@ -47,7 +47,7 @@ PLANNED_SHARE = 0.04
 """The share planned for, since no two evaluations take the same time."""
 MAX_ROWS = 512
 MIN_ROWS = 64
-"""Rather than on fewer rows, held-out text is measured fewer times."""
+"""Fewest rows of an evaluation; below it, evaluate less often."""
 FEWEST_ROWS = 8
 MAX_TIMES = 10
 STEP_COST = 3

@@ -98,7 +98,7 @@ class Display(Callback):
 
 
 def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_out: bool) -> str:
-    """One line for a log: terms with loss and accuracy, then speed and times."""
+    """Format one log line: terms with loss and accuracy, then speed and times."""
     terms = ", ".join(_term(values, term) for term in list_terms(values))
     if held_out:
         return f"step {step:,} · eval: {terms}"

@@ -154,7 +154,7 @@ class GradientCollector:
         ]
 
     def begin(self, array: Tensor) -> None:
-        """Direct gradients to `array` `[size]` from now on, replacing its content."""
+        """Write gradients to `array` `[size]` from now on, replacing its content."""
         for gap in self._layout.gaps:
             array[gap].zero_()
         self._views = self._layout.views(array)

@@ -105,7 +105,7 @@ def _base(run: Mapping[str, Any]) -> str:
 
 
 def _name_of(place: object) -> str:
-    """Return the last part of a path, or a name of the hub; empty for a path that is not given."""
+    """Return the last part of a path, a hub name as it is, or "" for None."""
     if not isinstance(place, str) or place in ("", "."):
         return ""
     is_of_hub = HUB_NAME.fullmatch(place) and not Path(place).exists()

@@ -1,4 +1,4 @@
-"""How a run trains when nothing is left to decide, and the check that a resumed run is the same.
+"""Resolved settings of training, and the check that a resumed run has the same.
 
 Fields that change no result are marked `FREE`; all others must be the same.
 """
@@ -18,7 +18,7 @@ from bertsmith.training.optim import OptimSettings
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How a run trains."""
+    """Resolved settings of training."""
 
     budget: Budget
     optim: OptimSettings
@@ -37,7 +37,7 @@ class RunConfig:
     keep: int = 2
     """Number of most recent checkpoints to keep; 0 writes none."""
     best: BestSettings | None = None
-    """How the weights to save are chosen; without it, the last are saved."""
+    """Choice of the weights to save; without it, the last are saved."""
     notes: str = ""
     """Choices made by measuring, for the user."""
 

@@ -243,9 +243,9 @@ class RunFolder:
         write_json(self.run_path, facts)
 
     def series_runs(self) -> list[Path]:
-        """The folders of the series that stands here, by its `run.json`; none where none does.
+        """List the folders of a series' runs by its `run.json`; none without a series.
 
-        Where a process was killed while it put the series aside, the file is there already.
+        If a process was killed while it put the series aside, that file is there already.
         """
         for folder in (self.path, self._aside_dir):
             try:
@@ -290,7 +290,7 @@ class RunFolder:
             self.checkpoints_dir.rmdir()
 
     def _files(self) -> list[Path]:
-        """All that a run writes into its folder; `run.json`, without which there is none, first."""
+        """List the files of a run, first `run.json`, without which there is no run."""
         known = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
         known += [self.repeats_path, *self.series_runs()]
         model = [self.path / name for name in MODEL_FILES]
@@ -308,7 +308,7 @@ def run_names(series: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether a model stands there that was not left in the middle of its run."""
+    """Return whether the folder has a model, and not one of an unfinished run."""
     if not (folder / "model.safetensors").exists():
         return False
     try:
@@ -321,7 +321,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:
-    """Versions and machine, for `run.json`: what a figure depends on beside the settings."""
+    """Return versions and machine for `run.json`."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "versions": {

@@ -2,8 +2,8 @@
 
 It knows loss terms and no task. A step is a function of the weights, the seed and its number:
 batches come from the objective by number, and dropout is seeded anew at every step, so a run
-continued from a checkpoint is the run that was never stopped. (In a run of so many minutes the
-learning rate follows the clock, so how fast the machine is has a say as well.)
+continued from a checkpoint is the run that was never stopped. (In a run in minutes the learning
+rate follows the clock, so the machine's speed affects the result.)
 """
 
 import contextlib
@@ -350,7 +350,7 @@ class Trainer:
         return self._clock() - self._checkpointed_at >= CHECKPOINT_SECONDS
 
     def _elapsed(self) -> float:
-        """Seconds since the run began, time between stop and resumption left out."""
+        """Return seconds since the run began, without the time it was stopped."""
         return self._clock() - self._clock_zero
 
     def _save_and_interrupt(self) -> Interrupted:

@@ -25,7 +25,7 @@ from bertsmith.vocabulary.wordpiece import (
 )
 
 SURPLUS = 0.2
-"""How many more tokens to learn before the least used are dropped, as a share."""
+"""Share of surplus tokens to learn before the least used are dropped."""
 
 # Cleaning removes this character from every text, so no vocabulary has a token with it.
 _BEFORE = "\0"

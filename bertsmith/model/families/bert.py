@@ -37,8 +37,7 @@ TWO_LAYER_NAMES = {
 
 
 def encoder_names(prefix: str) -> dict[str, tuple[str, ...]]:
-    """Our modules of an encoder to those of a family whose encoder transformers wrote after its
-    BERT's."""
+    """Map our modules to the names in transformers' encoders newer than its BERT."""
     layer = f"{prefix}.encoder.layer.{{i}}"
     return {
         "embeddings.word": (f"{prefix}.embeddings.word_embeddings",),

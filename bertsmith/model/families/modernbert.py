@@ -202,7 +202,6 @@ class GatedFeedForward(nn.Module):
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[tokens, hidden] to the same."""
         up, gate = self.up_gate(hidden).chunk(2, -1)
         gated = self.activation(up) * gate
         return self.down(dropout(gated, self.dropout_prob, self.training))

@@ -27,7 +27,7 @@ TYPE_NAMES = {
     torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
     torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
-"""What safetensors calls them."""
+"""Names of types in safetensors."""
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:

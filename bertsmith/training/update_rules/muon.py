@@ -19,7 +19,7 @@ from bertsmith.training.update_rules.rule import Change
 MOMENTUM = 0.95
 ITERATIONS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the quintic polynomial, steepest at zero: singular values come to about 0.7 to 1.2, not 1."""
+"""Coefficients of the quintic, steepest at zero; singular values become 0.7 to 1.2, not 1."""
 
 
 @dataclass(frozen=True)

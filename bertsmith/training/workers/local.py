@@ -204,7 +204,7 @@ class LocalWorkers:
 
 
 def _to_numbers(squares: Tensor) -> list[float]:
-    """The square sums of a range's chunks, from a GPU their sum: thousands take long to fetch."""
+    """Return a range's square sums by chunk; on a GPU their sum, as fetching is slow."""
     return squares.tolist() if squares.device.type == "cpu" else [squares.sum().item()]
 
 
@@ -259,7 +259,7 @@ class _Worker:
             raise self._lost() from error
 
     def receive(self) -> Any:
-        """The answer to a message; an error in the worker is raised here."""
+        """Receive the answer to a message; raise an error of the worker here."""
         try:
             error, answer = self.connection.recv()
         except (EOFError, OSError) as lost:
@@ -290,7 +290,7 @@ class _Worker:
 
 
 def _work(index: int, connection: Connection) -> None:
-    """A worker's life: do as told until the pipe is closed, by the main process or by its end."""
+    """Serve requests until the pipe closes."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     configure_process()
@@ -301,7 +301,7 @@ def _work(index: int, connection: Connection) -> None:
             _serve(member, connection)
         except Exception as error:
             connection.send((error, None))
-    os._exit(0)  # to take torch down first would cost everybody a third of a second
+    os._exit(0)  # skip torch's teardown (0.3 s)
 
 
 def _join(index: int, job: bytes) -> Member:

@@ -1,6 +1,6 @@
-"""The protocol of whoever computes a run's steps: this process, several, or several machines.
+"""Protocol of the workers that compute a run's steps: this process, several, or several machines.
 
-What they answer is about the whole step, in all processes.
+Answers are about the whole step, in all processes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
