@@ -12,6 +12,7 @@ from typing import Any, cast
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.model.electra_pair import GENERATOR_SIZE
 from bertsmith.model.families import family_named
 from bertsmith.model.family import Family
 from bertsmith.model.model_folder import read_folder
@@ -91,7 +92,8 @@ def resolve_pretraining(
 
     family = family_named(source.config.model_type if source else job.model.family or "bert")
     objective = job.pretraining.objective or (source or family).objective
-    pretraining = _resolve_objective(job.pretraining, objective, family)
+    is_continued = source is not None
+    pretraining = _resolve_objective(job.pretraining, objective, family, is_continued)
 
     if source is not None:
         _check_continued(job, source)
@@ -167,9 +169,9 @@ def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
 
 
 def _resolve_objective(
-    settings: PretrainingSettings, objective: ObjectiveName, family: Family
+    settings: PretrainingSettings, objective: ObjectiveName, family: Family, is_continued: bool
 ) -> PretrainingSettings:
-    """Fill in objective, pairs and shares.
+    """Fill in objective, pairs, shares, and the size of a new generator.
 
     Raises:
         ConfigError: a model of the family has no head for them.
@@ -179,6 +181,9 @@ def _resolve_objective(
     if settings.pairs is None and pairs == "next_sentence":
         pairs = cast(PairTask, family.pair_task)
     resolved = replace(resolved, pairs=pairs).with_shares()
+    if resolved.replaces and not is_continued:
+        size = resolved.generator_size or GENERATOR_SIZE
+        resolved = replace(resolved, generator_size=size)
     family.check_pretraining_heads(resolved.heads)
     return resolved
 
