@@ -206,8 +206,8 @@ def main() -> None:
         everything, key = load(TARGET), f"{args.text}/{args.name}/{seed}"
         known = everything.get(key, {}) if args.tasks else {}
         everything[key] = {
-            **found,
             **known,
+            **{key: value for key, value in found.items() if key not in ("flags", "scores")},
             "scores": {**known.get("scores", {}), **found["scores"]},
         }
         save(everything, TARGET, page)

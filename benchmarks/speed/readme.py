@@ -25,8 +25,9 @@ def main() -> None:
 def write_all(path: Path) -> None:
     """Write the table of a result into the READMEs of both languages."""
     for readme in READMES:
-        text = readme.read_text(encoding="utf-8")
-        readme.write_text(text.replace(shown(readme), table(path)), encoding="utf-8")
+        before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        readme.write_text(f"{before}{BEGIN}\n{table(path)}\n{END}{after}", encoding="utf-8")
 
 
 def shown(readme: Path) -> str:

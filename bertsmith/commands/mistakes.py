@@ -14,7 +14,7 @@ NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
 SETTING = re.compile(
-    r"(?<![\w./-])(?:optim|training|model|pretraining)\.(\w+)"  # as in a recipe
+    r"(?<![\w./-])(?:optim|training|model|pretraining)\.(\w+)\b(?!\.\w)"  # as in a recipe
     r"|^(\w+)(?=: found ['\d.-])|^([a-z]+_\w+)(?=: )"  # as in Python
 )
 """A setting in a message that is not spelled as a flag."""
@@ -23,17 +23,23 @@ SETTING = re.compile(
 def in_flags(message: str, args: Sequence[str], options: Sequence[Option]) -> str:
     """Spell the settings in a message as the command's flags, unless a recipe holds them.
 
+    Args:
+        args: what stands behind the command's name.
+
     >>> options = [Option("--batch-size INT", "", "")]
     >>> in_flags("training.batch_size: found 0; allowed is 1 or more.", [], options)
     '--batch-size: found 0; allowed is 1 or more.'
     """
     flags = {each.flag.split()[0] for each in options}
     typed = {word.partition("=")[0].replace("_", "-") for word in args}
-    is_recipe = "--recipe" in typed or any(word.endswith(".toml") for word in args)
+    is_recipe = "--recipe" in flags and (
+        "--recipe" in typed or (len(args) > 0 and not args[0].startswith("-"))
+    )
 
     def spelled(found: re.Match[str]) -> str:
         flag = f"--{found[found.lastindex or 0].replace('_', '-')}"
-        return flag if flag in flags and (flag in typed or not is_recipe) else found[0]
+        is_meant = flag in flags and (flag in typed or not is_recipe)
+        return flag if is_meant and found[0] not in args else found[0]  # not a file's name
 
     return SETTING.sub(spelled, message)
 

@@ -199,7 +199,7 @@ def _prepare_student(
     settings: FinetuneSettings,
     dataset: TaskDataset[Any],
     machine: Machine,
-) -> PreparedRun:
+) -> tuple[PreparedRun, BertModel]:
     """Load teacher and student, and encode labelled and unlabelled examples."""
     teacher = _load_teacher(student.teacher, task_type, dataset.task)
     dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
@@ -229,11 +229,10 @@ def _prepare_student(
         unlabelled=objectives[1] if unlabelled else None,
         facts=facts,
     )
-    config = resolve_finetuning(settings, objective, model.config, limit, machine)
+    config = resolve_finetuning(settings, objective, folder.path, model.config, limit, machine)
     known = facts_of(student, teacher.fingerprint, made_of) | {"num_unlabelled": len(unlabelled)}
-    return PreparedRun(
-        dataset, model, tokenizer, objective, config, made_of, {"distillation": known}
-    )
+    facts = {"distillation": known}
+    return PreparedRun(dataset, tokenizer, objective, config, made_of, facts), model
 
 
 def _teaching_of(

@@ -127,11 +127,15 @@ def check_vocabularies(
     """
     if of_teacher.fingerprint == of_student.fingerprint:
         return
-    sizes = f"{of_student.vocab_size:,} and {of_teacher.vocab_size:,} tokens"
+    difference = first_difference(of_teacher, of_student) or (
+        f"{of_student.vocab_size:,} and {of_teacher.vocab_size:,} tokens"
+        if of_student.vocab_size != of_teacher.vocab_size
+        else "an added token has other flags"
+    )
     raise CheckpointError(
         f"{student}: its vocabulary is not that of the teacher {teacher} "
-        f"({first_difference(of_teacher, of_student) or sizes}). A student reads what its "
-        "teacher reads: use one with the teacher's vocabulary, or the teacher's own layers."
+        f"({difference}). A student reads what its teacher reads: use one with the teacher's "
+        "vocabulary, or the teacher's own layers."
     )
 
 

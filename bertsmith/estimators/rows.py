@@ -51,7 +51,7 @@ class TableRows:
         if isinstance(table, Mapping):
             columns = {name: as_list(table[name], str(name)) for name in table}
             if not columns:
-                raise InputError("The table has no columns. Give one with at least one row.")
+                raise InputError("The table has no columns. Give one with at least one.")
             _check_lengths({name: len(column) for name, column in columns.items()})
             rows = zip(*columns.values(), strict=True)
             return (dict(zip(columns, row, strict=True)) for row in rows)

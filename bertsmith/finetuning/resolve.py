@@ -6,10 +6,10 @@ keep. `run.json` holds the outcome, and a resumed run must come to the same.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bertsmith.model.config import BertConfig
-from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import FREE
 from bertsmith.system.files import sha256_file
@@ -83,6 +83,7 @@ class FinetuneConfig:
 def resolve_finetuning(
     settings: FinetuneSettings,
     objective: ExampleObjective,
+    folder: Path,
     shape: BertConfig,
     max_length: int,
     machine: Machine,
@@ -90,7 +91,8 @@ def resolve_finetuning(
     """Decide what the user left open.
 
     Args:
-        max_length: the tokens that it reads.
+        folder: the model's.
+        max_length: longest row in tokens.
 
     Raises:
         ConfigError: a setting that the model cannot meet.
@@ -99,7 +101,7 @@ def resolve_finetuning(
     steps, optim = resolve_steps(settings, epoch), resolve_optim(settings, shape)
     return FinetuneConfig(
         model=shape,
-        weights_sha256=sum_weights(settings),
+        weights_sha256=sum_weights(settings, folder),
         max_length=max_length,
         steps=steps,
         batch_size=settings.batch_size,
@@ -132,9 +134,9 @@ def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOpt
     )
 
 
-def sum_weights(settings: FinetuneSettings) -> str:
-    files = [] if settings.from_scratch else weight_files(find_checkpoint(settings.model))
-    return " ".join(map(sha256_file, files))
+def sum_weights(settings: FinetuneSettings, folder: Path) -> str:
+    """Return the checksums of the folder's weights, where the run begins with them."""
+    return " ".join(map(sha256_file, () if settings.from_scratch else weight_files(folder)))
 
 
 def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:

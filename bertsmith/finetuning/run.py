@@ -130,7 +130,6 @@ class PreparedRun:
     """A checked run, of which nothing is written yet."""
 
     dataset: TaskDataset[Any]
-    model: BertModel
     tokenizer: Tokenizer
     objective: ExampleObjective
     config: FinetuneConfig
@@ -139,7 +138,7 @@ class PreparedRun:
     """Further entries of `run.json`."""
 
 
-Prepare = Callable[[FinetuneSettings, TaskDataset[Any], Machine], PreparedRun]
+Prepare = Callable[[FinetuneSettings, TaskDataset[Any], Machine], tuple[PreparedRun, BertModel]]
 """Loads the model and encodes the examples of a run."""
 
 
@@ -174,13 +173,13 @@ def finetune(
     with computing_on(settings, choices) as machine:
         is_single = dataset is None  # a series would repeat the warnings for each of its runs
         dataset = dataset or task_type.read(settings)
-        prepared = (prepare or _prepare_run)(settings, dataset, machine)
+        prepared, model = (prepare or _prepare_run)(settings, dataset, machine)
         if is_single:
             for part in (prepared.objective.train, prepared.objective.held_out):
                 tell_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
         when_checked()
         with folder.held(lambda: check_run_out(settings)):
-            model, checkpoint = prepared.model, None
+            checkpoint = None
             if settings.resume and "summary" not in folder.read_run():
                 checkpoint = newest_checkpoint(folder.checkpoints_dir)
             if checkpoint is not None:
@@ -209,6 +208,7 @@ def finetune(
                 callbacks=callbacks,
                 resume_command=resume_command,
             )
+            del model, used  # before the saved model is loaded
             folder.remove_checkpoints()
             draw_curves(read_journal(folder.journal_path), folder.curves_path)
             if trained.is_stop_requested:
@@ -273,7 +273,7 @@ def _score_saved(
 
 def _prepare_run(
     settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine
-) -> PreparedRun:
+) -> tuple[PreparedRun, BertModel]:
     folder = read_folder(settings.model)
     dataset = replace(dataset, task=dataset.task.with_model(folder, settings))
     model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
@@ -282,11 +282,11 @@ def _prepare_run(
     limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
     tokenizer.model_max_length = limit
     objective = encode_examples(settings, dataset, tokenizer, machine, settings.batch_size)
-    config = resolve_finetuning(settings, objective, model.config, limit, machine)
+    config = resolve_finetuning(settings, objective, folder.path, model.config, limit, machine)
     load_report = str(model.load_report)
     if settings.from_scratch:
         load_report = "Loaded only the shape; all weights start at random (--from-scratch)."
-    return PreparedRun(dataset, model, tokenizer, objective, config, load_report)
+    return PreparedRun(dataset, tokenizer, objective, config, load_report), model
 
 
 def check_run_out(settings: FinetuneSettings) -> None:

@@ -29,7 +29,7 @@ from bertsmith.finetuning.run import (
 )
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.attention_paths import attention_paths
-from bertsmith.model.hub import CARD_FILE
+from bertsmith.model.hub import CARD_FILE, find_checkpoint
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_choices
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
@@ -347,7 +347,7 @@ def _found(settings: FinetuneSettings, machine: Machine) -> dict[str, Any]:
     """Return what a run's configuration takes from the machine and from the model."""
     return {
         "num_parts": count_parts(settings.batch_size, machine),
-        "weights_sha256": sum_weights(settings),
+        "weights_sha256": sum_weights(settings, find_checkpoint(settings.model)),
     }
 
 

@@ -66,6 +66,7 @@ class BestWeights:
     def restore(self, model: nn.Module) -> None:
         if self._weights:
             model.load_state_dict(self._weights)
+            self._weights = {}
 
     def state_tensors(self) -> dict[str, Tensor]:
         """Return the copy for a checkpoint; names begin with `PREFIX`."""

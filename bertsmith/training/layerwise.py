@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from bertsmith.errors import ConfigError
+from bertsmith.system.compute import FREE
 from bertsmith.training.optim import OptimSettings
 
 
@@ -18,7 +19,7 @@ from bertsmith.training.optim import OptimSettings
 class LayerwiseOptim(OptimSettings):
     """Settings of the optimizer for a model of `num_layers` layers."""
 
-    num_layers: int = 0
+    num_layers: int = field(default=0, metadata=FREE)  # follows from the model
     """Number of the model's layers."""
     layer_decay: float = 1.0
     """Layer-wise learning-rate decay: each layer's rate is this share of that of the layer above

@@ -60,7 +60,7 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     """
     old, new = dict(flatten(before)), dict(flatten(now))
     differing = [
-        CHANGED.get(name, "{name} was {was!r}, is now {now!r}").format(
+        CHANGED.get(name if name in old else "", "{name} was {was!r}, is now {now!r}").format(
             name=name, was=old.get(name), now=new.get(name)
         )
         for name in dict.fromkeys([*old, *new])

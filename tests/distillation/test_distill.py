@@ -162,7 +162,7 @@ OTHERS = {
 @pytest.mark.parametrize(
     "flag, value, words",
     [
-        ("student", "another piece", "is not that of the teacher.*id 7 is "),
+        ("student", "another piece", "is not that of the teacher.*id 7 is 'splendid', and 'lov"),
         ("student", "narrow", "vectors of 12 numbers cannot be compared with the teacher's of 24"),
         ("teacher", "bare", "a teacher here is one that 'bertsmith finetune classify'"),
         ("teacher", "tagger", "was fine-tuned to 'tag' with the head 'tag'"),
