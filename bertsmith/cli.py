@@ -114,9 +114,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BertsmithError as error:
         if debug:
             raise
-        name = str(_name_of(args))
-        options = pages()[name].options if name in pages() else ()
-        message = in_flags(str(error), args[len(name.split()) :], options)
+        message = in_flags(str(error), args, _name_of(args))
         print(f"{PROG}: {message}", file=sys.stderr)
         raise SystemExit(STOPPED if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bertsmith.commands.help import Option
+from bertsmith.commands.help import Option, pages
 
 FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
 """Placeholders of values that only the command itself can refuse, and words for them."""
@@ -20,21 +20,19 @@ SETTING = re.compile(
 """A setting in a message that is not spelled as a flag."""
 
 
-def in_flags(message: str, args: Sequence[str], options: Sequence[Option]) -> str:
-    """Spell the settings in a message as the command's flags, unless a recipe holds them.
+def in_flags(message: str, line: Sequence[str], command: str | None) -> str:
+    """Spell the settings in a message as flags of the command, unless a recipe holds them.
 
-    Args:
-        args: what stands behind the command's name.
-
-    >>> options = [Option("--batch-size INT", "", "")]
-    >>> in_flags("training.batch_size: found 0; allowed is 1 or more.", [], options)
+    >>> in_flags("training.batch_size: found 0; allowed is 1 or more.", [], "pretrain")
     '--batch-size: found 0; allowed is 1 or more.'
     """
-    flags = {each.flag.split()[0] for each in options}
+    if command is None:
+        return message
+    args = line[len(command.split()) :]
+    flags = {each.flag.split()[0] for each in pages()[command].options}
     typed = {word.partition("=")[0].replace("_", "-") for word in args}
-    is_recipe = "--recipe" in flags and (
-        "--recipe" in typed or (len(args) > 0 and not args[0].startswith("-"))
-    )
+    is_first = len(args) > 0 and not args[0].startswith("-")
+    is_recipe = "--recipe" in flags and ("--recipe" in typed or is_first)
 
     def spelled(found: re.Match[str]) -> str:
         flag = f"--{found[found.lastindex or 0].replace('_', '-')}"

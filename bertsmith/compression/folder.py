@@ -97,10 +97,10 @@ class Smaller:
 
 
 def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
-    """Refuse an output folder whose content would be lost.
+    """Refuse an output folder whose content would be lost; it exists, as it is held.
 
     Raises:
-        ConfigError: a file, the source itself, a folder with anything but a model in it, or a model
+        ConfigError: the source itself, a folder with anything but a model in it, or a model
             that may not be replaced.
     """
     if is_within(source, out):

@@ -130,7 +130,7 @@ def check_vocabularies(
     difference = first_difference(of_teacher, of_student) or (
         f"{of_student.vocab_size:,} and {of_teacher.vocab_size:,} tokens"
         if of_student.vocab_size != of_teacher.vocab_size
-        else "an added token has other flags"
+        else "an added token differs"
     )
     raise CheckpointError(
         f"{student}: its vocabulary is not that of the teacher {teacher} "

@@ -102,7 +102,7 @@ class ModelOutput(dict[str, Any]):
 class OutputRecorder:
     """Outputs of layers that a reader asked for; None where not asked for.
 
-    Padded where a `border` is given, without which attention cannot be seen. The model goes on
+    They are padded by `border`, which has to be given. The model goes on
     with what is read back from it, so that gradients by it are those by the model's own vectors.
     """
 

@@ -82,7 +82,7 @@ def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Ite
     """Make a folder and work alone in it; remove it if still empty.
 
     Args:
-        check: refuses the folder; another process may have worked there since it was asked first.
+        check: refuses the folder for what is in it.
 
     Raises:
         ConfigError: a file stands there, or another process is at work.

@@ -1,7 +1,7 @@
 """The tokenizer of a folder or a file, whatever its kind."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,7 +118,7 @@ def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
         listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
         for entry in listed.values() if isinstance(listed, dict) else listed:
             given = entry if isinstance(entry, dict) else {"content": entry}
-            token = read_token({**given, "special": True}, path)
+            token = replace(read_token(given, path), special=True)
             tokens.setdefault(token.content, token)
     return list(tokens.values())
 

@@ -304,6 +304,9 @@ class ByteBpeTokenizer(Tokenizer):
             result.offsets = [self._trim(number, *span) for number, span in spans]
         return count_surrogates(result, text, clean)
 
+    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        result.extend(self._locate_normalized(*self._align(text)), position)
+
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         spaced = add_space(text, self.add_prefix_space)
         place = len(text) - len(spaced)  # an added space shares the first character's place

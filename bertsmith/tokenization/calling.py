@@ -117,10 +117,11 @@ class CallableTokenizer(ABC):
             InputError: what is no text, or texts and pairs of unequal number.
             ConfigError: an unknown choice, or `max_length` has no room for special tokens.
         """
+        if max_length is not None and max_length < 1:
+            raise ConfigError(f"max_length is {max_length}; allowed is 1 or more.")
         if max_length is not None and padding is False and truncation is None:
             truncation = True
-        longest = self.model_max_length if max_length is None else max_length
-        limit = longest if _is_cut(truncation) else None
+        limit = max_length or self.model_max_length if _is_cut(truncation) else None
         is_one = isinstance(text, str)
         encodings = [self.encode(*row, limit) for row in _pairs(text, text_pair)]
         found: dict[str, list[Any]] = {"input_ids": [each.ids for each in encodings]}
@@ -201,7 +202,7 @@ class CallableTokenizer(ABC):
             return 0
         width = max(lengths, default=0)
         if choice == "max_length":
-            width = self.model_max_length if max_length is None else max_length
+            width = max_length or self.model_max_length
             if width > LARGEST["max_length"]:
                 raise ConfigError(
                     "padding: found 'max_length', but this tokenizer has no limit. Pass max_length."

@@ -97,7 +97,7 @@ def save_checkpoint(
         files = {file.relative_to(folder).as_posix(): sha256_file(file) for file in found}
         facts = {**asdict(state), "files": files}
         write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
-    with contextlib.suppress(OSError):  # the next checkpoint tries again
+    with contextlib.suppress(OSError):  # the new one is whole
         _remove(list_checkpoints(directory)[:-keep])
     return path
 

@@ -88,7 +88,7 @@ class Recorder:
 
 
 def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin the run of a folder in the tracker of that name, a module of this package.
+    """Begin the run of a folder in the tracker of that name, a module of `trackers`.
 
     `config` holds the run's settings, to be shown beside it.
 

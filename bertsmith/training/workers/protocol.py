@@ -59,7 +59,7 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load what `state_dict` returned."""
+        """Load what `state_dict` returned; tensors of others may be among it."""
         ...
 
 
