@@ -22,7 +22,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 333_553,
+    "code tokens": 333_569,
     "code tokens in benchmarks": 27_193,
     "code tokens in commands": 17_661,
     "code tokens in comparison": 8_154,
@@ -32,14 +32,14 @@ LIMITS: dict[str, float] = {
     "code tokens in estimators": 8_996,
     "code tokens in distillation": 9_183,
     "code tokens in evaluation": 9_868,
-    "code tokens in finetuning": 8_807,
+    "code tokens in finetuning": 8_811,
     "code tokens in metrics": 8_397,
     "code tokens in model": 38_866,
     "code tokens in pages": 1_885,
     "code tokens in pretraining": 25_168,
     "code tokens in root": 3_124,
     "code tokens in system": 10_471,
-    "code tokens in tasks": 35_150,
+    "code tokens in tasks": 35_162,
     "code tokens in tokenization": 26_334,
     "code tokens in tools": 6_344,
     "code tokens in training": 22_828,

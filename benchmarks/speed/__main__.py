@@ -5,7 +5,7 @@ the run stops. Then one part after the other is measured. Results are written af
 so a run that is stopped keeps what it has, and parts can be measured again by their names.
 
     make bench            # everything but time_to_quality, half an hour on two cores
-    make bench-quick      # fewer sizes, rounds and sentences, five minutes
+    make bench-quick      # fewer sizes, rounds and sentences: five minutes, 20 without bf16
     make bench-quality    # time_to_quality
     python -m benchmarks.speed encoding latency     # these parts again, into today's result
 """

@@ -76,12 +76,12 @@ class GlueSettings(Compute):
     """Number of passes over the examples. By default 3."""
     steps: int | None = None
     """Number of updates of the weights, instead of --epochs."""
-    batch_size: int = 16
+    batch_size: int = FinetuneSettings.batch_size
     """Batch size: examples per update."""
     learning_rate: float | None = None
     """Peak learning rate: how far an update moves the weights. By default chosen by the model's
     width."""
-    cls_attention: ClsAttention = "auto"
+    cls_attention: ClsAttention = FinetuneSettings.cls_attention
     """Attention of [CLS] at the start; see `bertsmith finetune classify --help`."""
 
     def __post_init__(self) -> None:

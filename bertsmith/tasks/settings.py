@@ -10,6 +10,7 @@ from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_all_largest, check_choice, check_seed
 from bertsmith.system.compute import FREE, Advanced, Compute
+from bertsmith.training.optim import OptimSettings
 
 ClsAttention = Literal["auto", "keep", "reset"]
 
@@ -61,11 +62,11 @@ class FinetuneSettings(Compute):
     """Peak learning rate: how far an update moves the weights. By default 5e-5 for a base model
     (768 wide), in proportion more for narrower ones, and at least 1e-3 for tiny ones (up to 128).
     """
-    weight_decay: Advanced[float] = 0.01
+    weight_decay: Advanced[float] = OptimSettings.weight_decay
     """Weight decay: how strongly weights are pulled towards zero; biases and LayerNorm never are.
     """
-    warmup_fraction: Advanced[float] = 0.1
-    """Warmup: the fraction of the updates in which the learning rate rises from zero."""
+    warmup_fraction: Advanced[float] = OptimSettings.warmup_fraction
+    """Warm-up: the fraction of the updates in which the learning rate rises from zero."""
     dropout: Advanced[float] = 0.1
     """Dropout: the fraction of activations that is zeroed at random in training, so that the model
     does not memorize the examples. Replaces the value of pre-training."""
