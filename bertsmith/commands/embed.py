@@ -11,12 +11,12 @@ import numpy as np
 import tyro
 
 from bertsmith.commands.flags import parse, tell
-from bertsmith.commands.predict import NOTES
 from bertsmith.data.examples import Columns, Example, ExampleReader
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.evaluation.precision_agreement import agreement_with_fp32
+from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.agreement import Agreement
@@ -78,9 +78,9 @@ def main(args: Sequence[str], prog: str) -> None:
         if agreement is not None:
             print(agreement.sentence(encoder.loaded.precision))
     tell_unknown(report["unknown_rate"], place_name(file))
-    for name, note in NOTES.items():
-        if report.get(name):
-            tell(note.format(number=report[name]))
+    counts = ReadingCounts(num_truncated=report["num_truncated"], num_skipped=report["num_skipped"])
+    for note in counts.notes("a text"):
+        tell(f"{note}.")
 
 
 def embed(

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from rich.text import Text as RichText
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
@@ -269,7 +268,9 @@ class AnswerPrediction:
             "num_windows": self.num_windows,
         }
 
-    def line(self, example: Question) -> RichText:
+    def line(self, example: Question) -> Any:
+        from rich.text import Text as RichText  # for those who look on
+
         answer = one_line(self.answer) or NONE
         line = RichText(f"{answer}\t{self.probability:.4f}\t{one_line(example.question)}\t")
         for part in self.parts():

@@ -8,8 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from rich.text import Text as RichText
-
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import Example
@@ -60,8 +58,8 @@ class Prediction(Protocol):
         """Return plain JSON, to be merged with that of the example."""
         ...
 
-    def line(self, example: Any) -> str | RichText:
-        """Format the prediction and its example as a line for people, its parts between tabs."""
+    def line(self, example: Any) -> Any:
+        """Format prediction and example as a line, string or rich text, its parts between tabs."""
         ...
 
 

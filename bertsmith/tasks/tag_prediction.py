@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.text import Text as RichText
 
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.label_schemes import Scheme, convert_labels, find_spans
@@ -67,7 +66,7 @@ class TagPrediction:
             "num_windows": self.num_windows,
         }
 
-    def line(self, example: TaggedSentence) -> RichText:
+    def line(self, example: TaggedSentence) -> Any:
         types = span_types(self.names, self.scheme)
         return marked_text(example, self.labels, self.scheme, types)
 

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Sequence
-
-from rich.text import Text
+from typing import Any
 
 from bertsmith.data.conll import DOCUMENT_START
 from bertsmith.data.label_schemes import OUTSIDE, Scheme, find_spans
@@ -15,12 +14,14 @@ LINE_BREAKING = re.compile("[\0\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 def marked_text(
     sentence: TaggedSentence, labels: Sequence[str], scheme: Scheme, types: Sequence[str]
-) -> Text:
+) -> Any:
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
     `types` are all that the model knows; each has a colour. If the only type has no name, as in
     word segmentation, words are separated by spaces instead.
     """
+    from rich.text import Text  # for those who look on
+
     colours = {type_: COLOURS[place % len(COLOURS)] for place, type_ in enumerate(types)}
     # Replaced character by character, so that places stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
@@ -41,7 +42,7 @@ def marked_text(
     return marked.append(_apart(marked, rest) if scheme == "plain" else rest)
 
 
-def _apart(marked: Text, text: str) -> str:
+def _apart(marked: Any, text: str) -> str:
     return f" {text}" if marked and text and not text[0].isspace() else text
 
 
