@@ -22,9 +22,9 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 333_569,
+    "code tokens": 333_594,
     "code tokens in benchmarks": 27_193,
-    "code tokens in commands": 17_661,
+    "code tokens in commands": 17_700,
     "code tokens in comparison": 8_154,
     "code tokens in compression": 4_935,
     "code tokens in data": 41_975,

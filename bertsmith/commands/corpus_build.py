@@ -10,7 +10,7 @@ import tyro
 
 from bertsmith.commands.flags import parse
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.data.manifest import Manifest, SplitManifest
+from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.system.paths import shell_path
@@ -80,9 +80,14 @@ def describe_split(split: SplitManifest) -> str:
     )
 
 
+def describe_sources(sources: SourcesManifest) -> str:
+    files = f"{sources.files:,} file{'s' * (sources.files != 1)}"
+    return f"{files}, {sources.bytes / 1e6:,.1f} MB of text"
+
+
 def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator[str]:
     sources = manifest.sources
-    yield f"read      {sources.files:,} files, {sources.bytes / 1e6:,.1f} MB of text"
+    yield f"read      {describe_sources(sources)}"
     for name, split in manifest.splits.items():
         yield f"{name:<10}{describe_split(split)}"
     for reason, count in sources.skipped.items():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tyro
 
-from bertsmith.commands.corpus_build import describe_split
+from bertsmith.commands.corpus_build import describe_sources, describe_split
 from bertsmith.commands.flags import parse
 from bertsmith.data.manifest import SPLITS, SplitManifest
 from bertsmith.data.shards import Corpus
@@ -72,7 +72,7 @@ def main(args: Sequence[str], prog: str) -> None:
         for example in shown[name]:
             console.print(f"  · {example}")
     sources, tokenizer = manifest.sources, manifest.tokenizer
-    console.print(f"read from {sources.files:,} files, {sources.bytes / 1e6:,.1f} MB of text")
+    console.print(f"read from {describe_sources(sources)}")
     for verb, counts in (("skipped", sources.skipped), ("divided", sources.cut)):
         for reason, count in counts.items():
             console.print(f"  {verb}: {count:,} {reason.replace('_', ' ')}")

@@ -17,6 +17,7 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.precision_agreement import FirstExamples, agreement_with_fp32
+from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
@@ -107,9 +108,8 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     if settings.json:
         whole = {**report, **asdict(totals), "unknown_rate": unknown_rate}
         print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))
-    for name, note in NOTES.items():
-        if number := getattr(totals, name):
-            tell(note.format(number=number))
+    for note in totals.notes():
+        tell(f"{note}.")
     if totals.num_texts and totals.num_without_entity == totals.num_texts:
         tell("The model found no entity in these texts.")
 
@@ -181,13 +181,15 @@ class _Totals:
                 self.num_without_entity += not prediction.entities
             yield example, prediction
 
-
-NOTES = {
-    "num_windowed": "{number:,} texts were longer than the model reads and were read in windows.",
-    "num_truncated": "{number:,} texts were longer than the model reads; their ends were cut off.",
-    "num_skipped": "{number:,} rows without a text were skipped.",
-    "num_empty": "{number:,} questions or their passages are empty: there is nothing to find.",
-}
+    def notes(self) -> Iterator[str]:
+        yield from ReadingCounts(
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=self.num_skipped,
+        ).notes("a text")
+        if self.num_empty:
+            empty = f"{self.num_empty:,} questions or their passages are empty"
+            yield f"{empty}: there is nothing to find"
 
 
 def _show(

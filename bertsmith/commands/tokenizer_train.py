@@ -124,5 +124,6 @@ def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSetti
 def describe_source(read: SourceReport) -> str:
     left_out = "".join(f", {count:,} {reason} skipped" for reason, count in read.skipped.items())
     cut = "".join(f", {count:,} {reason} divided" for reason, count in read.cut.items())
-    counted = f"{read.documents:,} documents, {read.bytes / 1e6:,.1f} MB, {read.files:,} file(s)"
+    counted = f"{read.documents:,} documents, {read.bytes / 1e6:,.1f} MB"
+    counted += f", {read.files:,} file{'s' * (read.files != 1)}"
     return (counted + left_out + cut).replace("_", " ")

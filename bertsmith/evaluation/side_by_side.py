@@ -159,8 +159,10 @@ def _load(folder: ModelFolder, trial: ComparisonInput) -> Predictor[Any]:
 
 
 def _run(predictor: Predictor[Any], things: Sequence[Any]) -> None:
-    is_encoder = isinstance(predictor.definition, TextVectors)
-    (predictor.encode if is_encoder else predictor.predict)(things)
+    if isinstance(predictor.definition, TextVectors):
+        predictor.encode(things)
+    else:
+        predictor.predict(things)
 
 
 def _score(predictor: Predictor[Any], trial: ComparisonInput) -> tuple[dict[str, float], int]:

@@ -339,11 +339,11 @@ def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> 
 
 def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
     """Build a series' entry in `run.json`: settings and hashes of its files."""
-    series = {**same_fields(settings), **_found(settings, machine)}
+    series = {**same_fields(settings), **_resolved_parts(settings, machine)}
     return {"series": series, "kind": kind, "files": file_sums(settings)}
 
 
-def _found(settings: FinetuneSettings, machine: Machine) -> dict[str, Any]:
+def _resolved_parts(settings: FinetuneSettings, machine: Machine) -> dict[str, Any]:
     """Return what a run's configuration takes from the machine and from the model."""
     return {
         "num_parts": count_parts(settings.batch_size, machine),
@@ -385,7 +385,7 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     del wanted["model"]  # whose weights are compared, so that it may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
     with computing_on(settings, folder.read_choices()) as machine:
-        found = _found(settings, machine)
+        found = _resolved_parts(settings, machine)
     check_same(folder.path, {name: run[CONFIG].get(name) for name in found}, found)
     _check_files(folder.path, run, file_sums(settings))
 

@@ -317,7 +317,7 @@ def test_settings_that_cannot_be_met(model, settings, message):
 
 def test_what_cannot_be_predicted_is_refused(fitted):
     assert fitted.predict([]).tolist() == []
-    for given, message in (("a film", r"found the string 'a film'. Give a list"),
+    for given, message in (({}, "no columns"), ("a film", "found the string 'a film'. Give"),
                            (["a", None], r"examples\[1\]: 'text': found NoneType"),
                            (FRAME[["label"]], "no column looks like the text"),
                            (pyarrow.table([TEXTS, TEXTS], ["text"] * 2), "several .* 'text'"),

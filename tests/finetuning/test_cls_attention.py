@@ -118,7 +118,6 @@ def test_where_no_head_reads_it_it_is_left_alone(settings):
 
 
 def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):
-    """Whatever its model's folder tells by now."""
     tell_of_run(settings.model, NSP)
     with pytest.raises(Interrupted):
         finetune(Classify, settings, [StopAt(1)])

@@ -24,7 +24,6 @@ from bertsmith.training.workers.local import LocalWorkers
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Settings of a run, with a pre-trained model and two tables."""
     folder, how = tmp_path_factory.mktemp("finetune"), {"learning_rate": 5e-3, "threads": 1}
     model = save_tiny(folder / "model", "masked_lm")
     return prepare("classify", folder, 80, 30, model=model, steps=40, **how)[1]
@@ -37,7 +36,6 @@ def settings(place, tmp_path):
 
 @pytest.fixture(scope="module")
 def whole(place):
-    """A run that nothing stopped."""
     return finetune(Classify, place)
 
 

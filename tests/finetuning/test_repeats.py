@@ -210,6 +210,7 @@ def test_folds_hold_out_everything_once_and_equal_texts_together():
 @pytest.mark.parametrize("changes, message", [
     ({"seeds": 2, "folds": 2}, "--seeds and --folds exclude"), ({"seeds": 1}, "--seeds: found 1"),
     ({"folds": 2}, "--eval and --folds exclude"), ({"eval": NOT_GIVEN}, "--eval: not given"),
+    ({"folds": 2, "eval": NOT_GIVEN, "eval_limit": 5}, "--eval-limit and --folds exclude"),
 ])  # fmt: skip
 def test_what_excludes_each_other(settings, changes, message):
     with pytest.raises(ConfigError, match=message):

@@ -20,7 +20,7 @@ from tiny_models import (
     write_csv,
 )
 
-from bertsmith.data.sentence_pairs import RelatedTexts
+from bertsmith.data.sentence_pairs import RelatedColumns, RelatedTexts
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
@@ -191,6 +191,8 @@ def test_what_is_asked_for_replaces_what_the_folder_says(place, tmp_path):
     SentenceFolder("mean", max_length=8).write(folder, 24)
     examples = [RelatedTexts("a good film and a lovely story and a fine film", "fine")]
     assert load_encoder(folder).predict(examples)[0].is_truncated
+    with pytest.raises(InputError, match="standard input can be read once only"):
+        evaluate(load_encoder(folder), Path("-"), RelatedColumns(format="csv"), callbacks=[print])
     longer = load_encoder(folder, max_length=30)
     assert not longer.predict(examples)[0].is_truncated
     assert longer.to("cpu").loaded.max_length == 30
