@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import refusals
 from browser import find_faults, open_browser
 from hypothesis import settings
 from measurements import store
@@ -34,9 +35,38 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Two models side by side are timed for as short as can be.
 side_by_side.TIMED_SECONDS = 0.0
 
+
+def pytest_addoption(parser):
+    parser.addoption("--write-wordings", action="store_true", help="see refusals.py")
+
+
+def pytest_configure(config):
+    refusals.written = {} if config.getoption("--write-wordings") else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Take over what a worker of pytest-xdist has written."""
+    if refusals.written is not None:
+        for test, messages in node.workeroutput["wordings"].items():
+            refusals.written.setdefault(test, []).extend(messages)
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["wordings"] = refusals.written
+    elif refusals.written:
+        refusals.write_table(refusals.written)
+
+
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SYLLABLES = ["ba", "ce", "di", "fo", "gu", "ha", "ke", "li", "mo", "nu", "pa", "re"]
 WORDS = [first + second for first in SYLLABLES for second in SYLLABLES]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _folders(tmp_path_factory):
+    refusals.folders = tmp_path_factory.getbasetemp()
 
 
 @pytest.fixture(scope="session")
@@ -102,9 +132,9 @@ def bertsmith(typed):
 
 @pytest.fixture
 def refused(capsys):
-    """Run a command line that must fail; gives the one line of its message."""
+    """Run a command line that must fail; gives the one line of its message (see refusals.py)."""
 
-    def run(*words):
+    def run(*words, worded=True):
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             main([str(word) for word in words])
@@ -112,6 +142,7 @@ def refused(capsys):
         assert (caught.value.code, captured.out) == (2, "")
         line = captured.err.splitlines()[-1]
         assert line.startswith("bertsmith")  # so the message has one line
+        refusals.check_message(line, worded=worded)
         return line
 
     return run

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
 from bertsmith.data.examples import Example
 from bertsmith.data.labels import class_names, class_numbers, numbers
@@ -24,28 +25,26 @@ def test_names_are_sorted_by_value_or_by_name(labels, expected):
 
 
 @pytest.mark.parametrize("labels, parts", [
-    (["1", "0", "1", "1.0"], [":5: the label '1.0' is the same number as '1' in row 2"]),
-    (["0", "1", "true"], [":4: the label 'true' is the same as '1' in row 3"]),
-    (["pos"] * 3, ["the only label is 'pos'", "two classes"]),
+    (["1", "0", "1", "1.0"], [":5:", "'1.0'", "'1' in row 2"]),
+    (["0", "1", "true"], [":4:", "'true'", "'1' in row 3"]),
+    (["pos"] * 3, ["'pos'"]),
     (["pos", "0.73", "neg"], [":3:", "'0.73'", "'neg', 'pos'"]),
-    ([str(i / 8) for i in range(200)] * 2, ["200 different labels", "--label-column"]),
-    ([f"id-{i}" for i in range(50)], ["50 different labels in 50 rows"]),
+    ([str(i / 8) for i in range(200)] * 2, ["200", "--label-column"]),
+    ([f"id-{i}" for i in range(50)], ["50"]),
 ])  # fmt: skip
 def test_labels_that_are_not_classes(labels, parts):
-    with pytest.raises(InputError) as caught:
+    with refuses(InputError, "train.tsv", *parts):
         class_names(examples(labels), PATH)
-    for part in ["train.tsv", *parts]:
-        assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("known, labels, message", [
-    (("a", "b"), ["a", "c"], ":3: the label 'c' .* Known labels: 'a', 'b'"),
-    (("0", "1"), ["0", "1.0"], ":3: .* It is the same number as '1'. Known"),
-    (None, ["1", "1e39"], ":3: the label '1e39' is too large for fp32"),
-    (None, ["1", "1_000"], ":3: the label '1_000' is not a number"),
+@pytest.mark.parametrize("known, labels, parts", [
+    (("a", "b"), ["a", "c"], [":3:", "'c'", "'a', 'b'"]),
+    (("0", "1"), ["0", "1.0"], [":3:", "'1.0'", "'1'"]),
+    (None, ["1", "1e39"], [":3:", "'1e39'"]),
+    (None, ["1", "1_000"], [":3:", "'1_000'"]),
 ])  # fmt: skip
-def test_labels_that_are_refused(known, labels, message):
-    with pytest.raises(InputError, match=rf"train\.tsv{message}"):
+def test_labels_that_are_refused(known, labels, parts):
+    with refuses(InputError, "train.tsv", *parts):
         numbers(examples(labels), PATH) if known is None else class_numbers(
             examples(labels), known, PATH
         )

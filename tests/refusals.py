@@ -1,0 +1,66 @@
+"""Errors, tested by type, place and flag; their wording stands once, in `wordings.json`.
+
+A test says what its user must find in a message: the file and row, the option, the value.
+
+    with refuses(InputError, "a.csv:3", "--header yes"):
+        read(tmp_path / "a.csv")
+
+The whole message must be one of those that `wordings.json` has for this test. Who changes a message
+runs `python -m pytest --write-wordings` over its tests, and reads the change of that one file.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+TABLE = Path(__file__).with_name("wordings.json")
+PROJECT = TABLE.parents[1]
+written: dict[str, list[str]] | None = None
+"""Messages by test, while they are written instead of checked."""
+folders = Path()
+"""The folder of all tests' folders; in the table, TMP is one of these."""
+
+
+@contextmanager
+def refuses(
+    kind: type[Exception], *parts: str, worded: bool = True
+) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    """Check that an error is raised whose message has these parts, and is worded as the table says.
+
+    Args:
+        kind: the error's type.
+        parts: place, flag and value as the message has them, literally.
+        worded: False where Python, torch or the machine has a word in the message.
+    """
+    with pytest.raises(kind) as caught:
+        yield caught
+    check_message(str(caught.value), *parts, worded=worded)
+
+
+def check_message(message: str, *parts: str, worded: bool = True) -> None:
+    """Check the parts of an error's message, and its wording."""
+    assert [part for part in parts if part not in message] == [], message
+    if not worded:
+        return
+    test = re.sub(r"(\[.*)? \(\w+\)$", "", os.environ["PYTEST_CURRENT_TEST"])
+    message = re.sub(rf"{re.escape(str(folders))}/[^\s'\"/:;,]+", "TMP", message)
+    message = message.replace(str(PROJECT), "PROJECT")
+    if written is not None:
+        written.setdefault(test, []).append(message)
+        return
+    known = json.loads(TABLE.read_text(encoding="utf-8")).get(test, [])
+    mend = f"python -m pytest {test} --write-wordings"
+    assert message in known, f"{message}\nis not in {TABLE.name}. If it is meant: {mend}"
+
+
+def write_table(news: dict[str, list[str]]) -> None:
+    """Replace what the table has for these tests."""
+    table = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+    table |= {test: sorted(set(messages)) for test, messages in news.items()}
+    text = json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False)
+    TABLE.write_text(text + "\n", encoding="utf-8")
