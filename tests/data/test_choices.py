@@ -1,6 +1,7 @@
 """Multiple choice is read from every usual shape; what names no choice is one clear error."""
 
 import pytest
+from refusals import refuses
 
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
 from bertsmith.errors import InputError
@@ -48,7 +49,7 @@ def test_a_question_about_another_text_begins_the_choices():
     assert read([copa], start_column="none")[0].choices == ("a", "b")
     asked = {"question": "Who?", "choices": ["a", "b"], "label": 1}
     assert read([asked]) == [ChoiceExample("Who?", ("a", "b"), 1, 1)]
-    with pytest.raises(InputError, match="has 'context', which the rows before lack"):
+    with refuses(InputError, "row 2 of the rows given", "'context'", "--text-column"):
         read([asked, asked | {"context": "A long text."}])
 
 
@@ -56,7 +57,7 @@ def test_incomplete_rows_are_skipped_on_request_and_counted():
     broken = [{**ROW, "choices": ["a"]}, {"prompt": "p", "choices": ["a", "b"]}, {"prompt": "p"}]
     reader = ChoiceReader([ROW, *broken, ROW], ChoiceColumns(skip_incomplete=True))
     assert ([example.row for example in reader], reader.num_skipped) == ([1, 5], 3)
-    with pytest.raises(InputError, match="no complete rows"):
+    with refuses(InputError, "the rows given"):
         read(broken[:1], skip_incomplete=True)
 
 
@@ -64,26 +65,25 @@ TABLE = "said,a,b,label\nx,y,z,0\n"
 HEAD = "prompt,choice1,choice2,choice3,label\n"
 NUMBERS = {"text_column": "1", "choice_columns": "2,3", "label_column": "4"}
 SAID = {"text_column": "said"}
-FIX = "allowed are 0 to 1, or A to B. Fix the row"
+ALLOWED = ["0 to 1", "A to B"]
 
 
-@pytest.mark.parametrize(("source", "columns", "expected"), [
-    *((ROW | {"label": label}, {}, found) for label, found in (
-        ("2", f"{FIX}, or pass --first-label 1"), ("C", f"label is 'C'; {FIX}"),
-        (" ", "'label' is empty. Fix the row, or pass --skip-incomplete"))),
-    *((ROW | changes, {}, found) for changes, found in (
-        ({"choices": ["a"]}, "row 2 of the rows given: found one choice. Give two or more"),
-        ({"choices": ["a", 3]}, "'choices' is a number"))),
-    ({"prompt": "p", "choices": ["a", "b"]}, {}, "no key 'label'"),
-    (TABLE, {}, "no column looks like the prompt. Columns found: 'said', 'a'"),
-    (TABLE, SAID, "no column looks like the choices"), (TABLE, NUMBERS, ":1: the label is 'label'"),
-    (TABLE, SAID | {"choice_columns": "a,c"}, "no column 'a,c'"),
-    (TABLE, NUMBERS | {"choice_columns": "2-99999999"}, "no column '2-999"),  # never listed
-    (f"{HEAD}p,a,,c,1\n", {}, "'choice1' or 'choice2' or 'choice3' is empty"),
+@pytest.mark.parametrize(("source", "columns", "parts"), [
+    *((ROW | changes, {}, parts) for changes, parts in (
+        ({"label": "2"}, ["'2'", *ALLOWED, "--first-label 1"]), ({"label": "C"}, ["'C'", *ALLOWED]),
+        ({"label": " "}, ["'label'", "--skip-incomplete"]),
+        ({"choices": ["a"]}, ["one choice", "two or more", "--choice-columns"]),
+        ({"choices": ["a", 3]}, ["'choices'", "a number"]))),
+    ({"prompt": "p", "choices": ["a", "b"]}, {}, ["'label'", "'prompt', 'choices'"]),
+    (TABLE, {}, ["'said', 'a'", "--text-column"]), (TABLE, SAID, ["'said'", "--choice-columns"]),
+    (TABLE, NUMBERS, [":1:", "'label'"]),
+    (TABLE, SAID | {"choice_columns": "a,c"}, ["'a,c'", "'said', 'a'", "--choice-columns"]),
+    (TABLE, NUMBERS | {"choice_columns": "2-99999999"}, ["'2-99999999'", "1 to 4"]),  # never listed
+    (f"{HEAD}p,a,,c,1\n", {}, [":2:", "'choice1' or 'choice2' or 'choice3'"]),
 ])  # fmt: skip
-def test_what_is_refused(tmp_path, source, columns, expected):
-    source = write(tmp_path, source) if isinstance(source, str) else [ROW, source]
-    with pytest.raises(InputError) as caught:
-        read(source, **columns)
-    assert expected in str(caught.value)
+def test_what_is_refused(tmp_path, source, columns, parts):
+    is_file = isinstance(source, str)
+    place = "a.csv:" if is_file else "row 2 of the rows given:"
+    with refuses(InputError, place, *parts) as caught:
+        read(write(tmp_path, source) if is_file else [ROW, source], **columns)
     assert "\n" not in str(caught.value)

@@ -10,6 +10,7 @@ import pytest
 import zstandard
 from memory_peak import peak
 from pyarrow import parquet
+from refusals import refuses
 
 from bertsmith.data import documents, lines
 from bertsmith.data.documents import iter_documents
@@ -86,9 +87,9 @@ SKIPPED = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"aside"  # a frame 
 ])  # fmt: skip
 def test_all_streams_of_a_file_are_read_or_it_is_refused(tmp_path, ending, data):
     path = tmp_path / f"a.txt.{ending}"
-    for damaged in (data[:-9], data + b"x"):
+    for damaged, worded in ((data[:-9], True), (data + b"x", ending == "xz")):
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match="Copy or download the file again"):
+        with refuses(InputError, f"{path}:", f".{ending} data", worded=worded):
             read(path)
     path.write_bytes(data)
     assert read(path) == ["one", "two"]
@@ -98,7 +99,7 @@ def test_a_zst_window_that_is_too_wide_is_no_damage(tmp_path):
     settings = zstandard.ZstdCompressionParameters(window_log=28)
     writer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     (tmp_path / "a.txt.zst").write_bytes(writer.compress(b"text ") + writer.flush())
-    with pytest.raises(InputError, match=r"\.zst: needs more than 128 MiB .*zstd -d --long=31"):
+    with refuses(InputError, "a.txt.zst:", "128 MiB", "zstd -d --long=31"):
         read(tmp_path)
 
 
@@ -133,46 +134,46 @@ def test_paths_are_sorted_and_each_file_is_read_once(tmp_path):
 
 NOT_UTF8 = pyarrow.array([b"good", b"b\xffd"], pyarrow.binary()).view(pyarrow.string())
 BAD = {
-    "empty.txt": (b"", "the file is empty"),
-    "nul.txt": (b"a\n" * 9000 + b"\0", ":9001: a NUL byte at byte 18,000"),
-    "latin.txt": (b"good\ncaf\xe9 noir\n", ":2: invalid UTF-8 (0xe9) at byte 8. Save it as UTF"),
-    "mac.txt": (b"one\r\rtwo\r", ":1: lines end in a carriage return (CR) alone"),
-    "utf16.txt": ("text".encode("utf-16"), "UTF-16"),
+    "empty.txt": (b"", "--errors skip"),
+    "nul.txt": (b"a\n" * 9000 + b"\0", ":9001:", "NUL", "byte 18,000"),
+    "latin.txt": (b"good\ncaf\xe9 noir\n", ":2:", "0xe9", "byte 8"),
+    "mac.txt": (b"one\r\rtwo\r", ":1:", "CR"),
+    "utf16.txt": ("text".encode("utf-16"), "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    "other.jsonl": (b'{"body": "a"}\n', ":1:", "'text'", "'body'", "--text-column"),
+    "other.csv": (b"a,b\n1,2\n", ":1:", "'text'", "'a', 'b'", "--text-column"),
+    "fields.csv": (b"text,n\na,1\nb\n", ":3:", "found 1", "names 2", "--errors skip"),
+    "bytes.parquet": (table_bytes(pyarrow.table({"text": NOT_UTF8})), "row 2:", "0xff", "byte 1"),
+    "other.parquet": (table_bytes(pyarrow.table({"b": ["a"]})), "'text'", "'b'", "--text-column"),
+    "numbers.parquet": (table_bytes(pyarrow.table({"text": [1]})), "'text'", "int64"),
+    "unknown.doc": (b"text", ".txt, .jsonl, .csv"),
+}
+FOREIGN = {  # where another program's words stand in the message
     "bad.txt.zst": (b"not compressed", "damaged"),
-    "flipped.txt.gz": (gzip.compress(b"text" * 99)[:-8] + b"12345678", "damaged"),
+    "flipped.txt.gz": (gzip.compress(b"text" * 99)[:-8] + b"12345678", "damaged", "the file again"),
     "cut.parquet": (as_parquet(["text"])[:-20], "damaged"),
-    "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON"),
-    "other.jsonl": (b'{"body": "a"}\n', ":1: no column 'text', found: 'body'"),
-    "other.csv": (b"a,b\n1,2\n", ":1: no column 'text', found: 'a', 'b'"),
-    "fields.csv": (b"text,n\na,1\nb\n", ":3: found 1 fields, the header names 2"),
+    "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON", "--errors skip"),
     "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
-    "semicolons.csv": (b'"text";"id"\n"a";"1"\n', "those between semicolons? In a .csv file"),
-    "bytes.parquet": (table_bytes(pyarrow.table({"text": NOT_UTF8})), "row 2: invalid UTF-8"),
-    "other.parquet": (table_bytes(pyarrow.table({"b": ["a"]})), "no column 'text', found: 'b'"),
-    "numbers.parquet": (table_bytes(pyarrow.table({"text": [1]})), "holds int64, not strings"),
-    "unknown.doc": (b"text", "the name's ending is not known"),
+    "semicolons.csv": (b'"text";"id"\n"a";"1"\n', ":1:", "semicolons? In a .csv file"),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", [*BAD, *FOREIGN])
 def test_bad_input_is_one_clear_line(tmp_path, name):
-    content, message = BAD[name]
+    content, *parts = (BAD | FOREIGN)[name]
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(InputError) as caught:
+    with refuses(InputError, *parts, worded=name in BAD) as caught:
         read(path)
-    assert message in str(caught.value)
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "*.txt", "empty"])
 def test_paths_that_name_nothing(tmp_path, name):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"no such file|no file found"):
+    with refuses(InputError, f"{tmp_path / name}:"):
         iter_documents([tmp_path / name])  # at once, not at the first document
     (tmp_path / "a.pdf").write_text("x")
-    with pytest.raises(InputError, match=r"found 1 × \.pdf"):
+    with refuses(InputError, f"{tmp_path}:", "1 × .pdf", ".txt, .jsonl, .csv"):
         iter_documents([tmp_path])
 
 
@@ -205,7 +206,7 @@ def test_an_open_quote_takes_no_other_row_with_it(tmp_path, bad, after):
     assert found[:2] == ["before", "row 0"]
     assert len(found) == 1 + 3000 + after.count("\n")
     assert report.skipped == {"bad_rows": 1}
-    with pytest.raises(InputError, match=r"a\.csv:3: "):
+    with refuses(InputError, "a.csv:3:", "--errors skip", worded=not after):
         read(path)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_peak import peak
+from refusals import refuses
 
 from bertsmith.data import text_files
 from bertsmith.data.json_stream import iter_elements
@@ -41,30 +42,28 @@ def test_elements_are_those_of_the_whole(
         assert list(iter_elements(path, "data")) == elements
 
 
-@pytest.mark.parametrize("text, message", [
-    ("", "nothing in it"), ('["a"]', "an object with the key 'data' is expected"),
-    ('{"date": [], "x": {}}', r"no key 'data'\. Keys found: 'date', 'x'"),
-    ('{"data": {"a": 1}}', "'data' is an object; a list is expected"),
-    ('{"data": [1\n 2]}', r"a\.json:2: not JSON \(',' or '\]' is expected at column 2\)"),
-    ('{"data": [1, ', r"a\.json:1: .*ends too early"),
-    ('{"data": [1, "abc',
-     r"\(Unterminated string starting at column 14\)\. The file ends too early"),
-    ("{data: [1]}", "a key in double quotes is expected"),
-    ('{"data": [1]}\n{"data": [2]}', r":2: not JSON \(nothing more is expected at column 1"),
-    ('{"data": [1], "data": [2]}', "the key 'data' stands twice"),
-    ('{"data": ' + "[" * 200_000, r"a\.json:1: not JSON \(lists or objects too deep"),
+@pytest.mark.parametrize("text, parts", [
+    ("", []), ('{"date": [], "x": {}}', ["'data'", "'date', 'x'"]),
+    ('["a"]', ["an object", "'data'"]), ('{"data": [1], "data": [2]}', ["'data'", "twice"]),
+    ('{"data": {"a": 1}}', ["'data'", "an object", "a list"]),
+    ('{"data": [1\n 2]}', [":2:", "',' or ']'", "column 2)"]),
+    ('{"data": [1, ', [":1:", "column 14)", "ends too early"]),
+    ('{"data": [1, "abc', [":1:", "Unterminated", "column 14)", "ends too early"]),
+    ("{data: [1]}", [":1:", "a key in double quotes", "column 2)"]),
+    ('{"data": [1]}\n{"data": [2]}', [":2:", "column 1)"]),
+    ('{"data": ' + "[" * 200_000, [":1:", "column 11)"]),
 ])  # fmt: skip
-def test_what_is_no_such_list(tmp_path, monkeypatch, text, message):
+def test_what_is_no_such_list(tmp_path, monkeypatch, text, parts):
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 3)
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(InputError, match=message):
+    with refuses(InputError, "a.json:", *parts, worded="ends too early" not in parts):
         list(iter_elements(tmp_path / "a.json", "data"))
 
 
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "a.json"
     path.write_bytes(b'{"data": ["\xe4"]}')
-    with pytest.raises(InputError, match="byte 11 is 0xe4, which is not UTF-8"):
+    with refuses(InputError, "a.json:", "byte 11", "0xe4", "UTF-8"):
         list(iter_elements(path, "data"))
 
 

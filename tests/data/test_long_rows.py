@@ -4,6 +4,7 @@ import gzip
 
 import pytest
 from memory_peak import peak
+from refusals import refuses
 
 from bertsmith.data import conll, documents, json_stream, lines, tables, text_files
 from bertsmith.data.documents import iter_documents
@@ -49,9 +50,8 @@ def test_a_row_beyond_the_limit(tmp_path, low_limits, name):
     read, file, content = READERS[name]
     path = tmp_path / file
     path.write_text(content)
-    with pytest.raises(BertsmithError, match=r"(longer|more) than .*1,000") as error:
+    with refuses(BertsmithError, f"{path}:", "1,000"):
         read(path)
-    assert str(path) in str(error.value)
 
 
 def test_the_memory_of_a_line_without_end(tmp_path, monkeypatch):
@@ -60,7 +60,7 @@ def test_the_memory_of_a_line_without_end(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(b"a word of it and  " * 2**20, 1))  # 19 MB
 
     def read():
-        with pytest.raises(BertsmithError, match="the line is longer than 1,048,576 bytes"):
+        with refuses(BertsmithError, "a.txt.gz:1:", "1,048,576 bytes"):
             list(ExampleReader(path, labelled=False))
 
     assert peak(read) < 2**23

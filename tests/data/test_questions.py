@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+from refusals import refuses
 
 from bertsmith.data.squad import GoldAnswer, QuestionReader, locate_answer
 from bertsmith.errors import InputError
@@ -75,7 +76,7 @@ def test_the_nearest_place_whatever_white_space_stands_there(context, text, star
 
 def test_right_answers_are_wanted_of_some_question():
     silent = [question(name) for name in "abc"]
-    with pytest.raises(InputError, match=r"none of the 3 questions has an answer.*is_impossible"):
+    with refuses(InputError, "the rows given:", "3 questions", '"is_impossible": true'):
         list(QuestionReader(as_rows(*silent)))
     assert len(list(QuestionReader(as_rows(*silent), labelled=False))) == 3
     for last in (question("d", ("Mars", 0)), question("d", is_impossible=True)):
@@ -85,19 +86,18 @@ def test_right_answers_are_wanted_of_some_question():
 ANSWERED = {"answers": {"text": ["Ada"], "answer_start": [0]}}
 
 
-@pytest.mark.parametrize("source, message", [
-    (question(7.5), r"qas\[0\]: 'id' is a number; a string is expected"),
-    (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
-    (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
-    (question(answers="Ada"), "'answers' is a string; a list"),
-    (("a.json", '{"data": []}'), "no questions"),
-    (("a.json", '{"data": [{"title": "x"}]}'), r"data\[0\]: no key 'paragraphs'"),
-    (("a.jsonl", '{"question": "a", "context": "b"}'), "line 1: no key 'answers'"),
-    (("a.csv", "question"), "'.csv' is not a file of questions"),
-    (("none", None), "no such file"),
-    ([question(7, ("Ada", 0.0)), question("7")], "row 2 .*: the id '7' belongs to an earlier"),
+@pytest.mark.parametrize("source, parts", [
+    (question(7.5), ["a.json: data[0].paragraphs[0].qas[0]:", "'id'", "a number", "a string"]),
+    (question("q", ("Ada", 0.5)), ["qas[0].answers[0]:", "'answer_start'", "0.5", "whole number"]),
+    (question(answers={"text": ["a"], "answer_start": []}), ["1 texts", "0 answer_starts"]),
+    (question(answers="Ada"), ["qas[0]:", "'answers'", "a string", "a list"]),
+    (("a.json", '{"data": []}'), ["a.json:"]),
+    (("a.json", '{"data": [{"title": "x"}]}'), ["data[0]:", "'paragraphs'", "'title'"]),
+    (("a.jsonl", '{"question": "a", "context": "b"}'), ["a.jsonl: line 1:", "'answers'"]),
+    (("a.csv", "question"), ["a.csv:", "'.csv'", ".json", ".jsonl"]), (("none", None), ["none:"]),
+    ([question(7, ("Ada", 0.0)), question("7")], ["row 2 of the rows given:", "'7'"]),
 ])  # fmt: skip
-def test_what_is_refused(tmp_path, source, message):
+def test_what_is_refused(tmp_path, source, parts):
     if isinstance(source, list):
         source = as_rows(*source)
     elif isinstance(source, tuple):
@@ -107,7 +107,7 @@ def test_what_is_refused(tmp_path, source, message):
             source.write_text(text)
     else:
         source = write(tmp_path / "a.json", source)
-    with pytest.raises(InputError, match=message):
+    with refuses(InputError, *parts):
         list(QuestionReader(source))
 
 

@@ -1,6 +1,7 @@
 """Pairs, triples and scored pairs are told apart by their columns, and read alike."""
 
 import pytest
+from refusals import refuses
 
 from bertsmith.data.sentence_pairs import (
     RelatedColumns,
@@ -47,14 +48,14 @@ def test_scored_pairs_and_the_same_as_pairs():
     assert rows == [RelatedTexts("good", "fine", (), 4.0, 1)]
 
 
-@pytest.mark.parametrize("rows, kind, message", [
-    ([SCORED | {"score": "high"}], None, "^row 1 .* 'high'.*--loss contrastive"),
-    ([SCORED | {"score": ""}], None, "row 1 of the rows given: 'score' is empty"),
-    ([PAIR], "scored", r"no column looks like the score.*--label-column"),
-    ([PAIR, {**PAIR, "score": 0.5}], None, r"row 2 .* has a score \('score'\).*lack"),
+@pytest.mark.parametrize("rows, kind, parts", [
+    ([SCORED | {"score": "high"}], None, ["row 1 of", "'high'", "--loss contrastive"]),
+    ([SCORED | {"score": ""}], None, ["row 1 of", "'score'", "--skip-incomplete"]),
+    ([PAIR], "scored", ["'query', 'pos'", "--label-column"]),
+    ([PAIR, {**PAIR, "score": 0.5}], None, ["row 2 of", "'score'"]),
 ])  # fmt: skip
-def test_what_is_refused(rows, kind, message):
-    with pytest.raises(InputError, match=message):
+def test_what_is_refused(rows, kind, parts):
+    with refuses(InputError, "the rows given:", *parts):
         read(rows, kind)
-    with pytest.raises(InputError, match="found 1 in every row"):
+    with refuses(InputError, "scores", "found 1", "--label-column", "--loss contrastive"):
         score_range([1.0, 1.0])

@@ -5,6 +5,7 @@ from math import nan
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
@@ -45,11 +46,11 @@ def test_rows_are_read_as_a_file_of_them(tmp_path, task):
     if task != "questions":  # whose places are called otherwise
         assert list(reader) == list(read(path))
     assert [example.row for example in reader] == list(range(1, len(rows) + 1))
-    with pytest.raises(InputError, match=rf"^row {len(rows) + 1} of the rows given: "):
+    with refuses(InputError, f"row {len(rows) + 1} of the rows given:"):
         list(read([*rows, broken]))
-    with pytest.raises(InputError, match=r"^row 1 of the rows given: found a string; a mapping"):
+    with refuses(InputError, "row 1 of the rows given:", "a string", "a mapping"):
         list(read(["text"]))
-    with pytest.raises(InputError, match=r"^the rows given: no .* Give at least one\."):
+    with refuses(InputError, "the rows given:"):
         list(read([]))
 
 
@@ -64,5 +65,5 @@ def test_values_as_tables_in_memory_have_them():
     assert reader.num_skipped == 1
     (example,) = ChoiceReader([{"prompt": "p", "choices": np.array(["a", "b"]), "label": 0}])
     assert example.choices == ("a", "b")
-    with pytest.raises(InputError, match=r"row 1 of the rows given: 'text' is of the type bytes"):
+    with refuses(InputError, "row 1 of the rows given:", "'text'", "bytes"):
         list(ExampleReader([{"text": b"a", "label": 1}]))

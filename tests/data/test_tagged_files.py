@@ -7,6 +7,7 @@ import re
 from collections import Counter
 
 import pytest
+from refusals import refuses
 
 from bertsmith.data import conll
 from bertsmith.data.label_schemes import detect_scheme
@@ -47,14 +48,11 @@ def remarks(sentences):
     return Counter(remark for sentence in sentences for remark in sentence.remarks)
 
 
-def refusal(source, **columns):
-    with pytest.raises(InputError) as caught:
-        read(source, **columns)
-    message = str(caught.value)
-    assert "\n" not in message
+def check_refusal(source, line, *parts, **columns):
     place = "row 1 of the rows given" if isinstance(source, list) else str(source)
-    assert message.startswith(place)
-    return message.removeprefix(place)
+    with refuses(InputError, *parts) as caught:
+        read(source, **columns)
+    assert str(caught.value).startswith(place + line) and "\n" not in str(caught.value)
 
 
 def unlabelled(path, **columns):
@@ -86,7 +84,7 @@ def test_broken_sentences_are_skipped_on_request_and_counted_as_they_are_met(tmp
         assert words(itertools.islice(reader, limit)) == list(expected)
         assert reader.num_skipped == num_skipped
     path = write(tmp_path, "a B\nb\n\nc x O\nd e\n")
-    assert refusal(path, skip_incomplete=True).startswith(": all of its sentences (2) were skipped")
+    check_refusal(path, ": ", "(2)", "--skip-incomplete", skip_incomplete=True)
 
 
 TREE = (
@@ -120,8 +118,7 @@ def test_conllu_has_its_words_labels_and_text(tmp_path):
     assert remarks([sentence]) == {"multiword_tokens": 2, "empty_nodes": 1}
     assert pairs(path, label_column="XPOS")[0][1][:2] == ("VB", "RB")
     assert pairs(path, word_column="lemma", label_column="6")[0][0][:2] == ("do", "not")
-    message = refusal(path, label_column="pos")
-    assert "no column 'pos' for the label. Its columns: id, form" in message
+    check_refusal(path, ": ", "'pos'", "id, form", "--label-column", label_column="pos")
 
 
 def test_objects_of_words():
@@ -225,46 +222,43 @@ def test_conllu_keeps_its_lines_around_predicted_labels(tmp_path):
 
 
 OBJECTS = [
-    ({"words": ["a"], "labels": []}, ": 1 words but 0 labels. Give one label per word."),
-    ({"words": ["a"]}, ': no key "labels", "tags", "ner_tags", "pos_tags", "upos" with'),
-    ({"words": "a", "labels": []}, ": 'words' is a string. A list is expected."),
-    ({"words": ["a", 3], "labels": []}, ": entry 1 of 'words' is a number. A string"),
-    ({"text": "a b"}, ": 'entities' is missing"),
-    ({"text": "a b", "entities": [[0, 9, "X"]]}, ": the entity 0 to 9 ('X') does not stand"),
-    ({"text": "ab cd", "entities": [[0, 4, "X"], [3, 5, "Y"]]},
-     ": the entity 3 to 5 ('Y') shares a word with the one before"),
-]  # fmt: skip
+    ({"words": ["a"], "labels": []}, "1 words", "0 labels"),
+    ({"words": ["a"]}, '"labels", "tags", "ner_tags", "pos_tags", "upos"', "--label-column"),
+    ({"words": "a", "labels": []}, "'words'", "a string", "A list"),
+    ({"words": ["a", 3], "labels": []}, "entry 1 of 'words'", "a number", "A string"),
+    ({"text": "a b"}, "'entities'", '{"start": 0, "end": 4, "label": "..."}'),
+    ({"text": "a b", "entities": [[0, 9, "X"]]}, "0 to 9 ('X')", "3 characters"),
+    ({"text": "ab cd", "entities": [[0, 4, "X"], [3, 5, "Y"]]}, "3 to 5 ('Y')"),
+]
 BROKEN = [
-    ("a x O\nb O\n", ":2: found 2 columns where row 1 has 3. Each word has a line with all"),
-    ("Li\tB-NP B-PER\nis\tO\n", ":1: the label 'B-NP B-PER' holds a space: tabs and spaces"),
-    ("a\tO\n\tO\n", ":2: the word is empty. Fix the row"),
-    ("a B-X\nb I-X\nc B-Y\nd Z\n", ": the label 'Z' (1 times) does not tell where a span"),
-    ("-DOCSTART- O\n\n# a O\n", ": no sentence in it. Give at"), ("", ": nothing in it"),
-    (b"a O\nb\xff O\n", ": byte 5 is 0xff, which is not UTF-8"),
-    ("a O\n" * 1001, ":1001: found more than 1,000 rows without an empty line."),
+    ("a x O\nb O\n", ":2: ", "found 2", "row 1 has 3", "--skip-incomplete"),
+    ("Li\tB-NP B-PER\nis\tO\n", ":1: ", "'B-NP B-PER'", "tabs and spaces"),
+    ("a\tO\n\tO\n", ":2: ", "--skip-incomplete"), ("a O\n" * 1001, ":1001: ", "1,000 rows"),
+    ("a B-X\nb I-X\nc B-Y\nd Z\n", ": ", "'Z' (1 times)", "'B-X'", "--scheme plain"),
+    ("-DOCSTART- O\n\n# a O\n", ": "), ("", ": "),
+    (b"a O\nb\xff O\n", ": ", "byte 5", "0xff", "UTF-8"),
 ]  # fmt: skip
 TREES = [
-    ("1\ta\tb", ":1: found 3 columns between tabs; CoNLL-U has 10"),
-    (TREE[3].replace("PART", "_"), ":1: 'upos' of the word 'n't' is empty"),
-    (TREE[3].replace("2\tn't", "x\tn't"), ":1: the first column is 'x'"),
+    ("1\ta\tb", "found 3", "10", "--format conll"),
+    (TREE[3].replace("PART", "_"), "'upos'", "'n't'", "--skip-incomplete"),
+    (TREE[3].replace("2\tn't", "x\tn't"), "'x'", "(8)", "(8-9)", "(8.1)"),
 ]
 
 
-@pytest.mark.parametrize("source, columns, message", [
-    *(([value], {}, message) for value, message in OBJECTS),
-    *((("a.conll", content), {}, message) for content, message in BROKEN),
-    *((("a.conllu", tree(row)), {}, message) for row, message in TREES),
-    (("a.conll", NEWS), {"label_column": "5"}, ":3: no column '5' for the label."),
-    (("a.conll", NEWS), {"format": "text"}, ": "),
-    (("a.tsv", "Word\tpos\na\tO\n"), {}, ":1: 'Word' and 'pos' of the first row seem to name"),
-    (("none", None), {}, ": no such file"),
+@pytest.mark.parametrize("source, columns, parts", [
+    *(([value], {}, [": ", *parts]) for value, *parts in OBJECTS),
+    *((("a.conll", content), {}, parts) for content, *parts in BROKEN),
+    *((("a.conllu", tree(row)), {}, [":1: ", *parts]) for row, *parts in TREES),
+    (("a.conll", NEWS), {"label_column": "5"}, [":3: ", "'5'", "--label-column", "1 to 4"]),
+    (("a.conll", NEWS), {"format": "text"}, [": "]), (("none", None), {}, [": "]),
+    (("a.tsv", "Word\tpos\na\tO\n"), {}, [":1: ", "'Word' and 'pos'"]),
 ])  # fmt: skip
-def test_what_is_refused_with_its_place(tmp_path, monkeypatch, source, columns, message):
+def test_what_is_refused_with_its_place(tmp_path, monkeypatch, source, columns, parts):
     monkeypatch.setattr(conll, "MAX_ROWS", 1000)
     if isinstance(source, tuple):
         name, content = source
         source = tmp_path / name if content is None else write(tmp_path, content, name)
-    assert refusal(source, **columns).startswith(message)
+    check_refusal(source, *parts, **columns)
     if isinstance(source, list):
         rows = [*source, {"words": ["a"], "labels": ["O"]}]
         reader = TaggedReader(rows, TagColumns(skip_incomplete=True))

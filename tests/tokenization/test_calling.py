@@ -4,6 +4,7 @@ import random
 
 import pytest
 from library_tokenizers import texts_to_try
+from refusals import refuses
 from tiny_tokenizers import TINY, tiny_wordpiece
 from transformers import (
     AutoTokenizer,
@@ -83,19 +84,16 @@ def endless(tokenizer):
     return tokenizer
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "named"),
-    [
-        (lambda t: t(5), InputError, "text: found int"),
-        (lambda t: t(["a", "b"], ["c"]), InputError, "text_pair: found 1 texts for 2"),
-        (lambda t: t(["a", "the sea"], return_tensors="np"), InputError, "padding=True"),
-        (lambda t: t("a", return_tensors="tf"), ConfigError, "return_tensors is 'tf'"),
-        (lambda t: endless(t)("a", padding="max_length"), ConfigError, "no limit. Pass max_length"),
-        (lambda t: t("a", max_length=1), ConfigError, "max_length is 1"),
-        (lambda t: t("a", max_length=0), ConfigError, "max_length is 0"),
-        (lambda t: t.pad([{"labels": 1}]), InputError, "input_ids"),
-    ],
-)
-def test_what_cannot_be_encoded_is_refused_by_name(call, error, named):
-    with pytest.raises(error, match=named):
+@pytest.mark.parametrize("call, error, parts", [
+    (lambda t: t(5), InputError, ["text: found int"]),
+    (lambda t: t(["a", "b"], ["c"]), InputError, ["text_pair: found 1", "2 texts"]),
+    (lambda t: t(["a", "the sea"], return_tensors="np"), InputError, ["padding=True"]),
+    (lambda t: t("a", return_tensors="tf"), ConfigError, ["return_tensors", "'tf'", "pt, np"]),
+    (lambda t: endless(t)("a", padding="max_length"), ConfigError, ["padding: found 'max_length'"]),
+    (lambda t: t("a", max_length=1), ConfigError, ["max_length", "1", "3 or more"]),
+    (lambda t: t("a", max_length=0), ConfigError, ["max_length", "0", "1 or more"]),
+    (lambda t: t.pad([{"labels": 1}]), InputError, ["pad: found labels", "input_ids"]),
+])  # fmt: skip
+def test_what_cannot_be_encoded_is_refused_by_name(call, error, parts):
+    with refuses(error, *parts):
         call(tiny_wordpiece())

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.normalize import Normalizer
@@ -64,7 +65,7 @@ def test_a_held_out_file_is_not_learned_from_where_files_name_it_too(files, tmp_
         assert learned.tokens == apart.tokens
         assert (report.num_words, report.held_out_documents) == (alone.num_words, 40)
         assert report.learning.skipped["held_out_files"] == 1
-    with pytest.raises(InputError, match=r"no word to learn from.*1 held_out_files"):
+    with refuses(InputError, "texts-0.txt:", "0 documents", "1 held_out_files", "held out: 40"):
         train([files[0]], held_out=(files[0],))
 
 
@@ -75,23 +76,20 @@ def test_case_and_accents_are_kept_on_request(files):
     assert "ü" in learned.alphabet and tokenizer.lowercase
 
 
-@pytest.mark.parametrize(
-    "text, changes, error, message",
-    [
-        ("\x01\x02\n\n\x03\n", {}, InputError, "in 0 documents"),
-        ("one document", {"held_out_share": 0.999_999}, InputError, "held out: 1"),
-        ("a", {"min_frequency": 0}, ConfigError, "--min-frequency: found 0"),
-        ("a", {"surplus": -0.1}, ConfigError, "--surplus: found -0.1"),
-        ("a", {"character_coverage": 1.5}, ConfigError, "--character-coverage: found 1.5"),
-        ("a", {"held_out_share": 1.0}, ConfigError, "--held-out-share: found 1.0"),
-        ("a", {"processes": 0}, ConfigError, "--processes: found 0"),
-        ("a", {"model_max_length": 2}, ConfigError, "--model-max-length: found 2"),
-        (None, {}, ConfigError, "no FILES"),
-    ],
-)
-def test_refusals(tmp_path, text, changes, error, message):
+@pytest.mark.parametrize("text, changes, error, parts", [
+    ("\x01\x02\n\n\x03\n", {}, InputError, ["0 documents", "2 control_only_documents"]),
+    ("one document", {"held_out_share": 0.999_999}, InputError, ["1 documents", "held out: 1"]),
+    ("a", {"min_frequency": 0}, ConfigError, ["--min-frequency: found 0", "1 or more"]),
+    ("a", {"surplus": -0.1}, ConfigError, ["--surplus: found -0.1", "0 to 10"]),
+    ("a", {"character_coverage": 1.5}, ConfigError, ["--character-coverage: found 1.5", "above 0"]),
+    ("a", {"held_out_share": 1.0}, ConfigError, ["--held-out-share: found 1.0", "below 1"]),
+    ("a", {"processes": 0}, ConfigError, ["--processes: found 0", "1 or more"]),
+    ("a", {"model_max_length": 2}, ConfigError, ["--model-max-length: found 2", "3 or more"]),
+    (None, {}, ConfigError, ["FILES"]),
+])  # fmt: skip
+def test_refusals(tmp_path, text, changes, error, parts):
     (tmp_path / "a.txt").write_text(text or "")
-    with pytest.raises(error, match=message):
+    with refuses(error, *parts):
         train([str(tmp_path / "a.txt")] if text else [], **changes)
 
 
