@@ -6,6 +6,7 @@ import lzma
 import pytest
 import torch
 import transformers
+from refusals import refuses
 from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, save_tiny, save_tiny_of
 from tiny_runs import FP32
 
@@ -95,13 +96,13 @@ def test_a_limit_is_for_each_paradigm(scorer):
     assert evaluate_minimal_pairs(scorer, plain, limit=2).num_pairs == 2
 
 
-@pytest.mark.parametrize("rows, message", [
-    ([{"sentence_good": "a"}], "no column looks like the bad sentence"),
-    ([{**ROWS[0], "sentence_bad": None}], "row 1 .*: 'sentence_bad' is empty"),
-    ([{**ROWS[0], "sentence_bad": "\u200b"}], "row 1: 'sentence_bad' has no token"),
+@pytest.mark.parametrize("rows, parts", [
+    ([{"sentence_good": "a"}], ["'sentence_good'", "--pair-column"]),
+    ([{**ROWS[0], "sentence_bad": None}], ["row 1 ", "'sentence_bad'", "--skip-incomplete"]),
+    ([{**ROWS[0], "sentence_bad": "\u200b"}], ["row 1: ", "'sentence_bad'"]),
 ])  # fmt: skip
-def test_rows_that_are_no_pairs(scorer, rows, message):
-    with pytest.raises(InputError, match=message):
+def test_rows_that_are_no_pairs(scorer, rows, parts):
+    with refuses(InputError, *parts):
         evaluate_minimal_pairs(scorer, rows)
 
 
@@ -129,17 +130,17 @@ def test_the_command(folder, file, tmp_path, bertsmith, scorer):
 
 
 REFUSED = {
-    "": "exactly one of them",
-    "--minimal-pairs @ --stride 3 --page r.html": "--stride, --page: found with --minimal",
-    "--minimal-pairs @ --scores s.csv": "allowed are names that end in .jsonl",
-    "--data @ --scores s.jsonl": "--scores: found with --data",
+    "": ["--data", "--minimal-pairs"],
+    "--minimal-pairs @ --stride 3 --page r.html": ["--stride, --page:", "--minimal-pairs"],
+    "--minimal-pairs @ --scores s.csv": ["--scores:", "s.csv", ".jsonl"],
+    "--data @ --scores s.jsonl": ["--scores:", "--data"],
 }
 
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_flags_that_do_not_fit(folder, file, refused, words):
-    line = words.replace("@", str(file)).split()
-    assert REFUSED[words] in refused("evaluate", folder, *line, *FP32)
+    line = refused("evaluate", folder, *words.replace("@", str(file)).split(), *FP32)
+    assert all(part in line for part in REFUSED[words]), line
 
 
 def test_other_heads_are_refused_and_a_generator_is_named(tmp_path, file, bertsmith, refused):
@@ -148,7 +149,6 @@ def test_other_heads_are_refused_and_a_generator_is_named(tmp_path, file, bertsm
     save_tiny_of(model, "electra", heads=("replaced_token",))
     save_tiny_of(model / "generator", "electra")
     words = ("--minimal-pairs", file, *FP32)
-    assert "head found: 'classify'" in refused("evaluate", other, *words)
-    use = f"Use its generator, which does: {model / 'generator'}"
-    assert use in refused("evaluate", model, *words)
+    assert "'classify'" in refused("evaluate", other, *words)
+    assert str(model / "generator") in refused("evaluate", model, *words)
     assert bertsmith("evaluate", model / "generator", *words)

@@ -6,6 +6,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 import sklearn.preprocessing
+from refusals import refuses
 
 from bertsmith.data.tagged import TagColumns
 from bertsmith.errors import ConfigError, InputError
@@ -131,7 +132,7 @@ def test_numbers(labelled, tmp_path):
     assert report.pearson == pytest.approx(scipy.stats.pearsonr(true, predicted).statistic)
     assert report.spearman == pytest.approx(scipy.stats.spearmanr(true, predicted).statistic)
     (tmp_path / "p.txt").write_text("1\n2\nthree\n4\n")
-    with pytest.raises(InputError, match=r"prediction 3: 'three' is not a number.* Fix the row.$"):
+    with refuses(InputError, "p.txt: prediction 3:", "'three'"):
         score_number_files(labelled, tmp_path / "p.txt")
 
 
@@ -194,69 +195,68 @@ def test_labels_in_any_kind_of_file(labelled, tmp_path, name, head, rows):
 NOTHING = {"label": "b", "error": "timeout"}
 
 
-@pytest.mark.parametrize("name, content, message", [
-    ("p.txt", "b\na\n", r"2 predictions, but .*gold\.csv has 5 rows"),
-    ("p.txt", "b\n\na\n", r"p\.txt:2: the label is empty"),
-    ("p.csv", "guess\nb\n", r"p\.csv:1: no column of predictions .* Columns found: 'guess'"),
-    ("p.csv", "text,prediction\nfine,b\nBad, bad,b\n", r"p\.csv:3: found 3 columns where"),
-    ("p.jsonl", [{"row": 3, "label": "b"}] * 5, "prediction 1 is for row 3, but"),
+@pytest.mark.parametrize("name, content, parts", [
+    ("p.txt", "b\na\n", ["p.txt: 2 ", "gold.csv", "5 rows"]),
+    ("p.txt", "b\n\na\n", ["p.txt:2:"]),
+    ("p.csv", "guess\nb\n", ["p.csv:1:", "'prediction'", "'guess'"]),
+    ("p.csv", "text,prediction\nfine,b\nBad, bad,b\n", ["p.csv:3:", "found 3", "row 1"]),
+    ("p.jsonl", [{"row": 3, "label": "b"}] * 5, ["p.jsonl: prediction 1 ", "row 3"]),
     ("p.jsonl", [{"label": "b", "prediction": "b"}, NOTHING],
-     r"p\.jsonl:2: no key 'prediction', which the lines before have.* 'label', 'error'"),
+     ["p.jsonl:2:", "'prediction'", "'label', 'error'"]),
     ("p.jsonl", [NOTHING, {"label": "a", "prediction": "b"}],
-     r"p\.jsonl:2: has 'prediction', which the lines before lack: there, 'label' was taken"),
-    ("p.jsonl", [{"label": "b"}, {"label": ["b"]}], r"p\.jsonl:2: 'label' is a list; a str"),
+     ["p.jsonl:2:", "'prediction',", "'label' "]),
+    ("p.jsonl", [{"label": "b"}, {"label": ["b"]}], ["p.jsonl:2:", "'label' is a list"]),
 ])  # fmt: skip
-def test_labels_that_are_refused(labelled, tmp_path, name, content, message):
+def test_labels_that_are_refused(labelled, tmp_path, name, content, parts):
     text = content if isinstance(content, str) else "\n".join(map(json.dumps, content))
     (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=message):
+    with refuses(InputError, *parts):
         score_class_files(labelled, tmp_path / name)
 
 
-@pytest.mark.parametrize("name, answers, message", [
-    ("p.json", '["x"]', "found a list; an object is expected, from each question's id to its an"),
-    ("p.json", '{"a": "x", "a": "y"}', "'a' stands twice"),
-    ("p.json", '{"a": "x",\n}', "json:2: not JSON"),
-    ("p.jsonl", '{"id": "a", "text": "x"}', r"p\.jsonl:1: no key 'answer'. Keys found: 'id', 't"),
+@pytest.mark.parametrize("name, answers, parts", [
+    ("p.json", '["x"]', ["p.json:", "found a list"]),
+    ("p.json", '{"a": "x", "a": "y"}', ["p.json:", "'a'"]),
+    ("p.json", '{"a": "x",\n}', ["p.json:2:", "column 1"]),
+    ("p.jsonl", '{"id": "a", "text": "x"}', ["p.jsonl:1:", "'answer'", "'id', 'text'"]),
 ])  # fmt: skip
-def test_answers_that_are_refused(gold, tmp_path, name, answers, message):
+def test_answers_that_are_refused(gold, tmp_path, name, answers, parts):
     (tmp_path / name).write_text(answers)
-    with pytest.raises(InputError, match=message):
+    with refuses(InputError, *parts):
         score_answer_files(gold, tmp_path / name)
 
 
-@pytest.mark.parametrize("probs, message", [
-    ({"a": 0.5}, "no number for 2 of the 3 predictions, such as that for the question 'b'"),
-    ({"a": "x", "b": 1, "c": 1}, "'a' is a string; a finite number is expected"),
+@pytest.mark.parametrize("probs, parts", [
+    ({"a": 0.5}, ["2 of the 3", "'b'"]),
+    ({"a": "x", "b": 1, "c": 1}, ["'a' is a string"]),
 ])  # fmt: skip
-def test_no_answer_probabilities_that_are_refused(gold, tmp_path, probs, message):
+def test_no_answer_probabilities_that_are_refused(gold, tmp_path, probs, parts):
     given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "c": "z"})
     options = AnswerScoring(as_json(tmp_path / "n.json", probs))
-    with pytest.raises(InputError, match=message):
+    with refuses(InputError, "n.json:", *parts):
         score_answer_files(gold, given, options)
-    with pytest.raises(ConfigError, match="--no-answer-threshold: "):
+    with refuses(ConfigError, "--no-answer-threshold: ", "0.5", "--no-answer-probs"):
         score_answer_files(gold, given, AnswerScoring(no_answer_threshold=0.5))
 
 
-@pytest.mark.parametrize("right, given, columns, message", [
+@pytest.mark.parametrize("right, given, columns, parts", [
     ([(WORDS, IOB1), ("no name", "O O")], [(WORDS, IOB1)], TagColumns(),
-     r"p\.conll: 1 sentences, but .*g\.conll has more"),
+     ["p.conll: 1 ", "g.conll"]),
     ([(WORDS, IOB1), ("no name", "O O")], [(WORDS, IOB1), ("any name", "O O")], TagColumns(),
-     r"p\.conll:8: sentence 2 begins 'any name', but in"),
+     ["p.conll:8: sentence 2 ", "'any name'", "g.conll:8 'no name'"]),
     ([("a b", "DET NOUN")], [("a b", "B-X O")], TagColumns(),
-     r"g\.conll:1 and .*p\.conll:1: labels of the scheme"),
+     ["g.conll:1 ", "p.conll:1:", " plain ", "--label-column", "--scheme"]),
     ([("a b", "DET NOUN")], [("a b", "DET NOUN")], TagColumns(scheme="IOB2"),
-     r"g\.conll:1.*'DET' does not tell"),
+     ["g.conll:1 ", "p.conll:1:", "'DET'", "--scheme plain"]),
 ])  # fmt: skip
-def test_sentences_that_are_refused(tmp_path, right, given, columns, message):
+def test_sentences_that_are_refused(tmp_path, right, given, columns, parts):
     gold, path = conll(tmp_path / "g.conll", *right), conll(tmp_path / "p.conll", *given)
-    with pytest.raises(InputError, match=message):
+    with refuses(InputError, *parts):
         score_tag_files(gold, path, columns)
 
 
 @pytest.mark.parametrize("given, expected", [
-    ("1\n3\n1\n", 2 / 3), ("1\n3\n2\n", "prediction 3 is '2'; allowed are 0 to 1"),
-    ("A\n1\n1\n", "'A'"),
+    ("1\n3\n1\n", 2 / 3), ("1\n3\n2\n", "3 is '2'"), ("A\n1\n1\n", "1 is 'A'"),
 ])  # fmt: skip
 def test_choices(tmp_path, given, expected):
     rows = [("a", ["x", "y"], 1), ("b", ["x", "y", "z", "w"], 3), ("c", ["x", "y"], 0)]
@@ -264,7 +264,7 @@ def test_choices(tmp_path, given, expected):
     gold.write_text("\n".join(json.dumps(dict(zip(keys, row, strict=True))) for row in rows))
     path.write_text(given)
     if isinstance(expected, str):
-        with pytest.raises(InputError, match=expected):
+        with refuses(InputError, f"p.txt: prediction {expected}", "0 to 1"):
             score_choice_files(gold, path)
         return
     report = score_choice_files(gold, path)

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from refusals import refuses
 from tiny_models import tiny_model, tiny_tokenizer
 
 from bertsmith.errors import ConfigError, InputError
@@ -8,18 +9,18 @@ from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.families import build_heads
 
 
-@pytest.mark.parametrize(("changes", "named"), [
-    ({"hidden_size": 32}, "num_attention_heads divides"),
-    ({"vocab_size": 0}, "vocab_size is 0"),
-    ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0"),
-    ({"layer_norm_eps": 0.0}, "layer_norm_eps is 0.0"),
-    ({"pad_token_id": 101}, "pad_token_id is 101.*0 to 100"),
-    ({"hidden_act": "tanh"}, "gelu, gelu_new"),
-    ({"pooling": "max"}, "first_token, mean"),
-    ({"name": "huge"}, ", ".join(PRESETS)),
+@pytest.mark.parametrize(("changes", "parts"), [
+    ({"hidden_size": 32}, ["hidden_size is 32", "3 ", "num_attention_heads"]),
+    ({"vocab_size": 0}, ["vocab_size is 0"]),
+    ({"hidden_dropout_prob": 1.0}, ["hidden_dropout_prob is 1.0"]),
+    ({"layer_norm_eps": 0.0}, ["layer_norm_eps is 0.0"]),
+    ({"pad_token_id": 101}, ["pad_token_id is 101", "0 to 100"]),
+    ({"hidden_act": "tanh"}, ["hidden_act is 'tanh'", "gelu, gelu_new"]),
+    ({"pooling": "max"}, ["pooling is 'max'", "first_token, mean"]),
+    ({"name": "huge"}, ["preset is 'huge'", ", ".join(PRESETS)]),
 ])  # fmt: skip
-def test_impossible_configs(small_model, changes, named):
-    with pytest.raises(ConfigError, match=named):
+def test_impossible_configs(small_model, changes, parts):
+    with refuses(ConfigError, *parts):
         if "name" in changes:
             BertConfig.from_preset(**changes, vocab_size=101)
         small_model(**changes)
@@ -52,30 +53,30 @@ def zeros(*shape):
     return torch.zeros(shape, dtype=torch.int64)
 
 
-@pytest.mark.parametrize(("changes", "named"), [
-    ({"input_ids": zeros(23)}, r"\[23\].*\[batch, length\]"),
-    ({"input_ids": torch.zeros(7, 23)}, "float32.*integers"),
-    ({"input_ids": zeros(7, 31)}, "31 columns.*at most 29"),
-    ({"input_ids": None}, "input_ids: not given"),
-    ({"inputs_embeds": torch.zeros(7, 23, 33)}, "exclude each other"),
-    ({"input_ids": None, "inputs_embeds": torch.zeros(7, 23, 5)}, r"\[batch, length, 33\]"),
-    ({"position_ids": zeros(7, 2)}, "Give both the same"),
-    ({"position_ids": 29 + zeros(7, 23)}, "position_ids, row 0, column 0: found 29"),
-    ({"attention_mask": torch.ones(7, 19)}, r"attention_mask.*\[7, 19\].*\[7, 23\]"),
-    ({"attention_mask": torch.full((7, 23), 2)}, "row 0, column 0: found 2"),
-    ({"attention_mask": torch.zeros(7, 23)}, "row 0: every token is masked"),
-    ({"token_type_ids": zeros(5, 23)}, r"token_type_ids.*\[5, 23\]"),
-    ({"input_ids": [[1, 2]]}, r"input_ids is a list.*tensor.*torch\.tensor"),
-    ({"input_ids": 101}, "input_ids, row 5, column 3: found 101.*0 to 100"),
-    ({"token_type_ids": 3}, "token_type_ids, row 5, column 3: found 3.*0 to 2"),
+@pytest.mark.parametrize(("changes", "parts"), [
+    ({"input_ids": zeros(23)}, ["[23]", "[batch, length]"]),
+    ({"input_ids": torch.zeros(7, 23)}, ["torch.float32", ".long()"]),
+    ({"input_ids": zeros(7, 31)}, ["31 columns", "29 tokens"]),
+    ({"input_ids": None}, ["input_ids:", "inputs_embeds"]),
+    ({"inputs_embeds": torch.zeros(7, 23, 33)}, ["input_ids and inputs_embeds"]),
+    ({"input_ids": None, "inputs_embeds": torch.zeros(7, 23, 5)}, ["[7, 23, 5]", ", 33]"]),
+    ({"position_ids": zeros(7, 2)}, ["[7, 2]", "input_ids [7, 23]"]),
+    ({"position_ids": 29 + zeros(7, 23)}, ["row 0, column 0: found 29", "0 to 28"]),
+    ({"attention_mask": torch.ones(7, 19)}, ["[7, 19]", "input_ids [7, 23]"]),
+    ({"attention_mask": torch.full((7, 23), 2)}, ["row 0, column 0: found 2"]),
+    ({"attention_mask": torch.zeros(7, 23)}, ["row 0:"]),
+    ({"token_type_ids": zeros(5, 23)}, ["[5, 23]", "input_ids [7, 23]"]),
+    ({"input_ids": [[1, 2]]}, [" a list", "torch.tensor()"]),
+    ({"input_ids": 101}, ["row 5, column 3: found 101", "0 to 100"]),
+    ({"token_type_ids": 3}, ["row 5, column 3: found 3", "0 to 2"]),
 ])  # fmt: skip
-def test_inputs_of_a_wrong_kind(small_model, padded_inputs, changes, named):
+def test_inputs_of_a_wrong_kind(small_model, padded_inputs, changes, parts):
     for name, value in changes.items():
         if isinstance(value, int):  # of one token
             padded_inputs[name][5, 3] = value
         else:
             padded_inputs[name] = value
-    with pytest.raises(InputError, match=named):
+    with refuses(InputError, list(changes)[-1], *parts):
         small_model()(**padded_inputs)
 
 

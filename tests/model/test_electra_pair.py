@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refuses
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.electra_pair import (
@@ -76,8 +77,8 @@ def test_a_pair_comes_back_from_its_folder(tmp_path):
     assert again.generator.config.hidden_dropout_prob == 0.25
     alone = load_model(tmp_path)
     assert set(alone.heads) == {"replaced_token"}
-    with pytest.raises(ConfigError, match=r"embeddings\.word\.weight .* differ"):
+    with refuses(ConfigError, "embeddings.word.weight", "[311, 13]"):
         ElectraPair.of(alone, pair(initializer_range=0.1).generator)
     save_model(alone, tmp_path / "alone")
-    with pytest.raises(CheckpointError, match="there is no generator/"):
+    with refuses(CheckpointError, f"{tmp_path}/alone/generator", "--objective masked_lm"):
         load_generator(tmp_path / "alone")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import transformers
+from refusals import refuses
 from tiny_models import save_tiny_of
 
 from bertsmith.errors import ConfigError, InputError
@@ -70,7 +71,7 @@ def test_answers_and_choices(small_model, padded_inputs, tmp_path):
     torch.testing.assert_close(found[2], expected.end_logits)
     padded = {name: value[5:6] for name, value in padded_inputs.items()}
     place = {"start_positions": torch.tensor([14]), "end_positions": torch.tensor([12])}
-    with pytest.raises(InputError, match="start_positions, row 0: found 14, which is padding"):
+    with refuses(InputError, "start_positions, row 0: found 14", "23"):
         model(**padded, **place)
 
     model, theirs = both(small_model("choose"), tmp_path / "choose")
@@ -85,21 +86,18 @@ def test_replaced_tokens(padded_inputs, tmp_path):
     folder = save_tiny_of(tmp_path / "electra", "electra", ["replaced_token"], **sizes)
     model, theirs = both(load_model(folder), tmp_path)
     check_same(model, theirs, padded_inputs | {"labels": draw(2, 7, 23)})
-    with pytest.raises(InputError, match=r"labels has the shape \[23, 7\].*\[7, 23\]"):
+    with refuses(InputError, "labels", "[23, 7]", "'replaced_token'", "[7, 23]"):
         model(**padded_inputs, labels=draw(2, 23, 7))
 
 
-@pytest.mark.parametrize(
-    ("heads", "labels", "error", "named"),
-    [
-        (("classify",), torch.zeros(7, 2), InputError, r"labels has the shape \[7, 2\].*\[7\]"),
-        (("classify",), torch.full((7,), 5), InputError, "labels, row 0: found 5.*0 to 4"),
-        (("tag",), torch.full((7, 23), -1), InputError, "labels, row 0, column 0: found -1"),
-        (("classify",), [1] * 7, InputError, "labels is a list"),
-        ((), torch.zeros(7), ConfigError, "without a head"),
-        (("answer",), torch.zeros(7), ConfigError, "start_positions and end_positions"),
-    ],
-)
-def test_other_labels_are_refused(heads, labels, error, named, small_model, padded_inputs):
-    with pytest.raises(error, match=named):
+@pytest.mark.parametrize(("heads", "labels", "error", "parts"), [
+    (("classify",), torch.zeros(7, 2), InputError, ["[7, 2]", "'classify'", "[7]"]),
+    (("classify",), torch.full((7,), 5), InputError, [", row 0: found 5", "0 to 4", "-100"]),
+    (("tag",), torch.full((7, 23), -1), InputError, [", row 0, column 0: found -1", "0 to 4"]),
+    (("classify",), [1] * 7, InputError, [" a list", "torch.tensor()"]),
+    ((), torch.zeros(7), ConfigError, ['heads=["classify"]']),
+    (("answer",), torch.zeros(7), ConfigError, ["'answer'", "start_positions and end_positions"]),
+])  # fmt: skip
+def test_other_labels_are_refused(heads, labels, error, parts, small_model, padded_inputs):
+    with refuses(error, "labels", *parts):
         small_model(*heads, num_labels=5)(**padded_inputs, labels=labels)

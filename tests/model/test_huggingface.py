@@ -9,6 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 import transformers
+from refusals import refuses
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.hub import find_checkpoint
@@ -106,13 +107,13 @@ def test_other_spellings_of_weights(folder):
         assert_same(found, expected)
         assert found.load_report.missing == found.load_report.unused == ()
     for change, said in (
-        (lambda t: {**t, name: t[f"bert.{name}"] + 1}, "are two names of one weight"),
-        (lambda t: {**t, f"{decoder}.weight": torch.ones(101, 33)}, r"decoder\.weight differs"),
-        (lambda t: {n: x.to(torch.int8) for n, x in t.items()}, r"torch\.int8.*floating point"),
+        (lambda t: {**t, name: t[f"bert.{name}"] + 1}, f" {name} "),
+        (lambda t: {**t, f"{decoder}.weight": torch.ones(101, 33)}, f": {decoder}.weight"),
+        (lambda t: {n: x.to(torch.int8) for n, x in t.items()}, "torch.int8"),
     ):
         (folder / "model.safetensors").write_bytes(intact)
         change_weights(folder, change)
-        with pytest.raises(CheckpointError, match=said):
+        with refuses(CheckpointError, f"{folder}:", said):
             load_model(folder)
 
 
@@ -138,8 +139,8 @@ def test_classifiers_of_other_kinds_are_not_taken_for_ours(tmp_path, labels, pro
         assert not fresh.load_report.missing
         return
     assert fresh.load_report.missing == ("classifier.bias", "classifier.weight")
-    named = f"problem_type is '{problem_type or 'regression'}'"
-    with pytest.raises(CheckpointError, match=rf"config\.json: {named}.*finetune classify"):
+    named = ["config.json: problem_type", f"'{problem_type or 'regression'}'", "finetune classify"]
+    with refuses(CheckpointError, *named):
         read_folder(tmp_path).check_classifier("classify")
 
 
@@ -153,28 +154,28 @@ def test_new_heads_on_an_encoder_without_pooler(small_model, tmp_path):
     )  # fmt: skip
     assert model.pooler.dense.weight.std().item() == pytest.approx(0.2, rel=0.2)
     assert not model.pooler.dense.bias.any() and not model.heads["classify"].dense.bias.any()
-    with pytest.raises(ConfigError, match="num_labels is None"):
+    with refuses(ConfigError, "num_labels is None"):
         load_model(tmp_path, heads=["classify"])
 
 
-@pytest.mark.parametrize(("changes", "named"), [
-    ({"model_type": "gpt2"}, "model_type is 'gpt2'.*families.*bert"),
-    ({"position_embedding_type": "relative_key_query"}, "'relative_key_query'.*'absolute'"),
-    ({"hidden_size": "33"}, "hidden_size is '33'"),
-    ({"hidden_size": 39}, r"word_embeddings.*\[101, 33\].*\[101, 39\]"),
-    ({"num_hidden_layers": 3}, "16 weights are missing"),
-    ({"vocab_size": 10**12}, r"vocab_size: found 10{12}; allowed is at most 10,000,000"),
-    ({"architectures": 5}, r"config\.json: architectures is 5; allowed is a list of names"),
-    ({"id2label": ["a", "b"]}, r"config\.json: id2label is .*allowed is an object"),
-    ({"num_labels": "x"}, r"config\.json: num_labels is .*allowed is a whole number"),
-    *((text, r"config\.json") for text in ("", "{", "[]", "\xff")),
+@pytest.mark.parametrize(("changes", "parts"), [
+    ({"model_type": "gpt2"}, [".json: model_type is 'gpt2'", " bert, "]),
+    ({"position_embedding_type": "relative_key_query"}, ["'relative_key_query'", "'absolute'"]),
+    ({"hidden_size": "33"}, [".json: hidden_size is '33'"]),
+    ({"hidden_size": 39}, ["word_embeddings", "[101, 33]", "[101, 39]"]),
+    ({"num_hidden_layers": 3}, [": 16 ", "bert.encoder.layer.2.attention.self.query.weight, "]),
+    ({"vocab_size": 10**12}, [f".json: vocab_size: found {10**12}", "at most 10,000,000"]),
+    ({"architectures": 5}, [".json: architectures is 5"]),
+    ({"id2label": ["a", "b"]}, ['.json: id2label is ["a", "b"]']),
+    ({"num_labels": "x"}, ['.json: num_labels is "x"']),
+    *((text, ["config.json:"]) for text in ("", "{", "[]", "\xff")),
 ])  # fmt: skip
-def test_configs_that_do_not_fit(folder, changes, named):
+def test_configs_that_do_not_fit(folder, changes, parts):
     if isinstance(changes, str):
         (folder / "config.json").write_bytes(changes.encode("latin-1"))
     else:
         change_config(folder, **changes)
-    with pytest.raises(CheckpointError, match=named):
+    with refuses(CheckpointError, str(folder), *parts, worded=changes not in ("", "{", "\xff")):
         load_model(folder)
 
 
@@ -190,13 +191,13 @@ def test_labels_that_do_not_fit(small_model, tmp_path):
     change_config(tmp_path, id2label="NAMES")
     file = tmp_path / "config.json"
     intact = file.read_text()
-    for names, found in (
-        ('{"0": "x", "1": "x"}', "id2label calls both 0 and 1 'x'"),
-        ('{"0": "x", "0": "y"}', "stands there twice"),
-        ('{"0": "a", "1": "b", "2": "c"}', "names the labels 0, 1, 2; the weights have 2 outputs"),
+    for names, *parts in (
+        ('{"0": "x", "1": "x"}', "id2label", "0 and 1 'x'"),
+        ('{"0": "x", "0": "y"}', "keys 0 "),
+        ('{"0": "a", "1": "b", "2": "c"}', "id2label", "0, 1, 2", "2 outputs", "0 to 1"),
     ):
         file.write_text(intact.replace('"NAMES"', names))
-        with pytest.raises(CheckpointError, match=f"config\\.json: .*{found}"):
+        with refuses(CheckpointError, "config.json: ", *parts):
             load_model(tmp_path)
 
 
@@ -222,11 +223,11 @@ def test_vocabulary_against_the_embedding(small_model, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
     assert read_folder(tmp_path).tokenizer.vocab_size == 101
     (tmp_path / "added_tokens.json").write_text(json.dumps({"[NEW]": 101}))
-    with pytest.raises(CheckpointError, match="102 tokens, the embedding 101"):
+    with refuses(CheckpointError, f"{tmp_path}:", "102 tokens", "embedding 101"):
         _ = read_folder(tmp_path).tokenizer
-    with pytest.raises(CheckpointError, match="tokenizer has 103 tokens, the embedding 101"):
+    with refuses(CheckpointError, f"{tmp_path}/new:", "103 tokens", "embedding 101"):
         save_model(model, tmp_path / "new", types.SimpleNamespace(vocab_size=103))
-    with pytest.raises(ConfigError, match="masked_lm, classify"):
+    with refuses(ConfigError, "family bert", "masked_lm, classify"):
         save_model(small_model("masked_lm", "classify", num_labels=2), tmp_path / "new")
     assert not list(tmp_path.glob("new/*"))
 
@@ -256,18 +257,13 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "huggingface_hub", None)
-        with pytest.raises(CheckpointError, match="install the package huggingface_hub"):
+        with refuses(CheckpointError, "nobody/nothing:", "huggingface_hub"):
             load_model("nobody/nothing")
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    for name, said in (
-        ("runs/sentimnt", r"^runs/sentimnt: there is no such folder\. The folder runs "
-         r"has no sentimnt\. Near: sentiment\. Name the folder of a checkpoint\.$"),
-        (Path("runs/other"), r"has no other\. Name"),
-        ("rums", r"rums: there is no such folder\. Near: runs\. .* as org/name\."),
-        (tmp_path / "absent", "there is no such folder"),
-        (tmp_path / "runs", r"no config\.json"),
-        ("runs/sentiment.csv", "this is a file"),
-        ("someone/sentiment", "the Hugging Face hub did not give"),
+    for name, *near in (
+        ("runs/sentimnt", "folder runs ", " sentiment."), (Path("runs/other"), "folder runs "),
+        ("rums", " runs.", "org/name"), (tmp_path / "absent",), (tmp_path / "runs", "config.json"),
+        ("runs/sentiment.csv",), ("someone/sentiment", "Hugging Face hub"),
     ):  # fmt: skip
-        with pytest.raises(CheckpointError, match=said):
+        with refuses(CheckpointError, f"{name}: ", *near):
             load_model(name)

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 import transformers
+from refusals import refuses
 from tiny_models import OTHER, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
@@ -36,18 +37,18 @@ def test_the_layers_that_are_chosen():
 
 def test_parts_that_there_are_not(small_model):
     model = small_model("masked_lm", hidden_size=35, num_attention_heads=5, num_hidden_layers=3)
-    with pytest.raises(ConfigError, match="found 8; the model has 1 to 7"):
+    with refuses(ConfigError, "num_layers: found 8", "1 to 7"):
         choose_layers(7, 8)
-    for keep in ([], [0, 0], [0, 3]):
-        with pytest.raises(ConfigError, match="layers 0 to 2, rising, each once"):
+    for keep, found in (([], "nothing"), ([0, 0], "0, 0"), ([0, 3], "0, 3")):
+        with refuses(ConfigError, f"keep: found {found}", "0 to 2"):
             truncate_layers(model, keep)
-    for heads, message in (
-        ({0: [5]}, r"found \[5\] in layer 0; allowed are heads 0 to 4, .* in layers 0 to 2"),
-        ({3: [0]}, "in layer 3"),
-        ({1: [0, 1, 2, 3, 4]}, "all 5 heads of layer 1. Leave each layer one"),
+    for heads, *parts in (
+        ({0: [5]}, "[5] in layer 0", "heads 0 to 4", "layers 0 to 2"),
+        ({3: [0]}, "[0] in layer 3", "layers 0 to 2"),
+        ({1: [0, 1, 2, 3, 4]}, "5 heads of layer 1"),
     ):
         for change in (prune_heads, zero_heads):
-            with pytest.raises(ConfigError, match=message):
+            with refuses(ConfigError, "pruned_heads: found", *parts):
                 change(model, heads)
 
 
@@ -93,7 +94,7 @@ def test_pruned_matrices_are_smaller_and_the_folder_says_so_as_transformers_4(wh
         transformers.BertForMaskedLM.from_pretrained(tmp_path)
     for found in (["0"], {"x": [0]}, {"0": ["a"]}, {"0": [1, 1]}):
         (tmp_path / "config.json").write_text(json.dumps(settings | {"pruned_heads": found}))
-        with pytest.raises(CheckpointError, match=r"config\.json: .*pruned_heads"):
+        with refuses(CheckpointError, "config.json: pruned_heads"):
             load_model(tmp_path)
 
 
@@ -127,9 +128,9 @@ def test_a_model_of_fewer_tokens_gives_the_same_for_texts_of_these(tmp_path):
 
 def test_vocabularies_that_cannot_be_trimmed():
     tokenizer, model = tiny_tokenizer(), tiny_model()
-    with pytest.raises(ConfigError, match=r"lack the added token .\[MASK\]"):
+    with refuses(ConfigError, "ids:", "'[MASK]'"):
         trim_vocabulary(model, tokenizer, [0, 1, 2, 3, 5])
-    with pytest.raises(ConfigError, match="allowed are ids 0 to 19"):
+    with refuses(ConfigError, "ids: found 21", "ids 0 to 19"):
         trim_vocabulary(model, tokenizer, range(21))
-    with pytest.raises(CheckpointError, match="20 tokens, the embedding 19"):
+    with refuses(CheckpointError, "20 tokens", "embedding 19"):
         trim_vocabulary(tiny_model(vocab_size=19), tokenizer, range(20))

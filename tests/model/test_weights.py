@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from refusals import refuses
 
 from bertsmith.errors import CheckpointError
 from bertsmith.model.weight_formats.safetensors_file import (
@@ -54,7 +55,7 @@ def test_a_flipped_byte_or_a_cut_file_is_found(tensors, tmp_path):
         altered = intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :]
         for data in (altered, intact[:place]):
             file.write_bytes(data)
-            with pytest.raises(CheckpointError, match=r"model\.safetensors: truncated or altered"):
+            with refuses(CheckpointError, "model.safetensors:", worded=False):  # its reader's words
                 read_weights(tmp_path)
 
 
@@ -62,12 +63,11 @@ def test_a_flipped_byte_or_a_cut_file_is_found(tensors, tmp_path):
 def test_weights_that_are_no_numbers_are_refused(tensors, tmp_path, value):
     tensors["c"][1, 2, 0] = value
     write_safetensors(tmp_path / "model.safetensors", tensors)
-    expected = ": c holds 1 value that is no finite number among 6. .*finite.*earlier"
-    with pytest.raises(CheckpointError, match=f"safetensors{expected}"):
+    with refuses(CheckpointError, "model.safetensors: c ", "1 value", "among 6"):
         read_weights(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(tensors, tmp_path / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match=f"bin{expected}"):
+    with refuses(CheckpointError, "pytorch_model.bin: c ", "1 value", "among 6"):
         read_weights(tmp_path)
 
 
@@ -86,22 +86,22 @@ def test_nothing_is_unpickled(tmp_path, by_torch):
     mark, file = tmp_path / "ran", tmp_path / "pytorch_model.bin"
     content = {"weight": torch.zeros(3), "evil": Malicious(mark)}
     torch.save(content, file) if by_torch else file.write_bytes(pickle.dumps(content, protocol=2))
-    with pytest.raises(CheckpointError, match="Tensors alone are read"):
+    with refuses(CheckpointError, "pytorch_model.bin:"):
         read_weights(tmp_path)
     assert not mark.exists()
 
 
 def test_contents_of_other_kinds(tmp_path):
-    with pytest.raises(CheckpointError, match=r"found no weights.*TensorFlow"):
+    with refuses(CheckpointError, f"{tmp_path}:", "model.safetensors or pytorch_model.bin"):
         read_weights(tmp_path)
     for content, named in (
-        ([torch.zeros(3)], "it holds a list"),
-        ({1: torch.zeros(3)}, "by the name 1; allowed are texts"),
-        ({"a": torch.eye(3).to_sparse()}, r"a is a tensor of the layout torch\.sparse_coo; allow"),
-        ({"a": torch.zeros(3, device="meta")}, "a is a tensor without values; allowed"),
+        ([torch.zeros(3)], " a list"),
+        ({1: torch.zeros(3)}, "name 1;"),
+        ({"a": torch.eye(3).to_sparse()}, "torch.sparse_coo"),
+        ({"a": torch.zeros(3, device="meta")}, ": a "),
     ):
         torch.save(content, tmp_path / "pytorch_model.bin")
-        with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*" + named):
+        with refuses(CheckpointError, "pytorch_model.bin:", named):
             read_weights(tmp_path)
 
 
@@ -113,13 +113,14 @@ def test_shards(tensors, tmp_path):
     index.write_text(json.dumps({"metadata": {}, "weight_map": shards}))
     assert_same(read_weights(tmp_path), tensors)
     (tmp_path / "model-1.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"names the shard 'model-1\.safetensors'"):
+    with refuses(CheckpointError, "index.json:", "'model-1.safetensors'"):
         read_weights(tmp_path)
-    for damaged in (
-        "{", "[]", "{}", '{"weight_map": {"a": "../a.safetensors"}}', '{"weight_map": {"a": 5}}'
+    for damaged, *named in (
+        ("{",), ("[]",), ("{}",), ('{"weight_map": {"a": 5}}', " 5,"),
+        ('{"weight_map": {"a": "../a.safetensors"}}', "'../a.safetensors'"),
     ):  # fmt: skip
         index.write_text(damaged)
-        with pytest.raises(CheckpointError, match=r"index\.json"):
+        with refuses(CheckpointError, "index.json:", *named):
             read_weights(tmp_path)
 
 
@@ -131,5 +132,5 @@ def test_a_damaged_bin(tensors, tmp_path, old_format):
     intact = file.read_bytes()
     for damaged in (b"", intact[:-100], b"\xff" * 20 + intact[20:]):
         file.write_bytes(damaged)
-        with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*(altered|damaged)"):
+        with refuses(CheckpointError, "pytorch_model.bin:", worded=False):  # torch's words
             read_weights(tmp_path)

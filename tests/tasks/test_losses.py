@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from refusals import refuses
 from sentence_transformers.sentence_transformer import losses
 from sklearn.utils.class_weight import compute_class_weight
 from torch.distributions import Bernoulli, kl_divergence
@@ -83,14 +84,14 @@ def test_given_weights():
     counts = np.array([3, 4])
     assert class_weights((), ("a", "b=c"), counts) is None
     assert class_weights(("b=c=2.5",), ("a", "b=c"), counts) == (1.0, 2.5)
-    for given, message in (
-        (("b",), "found 'b'; allowed are balanced, or label=weight"),
-        (("d=2",), "'d' is no label; labels are a, b"),
-        (("a=x",), "found 'a=x'; a weight is a number"),
-        (("a=-1",), "found 'a=-1'; a weight is a number"),
+    for given, parts in (
+        ("b", ["'b'", "balanced", "label=weight"]),
+        ("d=2", ["'d'", "a, b"]),
+        ("a=x", ["'a=x'"]),
+        ("a=-1", ["'a=-1'"]),
     ):
-        with pytest.raises(ConfigError, match=message):
-            class_weights(given, ("a", "b"), counts)
+        with refuses(ConfigError, "--class-weights:", *parts):
+            class_weights((given,), ("a", "b"), counts)
 
 
 def vectors(count, seed):

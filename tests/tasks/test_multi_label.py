@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from refusals import refuses
 from samples import prepare
 from tiny_models import save_tiny
 from tiny_runs import FP32
@@ -63,11 +64,11 @@ def test_what_is_no_flag(tmp_path):
         return [e.row for e in MultiLabel().reader(path, Columns(**columns), labelled=True)]
 
     named = {"text_column": "said", "label_column": "x,y,z"}
-    for value, found in (("maybe", "'y' is 'maybe'"), ("", "a column of labels is empty")):
-        with pytest.raises(InputError, match=rf"a\.csv:3: {found}; allowed are 1 and 0"):
+    for value, found in (("maybe", "'y' is 'maybe'"), ("", "")):
+        with refuses(InputError, "a.csv:3:", found, "1 and 0"):
             rows(value, **named)
     assert rows("", **named, skip_incomplete=True) == [2, 4]
-    with pytest.raises(InputError, match=r"a\.csv:1: 'column 2' is 'x'; .*--header yes"):
+    with refuses(InputError, "a.csv:1:", "'column 2' is 'x'", "--header yes"):
         rows("1", text_column="1", label_column="2-4")
 
 
@@ -88,14 +89,14 @@ def test_a_run_keeps_separator_and_threshold(settings, bertsmith, refused):
     words = ("evaluate", settings.out, "--data", other, *FP32, "--label-separator")
     found = json.loads(bertsmith(*words, ";", "--json"))
     assert found["micro_f1"] == pytest.approx(result.evaluation.micro_f1)
-    assert "found ''; allowed is a character" in refused(*words, "")
+    assert "--label-separator: found ''" in refused(*words, "")
     tagger = save_tiny(settings.out.with_name("one"), "classify", labels=("a", "b"))
-    assert "with a model that gives several labels" in refused(words[0], tagger, *words[2:], ";")
+    assert "--label-separator: found ';'" in refused(words[0], tagger, *words[2:], ";")
 
 
 @pytest.mark.parametrize("name, value", [
     ("metric", "matthews_correlation"), ("threshold", 1.0), ("label_separator", ""),
 ])  # fmt: skip
 def test_settings_that_do_not_fit(settings, name, value):
-    with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')}: found"):
+    with refuses(ConfigError, f"--{name.replace('_', '-')}:", str(value)):
         replace(settings, **{name: value})

@@ -8,6 +8,7 @@ import pyarrow
 import pytest
 import torch
 import transformers
+from refusals import refuses
 from samples import RECORDS
 from tiny_models import NUM_POSITIONS, save_tiny, save_tiny_of, tiny_tokenizer
 from tiny_tokenizers import TINY
@@ -60,17 +61,17 @@ def rounded(answer):
 def test_what_is_no_record_or_text_is_refused(load, head):
     predictor, record = load(head), RECORDS[head][2]
     values = tuple(record.values())
-    for given, message in (
-        (pyarrow.table({"text": ["a good film"]}), r"only the names of columns.*such as list\("),
-        (None, r"found NoneType\. Give a list"),
-        ({"a film"}, "found set, which has no order"),
-        ([(*values, "more", 7)], "found tuple of|word 2: found int 7"),
+    for given, *parts in (
+        (pyarrow.table({"text": ["a good film"]}), "examples: found Table", "list("),
+        (None, "examples: found NoneType"),
+        ({"a film"}, "examples: found set"),
+        ([(*values, "more", 7)], "examples[0]: ", "int 7" if head == "tag" else "found tuple"),
     ):
-        with pytest.raises(InputError, match=message):
+        with refuses(InputError, *parts):
             predictor(given)
     for strange in (None, float("nan"), 5, b"a film", {"label": "pos"}, {**record, "text": 5}):
         if head != "answer" or "text" not in (strange if isinstance(strange, dict) else ()):
-            with pytest.raises(InputError, match=r"examples\[1\]: "):
+            with refuses(InputError, "examples[1]: "):
                 predictor([values, strange])
 
 
@@ -82,16 +83,16 @@ def test_columns_of_texts_are_lists_of_texts(load, head):
     for column in (np.array(texts), np.array(texts, dtype=object), iter(texts),
                    pyarrow.table({"text": texts})["text"]):  # fmt: skip
         assert_equal(predictor(column), expected)
-    with pytest.raises(InputError, match=r"found ndarray\. Give a list"):
+    with refuses(InputError, "examples: found ndarray"):
         predictor(np.array(texts[0]))
 
 
 def test_several_texts_bring_their_own_companions(load):
-    with pytest.raises(InputError, match="context: found str beside several"):
+    with refuses(InputError, "context: found str"):
         load("answer")(["the [MASK] ?"], "a good film")
     for choices, found in (("good", "'choices': found str"), (["good"], "'choices': found 1"),
                            (["good", None], "choice 1: found NoneType")):  # fmt: skip
-        with pytest.raises(InputError, match=found):
+        with refuses(InputError, found):
             load("choose")("the film was", choices)
 
 
@@ -116,21 +117,21 @@ def test_predictors_are_copied_moved_and_shown(load, tmp_path, head, capsys, mon
         others.get(head, "classify"),
         *["embed"] * (head not in ("masked_lm", "embed", "")),
     ]:
-        with pytest.raises(CheckpointError, match=r"task is|no .* head|problem_type"):
+        with refuses(CheckpointError, str(folder)):
             bertsmith.load(folder, task=task)
 
 
 def test_a_predictor_is_saved_over_nothing_but_a_model(load, tmp_path):
     predictor = load("classify")
     folder = predictor.save(tmp_path / "copy")
-    with pytest.raises(ConfigError, match="holds a model"):
+    with refuses(ConfigError, f"{folder}:", "overwrite=True"):
         predictor.save(folder)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ConfigError, match="no model"):
+    with refuses(ConfigError, f"{tmp_path}:"):
         predictor.save(tmp_path, overwrite=True)
     predictor.save(folder, overwrite=True)
     (folder / "README.md").write_text("mine")
-    with pytest.raises(ConfigError, match=r"more than a model \(README"):
+    with refuses(ConfigError, f"{folder}:", "README.md"):
         predictor.save(folder, overwrite=True)
 
 
@@ -145,7 +146,7 @@ def test_probabilities(load):
     assert [each.shape for each in load("tag").probabilities(texts)] == [(3, 2), (3, 2)]
     assert [len(each) for each in load("choose").probabilities([("a", ["b", "c", "d"])])] == [3]
     for head in ("regress", "answer", "masked_lm", "embed", ""):
-        with pytest.raises(ConfigError, match="chooses among no labels"):
+        with refuses(ConfigError, f"probabilities: {load(head)!r}"):
             load(head).probabilities(texts)
 
 
@@ -160,9 +161,9 @@ def test_vectors_in_portions_and_their_similarity(load):
     assert cosines[0, 0] == pytest.approx(1)
     assert cosines[0, 1] == pytest.approx(encoder.similarity(*texts[:2]), abs=1e-6)
     for use in (encoder, encoder.encode, encoder.predict):
-        with pytest.raises(InputError, match=r"\[\(a, b\)\] for a pair of texts"):
+        with refuses(InputError, "[(a, b)]", "[a, b]"):
             use(("a good film", "the dull story"))
-        with pytest.raises(ConfigError, match="batch_size: found 0"):
+        with refuses(ConfigError, "batch_size: found 0"):
             use(texts, batch_size=0)
 
 
@@ -217,12 +218,10 @@ def test_masks_are_filled_with_text(tmp_path, family, kind):
 def test_masks_that_cannot_be_filled(load):
     filler = load("masked_lm")
     long = "[MASK] " + "good " * NUM_POSITIONS + "[MASK]"
-    for text, message in (("no mask at all", r"no \[MASK\] in the text\. Write \[MASK\]"),
-                          ("a [mask]", r"no \[MASK\]"),
-                          (long, r"only 1 of the 2 \[MASK\].*37 tokens")):  # fmt: skip
-        with pytest.raises(InputError, match=message):
+    for text, *parts in (("no mask at all",), ("a [mask]",), (long, "1 of the 2", "37")):
+        with refuses(InputError, "[MASK]", *parts):
             filler(text)
-    with pytest.raises(InputError, match=r"'text': not given. Keys found: 'txt'"):
+    with refuses(InputError, "'text'", "'txt'"):
         filler({"txt": "a [MASK]"})
     assert filler.example({"text": "a [MASK]", "row": 3}).row == 3
 
@@ -233,7 +232,7 @@ def test_masks_that_cannot_be_filled(load):
     ("answer", "threshold", 0.5), ("", "pooling", "max"), ("", "max_length", 1),
 ])  # fmt: skip
 def test_options_that_cannot_be_met(load, head, option, value):
-    with pytest.raises(ConfigError, match=f"{option}: found|^{option}"):
+    with refuses(ConfigError, option, str(value)):
         load(head).with_options(**{option: value})
 
 
@@ -242,7 +241,7 @@ def test_options(load, tmp_path):
     assert bertsmith.load(surer.save(tmp_path / "m")).definition.threshold == 0.9
     assert load("answer").with_options(threshold=0.5, may_abstain=True)("who ?", "a film")
     assert len(load("").with_options(max_length=1000).encode(["a " * 200])) == 1
-    with pytest.raises(ConfigError, match="found tops; allowed are "):
+    with refuses(ConfigError, "with_options: found tops", "tokenizer, top"):
         load("masked_lm").with_options(tops=3)
 
 
@@ -257,5 +256,6 @@ def test_typed_texts_make_as_many_examples(load, head, texts, size, bad):
     examples = typed_examples(task, texts)
     assert [example.row for example in examples] == list(range(1, size + 1))
     for wrong in bad:
-        with pytest.raises(InputError, match=r"found \d texts?, but this|text \d is empty"):
+        place = f"text {len(wrong)}" if " " in wrong else f"found {len(wrong)} text"
+        with refuses(InputError, place):
             typed_examples(task, wrong)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from close_figures import close
+from refusals import refuses
 from samples import write_likeness
 from tiny_models import (
     BAD,
@@ -191,14 +192,14 @@ def test_what_is_asked_for_replaces_what_the_folder_says(place, tmp_path):
     SentenceFolder("mean", max_length=8).write(folder, 24)
     examples = [RelatedTexts("a good film and a lovely story and a fine film", "fine")]
     assert load_encoder(folder).predict(examples)[0].is_truncated
-    with pytest.raises(InputError, match="standard input can be read once only"):
+    with refuses(InputError, "-:"):
         evaluate(load_encoder(folder), Path("-"), RelatedColumns(format="csv"), callbacks=[print])
     longer = load_encoder(folder, max_length=30)
     assert not longer.predict(examples)[0].is_truncated
     assert longer.to("cpu").loaded.max_length == 30
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     settings = settings_for(place, tmp_path / "out", "pairs", model=folder)
-    with pytest.raises(CheckpointError, match="asks for pooling by max_tokens"):
+    with refuses(CheckpointError, "1_Pooling/config.json:", "max_tokens", "--pooling"):
         Embed().with_model(read_folder(folder), settings)
     asked = replace(settings, pooling="first_token")
     assert Embed().with_model(read_folder(folder), asked).pooling == "first_token"
@@ -223,12 +224,12 @@ def test_pairs_to_learn_from_may_be_scored_by_pairs_with_scores(place, tmp_path)
     assert {row.score for row in Embed.read(settings).held_out} == {1.0, 5.0}
 
 
-@pytest.mark.parametrize("changes, error, message", [
-    ({"metric": "spearman"}, InputError, r"pairs-eval\.csv: no column looks like the score"),
-    ({"group_size": 1}, ConfigError, "--group-size and --batch-size"),
-    ({"temperature": 0}, ConfigError, "--temperature: found 0"),
-    ({"sample": 0}, ConfigError, "--sample: found 0"),
+@pytest.mark.parametrize("changes, error, parts", [
+    ({"metric": "spearman"}, InputError, ["pairs-eval.csv:", "--label-column"]),
+    ({"group_size": 1}, ConfigError, ["--group-size", "--batch-size", "2 or more"]),
+    ({"temperature": 0}, ConfigError, ["--temperature:", "found 0"]),
+    ({"sample": 0}, ConfigError, ["--sample:", "found 0"]),
 ])  # fmt: skip
-def test_settings_that_do_not_fit(place, tmp_path, changes, error, message):
-    with pytest.raises(error, match=message):
+def test_settings_that_do_not_fit(place, tmp_path, changes, error, parts):
+    with refuses(error, *parts):
         Embed.read(settings_for(place, tmp_path / "out", "pairs", **changes))
