@@ -2,6 +2,7 @@
 
 import pandas
 import pytest
+from refusals import refuses
 from tiny_models import reviews, save_tiny
 
 import bertsmith
@@ -15,7 +16,7 @@ FRAME = pandas.DataFrame({"text": TEXTS, "label": LABELS})
 LONG = "a good film " * 20
 CPU = {"device": "cpu", "precision": "fp32"}
 BOTH_POOLINGS = '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}'
-STRIDE = "stride: found 18; windows of 20"
+STRIDE = ["stride: found 18", " 20 ", "0 to 10"]
 
 
 @pytest.fixture(scope="module")
@@ -32,31 +33,29 @@ def test_python_reads_arguments(folder):
     narrow = bertsmith.load(folder, max_length=20, **CPU)
     fitted = bertsmith.TextClassifier(folder, steps=1, threads=1, **CPU)
     fitted.fit(TEXTS, LABELS, show_progress=False)
-    for call, message in (
-        (lambda: bertsmith.load(folder, device="cuda:99"), "Use device='auto'"),
+    for call, parts in (
+        (lambda: bertsmith.load(folder, device="cuda:99"), ["'cuda:99'", "device='auto'"]),
         (lambda: narrow([LONG]), STRIDE),
-        (lambda: narrow.encode(LONG), "with pooling, or in this file"),
-        (lambda: fitted.predict(FRAME, text_column="a"), "with text_column"),
-        (lambda: fitted.evaluate(FRAME, label_column="a"), "with label_column"),
+        (lambda: narrow.encode(LONG), ["1_Pooling/config.json: ", "with pooling"]),
+        (lambda: fitted.predict(FRAME, text_column="a"), ["'a'", "text_column"]),
+        (lambda: fitted.evaluate(FRAME, label_column="a"), ["'a'", "label_column"]),
     ):
-        with pytest.raises(BertsmithError, match=message) as error:
+        with refuses(BertsmithError, *parts, worded="'cuda:99'" not in parts) as error:
             call()
         assert "--" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "command, message",
-    [
-        ("predict @ --file F --max-length 20 --precision fp32", f"--{STRIDE}"),
-        ("predict @ --file F --text-column nope", "Name it with --text-column"),
-        ("embed @ F --out v.npy", "with --pooling, or in this file"),
-    ],
-)
-def test_commands_name_flags(folder, tmp_path, monkeypatch, refused, command, message):
+@pytest.mark.parametrize("command, parts", [
+    ("predict @ --file F --max-length 20 --precision fp32", ["--stride", *STRIDE]),
+    ("predict @ --file F --text-column nope", ["F.csv: ", "'nope'", "--text-column"]),
+    ("embed @ F --out v.npy", ["1_Pooling/config.json: ", "--pooling"]),
+])  # fmt: skip
+def test_commands_name_flags(folder, tmp_path, monkeypatch, refused, command, parts):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "F.csv").write_text(f"text,label\n{LONG},pos\n")
     words = command.replace("@", str(folder)).replace("F", "F.csv").split()
-    assert message in refused(*words)
+    line = refused(*words)
+    assert all(part in line for part in parts)
 
 
 def test_flags_of_other_programs_stay():

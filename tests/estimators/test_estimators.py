@@ -16,6 +16,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
+from refusals import refuses
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
@@ -78,15 +79,13 @@ def test_parameters_are_the_settings_of_the_command(name):
     for option in known.keys() - {"out", "class_weights"}:
         assert known[option] == hints[option], option
         assert kind("m").get_params()[option] == fields[option].default
-    with pytest.raises(TypeError, match="Did you mean 'epochs'"):
+    with refuses(TypeError, name, "'epoch'", "'epochs'"):
         kind("m", epoch=3)
-    with pytest.raises(ConfigError, match="Did you mean 'epochs'"):
+    with refuses(ConfigError, name, "'epoch'", "'epochs'"):
         kind("m").set_params(epoch=3)
 
 
 NAMED = {"text_column": "review", "label_column": "stars"}
-
-
 COLUMNS = {"review": TEXTS, "stars": LABELS, "unused": list(range(24))}
 PANDAS = pandas.DataFrame(COLUMNS, index=range(5, 29))
 DATASET = datasets.Dataset.from_dict(COLUMNS)
@@ -217,7 +216,7 @@ def test_every_row_is_predicted_though_some_were_skipped(classifier):
     frame = pandas.DataFrame({"text": TEXTS, "label": [None, *LABELS[1:]]})
     found = classifier.fit(frame, skip_incomplete=True, **QUIET)
     frame.loc[3, "text"] = None
-    with pytest.raises(InputError, match="row 4 of the rows given: 'text' is empty"):
+    with refuses(InputError, "row 4 ", "'text'", "skip_incomplete"):
         found.predict(frame)
     assert len(found.predict(frame, skip_incomplete=True)) == 23
 
@@ -271,66 +270,66 @@ def test_every_task_fits_predicts_scores_and_is_saved(model, tmp_path, task, cap
 
 FRAME = pandas.DataFrame({"text": TEXTS, "label": LABELS})
 REFUSED = {
-    "no labels": ((TEXTS,), {}, r"y: not given.*fit\(texts, labels\)"),
-    "lengths": ((TEXTS, LABELS[1:]), {}, "y: found 23 items, and X has 24"),
-    "kinds": ((TEXTS, [1, *LABELS[1:]]), {}, r"several kinds \(int, str\)"),
-    "lists": ((TEXTS, [[label] for label in LABELS]), {}, "Pass multi_label=True"),
-    "None": (([None, *TEXTS[1:]], LABELS), {}, r"row 1 of the rows given: 'text' is empty.*skip_"),
-    "column": ((FRAME,), {"text_column": "body"}, "no column 'body'.*'text', 'label'.*text_column"),
-    "option": ((FRAME,), {"txt_column": "text"}, "unknown key 'txt_column'. Did you mean"),
-    "tuple": ((("a film", "a story"), ["pos", "neg"]), {}, r"\[\(a, b\)\] for a pair"),
-    "triple": (([("a", "b", "c")] * 24, LABELS), {}, "item of 3 values"),
-    "file": (("none.csv",), {}, "none.csv: no such file"),
-    "text": ((TEXTS[0] * 99, "pos"), {}, r"no such file.* as a list, \[text, ...\]"),
-    "file and y": ((Path("none.csv"), LABELS), {}, "y: found labels beside a file"),
-    "name as y": ((FRAME, "label"), {}, "y: found the string 'label'.*with label_column"),
-    "tables": (({"train": FRAME},), {}, r"tables by name \('train'\).*data\['train'\]"),
-    "lazy table": ((polars.LazyFrame(FRAME),), {}, r"found LazyFrame.*frame\.collect\(\)"),
-    "weights": ((FRAME,), {"sample_weight": [1] * 24}, "no weights.*class_weights"),
-    "few": ((TEXTS[:2], ["a", "b"]), {}, "share above 0"),
-    "share": ((TEXTS, LABELS), {"eval": np.float32(1.5)}, "found 1.5"),
-    "short eval": ((TEXTS, LABELS), {"eval": (TEXTS[:5], LABELS[:4])}, "^eval: y: found 4 items"),
-    "no eval": ((TEXTS, LABELS), {"eval": None}, "allowed are a share"),
+    "no labels": ((TEXTS,), {}, "y: ", "X, found list of str", "fit(texts, labels)"),
+    "lengths": ((TEXTS, LABELS[1:]), {}, "y: found 23 ", "X has 24"),
+    "kinds": ((TEXTS, [1, *LABELS[1:]]), {}, "y: ", "(int, str)"),
+    "lists": ((TEXTS, [[label] for label in LABELS]), {}, "y[0]: ", "multi_label=True"),
+    "None": (([None, *TEXTS[1:]], LABELS), {}, "row 1 ", "'text'", "skip_incomplete"),
+    "column": ((FRAME,), {"text_column": "body"}, "'body'", "'text', 'label'", "text_column"),
+    "option": ((FRAME,), {"txt_column": "text"}, "'txt_column'", "'text_column'"),
+    "tuple": ((("a film", "a story"), ["pos", "neg"]), {}, "X: ", "[(a, b)]"),
+    "triple": (([("a", "b", "c")] * 24, LABELS), {}, "X: ", "3 values"),
+    "file": (("none.csv",), {}, "none.csv: "),
+    "text": ((TEXTS[0] * 99, "pos"), {}, "story the film", "[text, ...]"),
+    "file and y": ((Path("none.csv"), LABELS), {}, "y: ", "label_column"),
+    "name as y": ((FRAME, "label"), {}, "y: ", "'label'", "label_column"),
+    "tables": (({"train": FRAME},), {}, "('train')", "data['train']"),
+    "lazy table": ((polars.LazyFrame(FRAME),), {}, "found LazyFrame", "frame.collect()"),
+    "weights": ((FRAME,), {"sample_weight": [1] * 24}, "sample_weight: ", "class_weights"),
+    "few": ((TEXTS[:2], ["a", "b"]), {}, "eval: found 0.1 of 2 ", "above 0 and below 1"),
+    "share": ((TEXTS, LABELS), {"eval": np.float32(1.5)}, "eval: found 1.5 ", "above 0"),
+    "short eval": ((TEXTS, LABELS), {"eval": (TEXTS[:5], LABELS[:4])}, "eval: y: found 4 ", "5"),
+    "no eval": ((TEXTS, LABELS), {"eval": None}, "eval: found None", "0.1", "(X, y)"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_fitted_is_refused(classifier, name):
-    given, more, message = REFUSED[name]
-    with pytest.raises(BertsmithError, match=message) as refused:
+    given, more, *parts = REFUSED[name]
+    with refuses(BertsmithError, *parts) as refused:
         classifier.fit(*given, **{**QUIET, **more})
     assert isinstance(refused.value, ValueError)
     assert "--" not in str(refused.value)
 
 
-@pytest.mark.parametrize("settings, message", [
-    ({"epochs": "3", "steps": None}, "epochs: found '3'"),
-    ({"epochs": 1.0}, "epochs and steps exclude"),
-    ({"dropout": 2.0}, "dropout: found 2.0; allowed"), ({"metric": "f1"}, "metric: found"),
-    ({"class_weights": {"new": 3}}, "class_weights: 'new' is no label"),
-    ({"model": None}, "model: found NoneType. Give the folder"),
+@pytest.mark.parametrize("settings, parts", [
+    ({"epochs": "3", "steps": None}, ["epochs: found '3'"]), ({"metric": "f1"}, ["found 'f1'"]),
+    ({"dropout": 2.0}, ["dropout: found 2.0", "below 1"]), ({"epochs": 1.0}, ["epochs and steps"]),
+    ({"class_weights": {"new": 3}}, ["class_weights: 'new'", "neg, pos"]),
+    ({"model": None}, ["model: found NoneType", '"org/name"']),
 ])  # fmt: skip
-def test_settings_that_cannot_be_met(model, settings, message):
-    with pytest.raises(ConfigError, match=message):
+def test_settings_that_cannot_be_met(model, settings, parts):
+    is_pydantics = settings.keys() & {"steps", "metric"}  # what is wrong with a value's type
+    with refuses(ConfigError, *parts, worded=not is_pydantics):
         bertsmith.TextClassifier(**{"model": model} | QUICK | settings).fit(TEXTS, LABELS, **QUIET)
 
 
 def test_what_cannot_be_predicted_is_refused(fitted):
     assert fitted.predict([]).tolist() == []
-    for given, message in (({}, "no columns"), ("a film", "found the string 'a film'. Give"),
-                           (["a", None], r"examples\[1\]: 'text': found NoneType"),
-                           (FRAME[["label"]], "no column looks like the text"),
-                           (pyarrow.table([TEXTS, TEXTS], ["text"] * 2), "several .* 'text'"),
-                           (("a", "b"), r"\[\(a, b\)\] for a pair")):  # fmt: skip
-        with pytest.raises(InputError, match=message):
+    for given, *parts in (({},), ("a film", "X: ", "'a film'", "[text]"),
+                          (["a", None], "examples[1]: 'text': found NoneType"),
+                          (FRAME[["label"]], "'label'", "text_column"),
+                          (pyarrow.table([TEXTS, TEXTS], ["text"] * 2), "'text'"),
+                          (("a", "b"), "X: ", "[(a, b)]")):  # fmt: skip
+        with refuses(InputError, *parts):
             fitted.predict(given)
-    with pytest.raises(InputError, match="label 'new' is not one the model learns"):
+    with refuses(InputError, "row 1 ", "'new'", "'neg', 'pos'"):
         fitted.score(["a film"], ["new"])
-    with pytest.raises(ConfigError, match="batch_size: found 0"):
+    with refuses(ConfigError, "batch_size: found 0", "above 0"):
         fitted.predict(["a"], batch_size=0)
-    with pytest.raises(InputError, match="y: found None for "):
+    with refuses(InputError, "y: found None", "['story'"):
         bertsmith.TokenClassifier("m").fit(WORDS, [None] * 24, **QUIET)
-    with pytest.raises(CheckpointError, match="no such folder") as refused:
+    with refuses(CheckpointError, "runs/none: ") as refused:
         bertsmith.TextClassifier("runs/none").fit(TEXTS, LABELS, **QUIET)
     assert isinstance(refused.value, ValueError)
 
@@ -353,10 +352,10 @@ class Interrupt(bertsmith.Callback):
 
 def test_ctrl_c_stops_a_search_and_keeps_what_has_a_folder(model, tmp_path):
     found = bertsmith.TextClassifier(model, **QUICK | {"steps": 3})
-    with pytest.raises(KeyboardInterrupt, match="Nothing is kept, as the estimator has no `out`"):
+    with refuses(KeyboardInterrupt, "fit: ", "`out`"):
         found.fit(TEXTS, LABELS, callbacks=[Interrupt()], **QUIET)
     found.set_params(out=tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt, match="with: the same call with resume=True"):
+    with refuses(KeyboardInterrupt, "run: ", "step 1,", "resume=True"):
         found.fit(TEXTS, LABELS, callbacks=[Interrupt()], **QUIET)
     assert found.set_params(resume=True).fit(TEXTS, LABELS, **QUIET).result_.training.steps == 3
 
@@ -365,10 +364,10 @@ def test_folders_of_runs_are_kept_as_those_of_the_command(model, fitted, tmp_pat
     kept = bertsmith.TextClassifier(model, out=str(tmp_path / "run"), **QUICK)
     kept.fit(TEXTS, LABELS, **QUIET)
     assert (tmp_path / "run" / "run.json").exists()
-    with pytest.raises(ConfigError, match="holds an earlier run"):
+    with refuses(ConfigError, "run: ", "resume", "overwrite", " out."):
         kept.fit(TEXTS, LABELS, **QUIET)
     assert kept.set_params(overwrite=True).fit(TEXTS, LABELS, **QUIET) is kept
-    with pytest.raises(ConfigError, match="holds a model"):
+    with refuses(ConfigError, "run: ", "overwrite=True"):
         fitted.save(tmp_path / "run")
 
 
@@ -390,7 +389,7 @@ def test_copies_have_the_same_parameters_and_are_not_fitted(classifier):
     with pytest.raises(NotFittedError):
         check_is_fitted(changed)
     for use in (changed.predict, changed.save):
-        with pytest.raises(NotFittedError, match="TextClassifier is not fitted yet"):
+        with refuses(NotFittedError, "TextClassifier", "bertsmith.load"):
             use(TEXTS)
     check_is_fitted(changed.fit(TEXTS, FLAGS, **QUIET))
     with pytest.raises(NotFittedError):

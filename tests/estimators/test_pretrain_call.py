@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 import tiny_runs
 from memory_peak import peak
+from refusals import refuses
 from tiny_tokenizers import tiny_wordpiece
 
 import bertsmith
@@ -44,7 +45,7 @@ def test_a_call_makes_vocabulary_corpus_and_model(text, tmp_path, monkeypatch):
     assert settings["training"]["minutes"] is None  # the recipe's gives way
     assert settings["optim"]["optimizer"] == "muon"  # and the rest of it holds
     assert bertsmith.load(model).encode(["ba ce"]).shape == (1, 128)
-    with pytest.raises(ConfigError, match=r"holds an earlier run. Pass resume"):
+    with refuses(ConfigError, "runs/text-bert: ", "resume", "overwrite", " out."):
         bertsmith.pretrain(text, steps=2, **SMALL)
     again = bertsmith.pretrain(text, steps=1, overwrite=True, seed=3, **SMALL)
     assert again.steps == 1
@@ -64,24 +65,25 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     assert bertsmith.pretrain(resume=True, **call).steps == 4
 
 
-@pytest.mark.parametrize("given, message", [
-    ({}, "give texts or a corpus"), ({"texts": "none.txt"}, "none.txt: no such file"),
-    ({"texts": "@", "minuts": 3}, "no argument 'minuts'. Did you mean 'minutes'"),
-    ({"texts": "@", "steps": "3"}, "steps: found '3'"),
-    ({"texts": "@", "text_column": 3}, "text_column: found 3"),
-    ({"texts": "A text. " * 99}, r"no such file or folder. .*as a list, \[text, ...\]"),
-    ({"texts": ["a.txt", "b.txt"]}, r"texts\[0\]: found 'a.txt', the name of a file"),
-    ({"texts": ["A text.", 0]}, r"texts\[1\]: found int 0. Give a string"),
-    ({"texts": [None, " ", np.nan]}, "no word to learn from in 0 .*3 empty_documents"),
-    ({"texts": iter(["A text."])}, "found list_iterator, which can be read once.*a list, or the"),
-    ({"texts": pandas.DataFrame({"a": ["A text."]})}, "no column 'text', found: 'a'.*text_column"),
-    ({"texts": [{"a": "A text."}]}, r"texts\[0\]: no column 'text', found: 'a'"),
-    ({"texts": {"train": pandas.DataFrame()}}, r"tables by name \('train'\).*data\['train'\]"),
+@pytest.mark.parametrize("given, parts", [
+    ({}, ["pretrain: "]), ({"texts": "none.txt"}, ["none.txt: ", "[text, ...]"]),
+    ({"texts": "@", "minuts": 3}, ["pretrain: ", "'minuts'", "'minutes'"]),
+    ({"texts": "@", "steps": "3"}, ["steps: found '3'"]),
+    ({"texts": "@", "text_column": 3}, ["text_column: found 3"]),
+    ({"texts": "A text. " * 99}, ["A text. A text. ", "[text, ...]"]),
+    ({"texts": ["a.txt", "b.txt"]}, ["texts[0]: found 'a.txt'", "[pathlib.Path(name), ...]"]),
+    ({"texts": ["A text.", 0]}, ["texts[1]: found int 0"]),
+    ({"texts": [None, " ", np.nan]}, ["0 documents", "3 empty_documents"]),
+    ({"texts": iter(["A text."])}, ["texts: found list_iterator"]),
+    ({"texts": pandas.DataFrame({"a": ["A text."]})}, ["texts: ", "'text'", "'a'", "text_column"]),
+    ({"texts": [{"a": "A text."}]}, ["texts[0]: ", "'text'", "'a'", "text_column"]),
+    ({"texts": {"train": pandas.DataFrame()}}, ["('train')", "data['train']"]),
 ])  # fmt: skip
-def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given, message):
+def test_what_is_refused_before_time_is_spent(text, tmp_path, monkeypatch, given, parts):
     monkeypatch.chdir(tmp_path)
+    is_pydantics = given.keys() & {"steps", "text_column"}  # what is wrong with a value's type
     given = {name: str(text) if str(value) == "@" else value for name, value in given.items()}
-    with pytest.raises(BertsmithError, match=message) as refused:
+    with refuses(BertsmithError, *parts, worded=not is_pydantics) as refused:
         bertsmith.pretrain(**given, show_progress=False)
     assert isinstance(refused.value, ConfigError | InputError)
     assert "--" not in str(refused.value)

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from close_figures import close
+from refusals import refuses
 from tiny_models import reviews, save_tiny
 
 from bertsmith.data.glue import TASKS
@@ -125,16 +126,14 @@ def test_a_run_without_its_scores_is_scored_again_and_another_refused(settings):
         path.write_text(json.dumps({k: v for k, v in run.items() if k not in lost}))
         assert run_glue(rte).runs["RTE"][0].scores == expected.runs["RTE"][0].scores
         assert weights.stat().st_mtime_ns == written
-    for changes, words in (
-        ({"batch_size": 8}, "batch_size was 16, is now 8"),
-        ({"tasks": ("MRPC",)}, "no MRPC"),
-    ):
-        with pytest.raises((ConfigError, InputError), match=words):
-            run_glue(replace(rte, **changes))
+    with refuses(ConfigError, "RTE/seed-0: ", "batch_size was 16, is now 8"):
+        run_glue(replace(rte, batch_size=8))
+    with refuses(InputError, "glue: no MRPC", "CoLA, STS-B, RTE"):
+        run_glue(replace(rte, tasks=("MRPC",)))
     weights.unlink()  # as if another were better
     run_glue(rte)  # nothing to predict, so none are needed
     write(settings.data / "RTE" / "test.tsv", ["index\tsentence1\tsentence2"], ["0\ta\tgood"])
-    with pytest.raises(ConfigError, match=r"its weights were removed.*--seeds as before"):
+    with refuses(ConfigError, "RTE/seed-0: ", "--seeds", "--out"):
         run_glue(rte)
 
 

@@ -4,6 +4,7 @@ import math
 from functools import partial
 
 import pytest
+from refusals import refuses
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
@@ -28,37 +29,35 @@ def classify(**given):
 )
 def test_settings_that_never_end(settings, name, place):
     for value in (10**26, math.inf, math.nan):
-        with pytest.raises(ConfigError, match=f"{place}: found {value}; allowed is"):
+        with refuses(ConfigError, f"{place}: found {value};", f"{LARGEST[name]:,}"):
             settings(**{name: value})
-    with pytest.raises(ConfigError, match=f"at most {LARGEST[name]:,}"):
+    with refuses(ConfigError, place, f"at most {LARGEST[name]:,}"):
         settings(**{name: LARGEST[name] + 1})
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "parts"),
     [
-        (partial(OptimSettings, learning_rate=0.0),
-         r"optim\.learning_rate: found 0\.0; allowed is a number above 0"),
+        (partial(OptimSettings, learning_rate=0.0), ["optim.learning_rate: found 0.0", "above 0"]),
         (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
-         "decay_fraction: .* 1 - warmup_fraction"),
-        (partial(TrainingSettings, steps=5, minutes=1.0),
-         r"--steps \(5\) and --minutes \(1\.0\)"),
-        (partial(classify, epochs=2, steps=9), "--epochs and --steps"),
-        (partial(classify, learning_rate=math.nan), "--learning-rate: found nan"),
-        (partial(classify, seed=-1), "--seed: found -1"),
+         ["optim.decay_fraction: found 0.95", "above 0", "at most 1 - warmup_fraction"]),
+        (partial(TrainingSettings, steps=5, minutes=1.0), ["--steps (5)", "--minutes (1.0)"]),
+        (partial(classify, epochs=2, steps=9), ["--epochs and --steps"]),
+        (partial(classify, learning_rate=math.nan), ["--learning-rate: found nan", "above 0"]),
+        (partial(classify, seed=-1), ["--seed: found -1", f"0 to {2**63 - 1}"]),
     ],
 )  # fmt: skip
-def test_values_out_of_bounds_or_beside_each_other(settings, message):
-    with pytest.raises(ConfigError, match=message):
+def test_values_out_of_bounds_or_beside_each_other(settings, parts):
+    with refuses(ConfigError, *parts):
         settings()
 
 
 def test_sizes_of_models_and_minutes():
     for name in BertConfig.sizes:
         sizes = {**dict.fromkeys(BertConfig.sizes, 8), name: LARGEST[name] + 1}
-        with pytest.raises(ConfigError, match=f"{name}: found .* at most {LARGEST[name]:,}"):
+        with refuses(ConfigError, f"{name}: found {sizes[name]};", f"{LARGEST[name]:,}"):
             BertConfig(**sizes)
     for minutes in (1e300, math.nan, 0):
-        with pytest.raises(ConfigError, match=r"training\.minutes: found"):
+        with refuses(ConfigError, f"training.minutes: found {minutes};"):
             TrainingSettings(minutes=minutes)
     TrainingSettings(minutes=60 * 24 * 30)

@@ -1,11 +1,11 @@
 """Facts that a person or another program has changed: one clear error, never a traceback."""
 
 import json
-import re
 import shutil
 
 import pytest
 import tiny_runs
+from refusals import refuses
 
 from bertsmith import cli
 from bertsmith.data.shards import Corpus
@@ -31,30 +31,28 @@ def change(file, edit):
 
 
 def test_a_changed_run_says_so_where_it_is_resumed(almost_done, corpus_dir, tmp_path, refused):
-    for number, (edit, message) in enumerate((
-        (lambda run: run.pop("config"), "'config' is missing"),
-        (lambda run: run.update(settings=[]), "settings is [], and must be an object"),
-        (lambda run: run.update(summary={"steps": "2"}),
-         'summary.steps is "2", and must be a whole number'),
+    for number, (edit, found) in enumerate((
+        (lambda run: run.pop("config"), "('config' "),
+        (lambda run: run.update(settings=[]), "(settings is []"),
+        (lambda run: run.update(summary={"steps": "2"}), '(summary.steps is "2"'),
     )):  # fmt: skip
         out = shutil.copytree(almost_done, tmp_path / str(number))
         change(out / "run.json", edit)
         line = refused("pretrain", *SIZE, "--corpus", corpus_dir, "--out", out, "--resume")
-        assert f"{out}/run.json: damaged ({message}). Begin the run again" in line
+        assert f"{out}/run.json: " in line and found in line
 
 
 def test_a_line_that_is_none_of_a_journal_is_told(tmp_path):
     for line in ("nonsense", '{"loss": 1}'):
         (tmp_path / "journal.jsonl").write_text(f'{{"step": 1}}\n{line}\n{{"step": 3}}\n')
-        with pytest.raises(CheckpointError, match=r"journal\.jsonl:2: not a line of a journal"):
+        with refuses(CheckpointError, "journal.jsonl:2: "):
             read_journal(tmp_path / "journal.jsonl")
 
 
 def test_a_manifest_with_another_vocabulary(corpus_dir, tmp_path, refused):
     copy = shutil.copytree(corpus_dir, tmp_path / "corpus")
     change(copy / "manifest.json", lambda facts: facts["tokenizer"].update(vocab_size=7))
-    said = r"manifest\.json: tokenizer\.vocab_size is 7, and .* has [\d,]+ tokens\. Build the cor"
-    with pytest.raises(CorpusError, match=said):
+    found = "manifest.json: tokenizer.vocab_size is 7"
+    with refuses(CorpusError, found, f"{copy}/tokenizer has 150 "):
         Corpus.open(copy, verify=False).tokenizer()
-    line = refused("pretrain", *SIZE, "--corpus", copy, "--out", tmp_path / "run")
-    assert re.search(said, line)
+    assert found in refused("pretrain", *SIZE, "--corpus", copy, "--out", tmp_path / "run")

@@ -1,6 +1,5 @@
 import errno
 import os
-import re
 import signal
 import stat
 import subprocess
@@ -9,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import (
@@ -47,18 +47,15 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
 
 
 def test_a_full_disk_or_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path):
-    said = rf"^{re.escape(str(tmp_path / 'out' / 'b'))}: the disk is full.*"
     with (
-        pytest.raises(InputError) as error,
+        refuses(InputError, f"{tmp_path}/out/b: "),
         atomic_dir(tmp_path / "out") as folder,
         atomic_write(folder / "b"),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
-    assert re.fullmatch(said, str(error.value))
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "a.tsv").write_text("old")
-    said = r"cannot be written \(.*(is a file|Not a directory)\)"
-    with pytest.raises(InputError, match=said), atomic_write(tmp_path / "a.tsv" / "x"):
+    with refuses(InputError, "a.tsv/x: ", "a.tsv is a file"), atomic_write(tmp_path / "a.tsv/x"):
         pass
     assert (tmp_path / "a.tsv").read_text() == "old"
 
@@ -102,12 +99,12 @@ def test_what_is_read_is_not_written_over(tmp_path):
     (tmp_path / "a.jsonl").write_text("{}")
     (tmp_path / "b.jsonl").symlink_to("a.jsonl")
     for name in "ab":
-        with pytest.raises(ConfigError, match=r"^--out: found '.*', which is what is read\."):
+        with refuses(ConfigError, f"--out: found '{tmp_path}/{name}.jsonl'"):
             hold({"--out": tmp_path / f"{name}.jsonl"}, tmp_path / "a.jsonl")
-    with pytest.raises(ConfigError, match=r"^--page: found '.*', which is a folder\."):
+    with refuses(ConfigError, f"--page: found '{tmp_path}'"):
         hold({"--page": tmp_path}, None)
     new = tmp_path / "new.csv"
-    with pytest.raises(ConfigError, match=r"^--page: found '.*', which is also --errors"):
+    with refuses(ConfigError, f"--page: found '{new}'", "--errors"):
         hold({"--errors": new, "--page": new}, tmp_path / "a.jsonl")
     hold({"--errors": new, "--page": None}, tmp_path / "a.jsonl")
     hold({"--errors": Path(os.devnull), "--page": Path(os.devnull)}, Path(os.devnull))

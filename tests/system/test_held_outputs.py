@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 from tiny_models import save_tiny
 
 from bertsmith.cli import main
@@ -55,8 +56,7 @@ def test_a_second_process_is_told_at_its_start(tmp_path, train, refused, kind):
         words = ["predict", model, "a film", "--out", out]
     with another_process(kind, out):
         line = refused(*words)
-    assert str(out) in line
-    assert "another process" in line and "Wait until it ends" in line
+    assert str(out) in line and "--out" in line
     visible = [path.name for path in out.parent.iterdir() if not path.name.startswith(".")]
     assert visible == (["out"] if kind == "folder" else [])  # an empty folder
     with hold_folder(out) if kind == "folder" else hold_outputs({"--out": out}, None):
@@ -76,5 +76,5 @@ def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder refuses the superuser")
 def test_an_output_that_cannot_be_written_is_named_as_the_user_does():
-    with pytest.raises(InputError, match=r"^/proc/a\.csv: cannot be written"):
+    with refuses(InputError, "/proc/a.csv: ", worded=False):
         hold_outputs({"--out": Path("/proc/a.csv")}, None).__enter__()

@@ -1,6 +1,7 @@
 """What the system refuses is told as that, with the file and the way out, never as damage."""
 
 import ctypes
+import errno
 import json
 import os
 import subprocess
@@ -12,17 +13,18 @@ import numpy as np
 import pytest
 import torch
 from limits import file_size_limit
+from refusals import refuses
 from tiny_models import save_tiny
 from tiny_runs import FP32
 
 from bertsmith.data.shards import Corpus
 from bertsmith.distillation.cache_folder import load_array, save_array
-from bertsmith.errors import CheckpointError, CorpusError, InputError
+from bertsmith.errors import SYSTEM_ADVICE, CheckpointError, CorpusError, InputError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.scoring import Outcome
 
-PERMISSION = r"Permission denied\)?\. Change the permissions or choose another place\."
+PERMISSION = f"(Permission denied). {SYSTEM_ADVICE[errno.EACCES]}"
 
 
 def without_privileges(do):
@@ -59,7 +61,7 @@ def test_no_permission_to_read(corpus_dir, tmp_path):
         mode = file.stat().st_mode
         file.chmod(0)
         try:
-            with pytest.raises(kind, match=rf"{file.name}: cannot be read \({PERMISSION}"):
+            with refuses(kind, f"{file.name}: ", PERMISSION, worded=False):
                 without_privileges(do)
         finally:
             file.chmod(mode)
@@ -74,10 +76,10 @@ def test_a_folder_that_takes_no_file_and_a_disk_without_room(tmp_path):
         with write_misses(path) as misses:
             misses.see([SimpleNamespace(row=1)], [Outcome(text, "b", "c", 0.0)])
 
-    with pytest.raises(InputError, match=rf"misses\.jsonl: cannot be written \({PERMISSION}"):
+    with refuses(InputError, "misses.jsonl: ", PERMISSION, worded=False):
         without_privileges(lambda: write(folder / "misses.jsonl"))
-    said = r"misses\.jsonl: cannot be written \(File too large\)"
-    with pytest.raises(InputError, match=said), file_size_limit(100):
+    said = ("misses.jsonl: ", "(File too large)")
+    with refuses(InputError, *said, worded=False), file_size_limit(100):
         write(tmp_path / "misses.jsonl", "a" * 60_000)
     assert list(tmp_path.iterdir()) == [folder]
 

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 from limits import file_size_limit
+from refusals import refuses
 from small_workers import small_model
 
 from bertsmith.errors import CheckpointError, InputError
@@ -41,7 +42,7 @@ def test_the_last_ones_are_kept_in_order_of_steps(tmp_path):
 def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path):
     first = save(tmp_path, 1)
     before = (first / TENSORS_FILE).read_bytes()
-    with pytest.raises(InputError, match="step-00000002"), file_size_limit(200_000):
+    with refuses(InputError, "step-00000002", worded=False), file_size_limit(200_000):
         save(tmp_path, 2, size=90_000)
     with pytest.raises(InputError), file_size_limit(200_000):
         save(tmp_path, 1, size=90_000)
@@ -62,7 +63,7 @@ def test_damage_is_found_and_named(tmp_path, name):
     altered = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
     for damaged in (altered, content[: len(content) // 2], None):
         (path / name).unlink() if damaged is None else (path / name).write_bytes(damaged)
-        with pytest.raises(CheckpointError, match=rf"step-00000007: {name}.*damaged.*Remove"):
+        with refuses(CheckpointError, f"step-00000007: {name}"):
             load_checkpoint(path)
 
 
@@ -73,7 +74,7 @@ class LaterState(TrainingState):
 
 def test_a_checkpoint_of_another_version_is_named(tmp_path):
     path = save(tmp_path, 7, kind=LaterState)
-    with pytest.raises(CheckpointError, match="written by another version of bertsmith"):
+    with refuses(CheckpointError, f"step-00000007/{STATE_FILE}"):
         load_checkpoint(path)
 
 

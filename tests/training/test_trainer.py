@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from small_workers import small_model, small_objective
 from stop_at import StopAt
 from tiny_runs import StopAtStep
@@ -116,7 +117,8 @@ def test_a_callback_sees_steps_and_evals_and_ends_the_run(
 def test_resumed_is_uninterrupted_bit_for_bit(whole, corpus_dir, tmp_path, is_killed):
     precision = whole.config.precision
     callback = StopAtStep(11) if is_killed else StopAt(7)
-    with pytest.raises(BertsmithError, match="stopped$" if is_killed else "after step 7.*--resume"):
+    parts = ["stopped"] if is_killed else ["step 7,", "step-00000007", "pretrain --resume"]
+    with refuses(BertsmithError, *parts, worded=not is_killed):
         trained(corpus_dir, tmp_path, precision=precision, callbacks=[callback])
     newest = list_checkpoints(tmp_path / "checkpoints")[-1]
     assert newest.name == f"step-{8 if is_killed else 7:08d}"
@@ -168,20 +170,17 @@ class Broken(Pretraining):
         return {**figures, "held_out_loss": float("nan")} if is_broken else figures
 
 
-@pytest.mark.parametrize(
-    ("place", "last", "message"),
-    [
-        ("loss", 6, r"step 7: .*nan.*Nothing was updated.*document \d+"),
-        ("gradient", 6, r"step 7: .*(inf|nan).*Nothing was updated.*document \d+"),
-        ("evaluation", 5, "after step 5: held_out_loss is nan"),
-    ],
-)
-def test_what_is_no_number_stops_before_the_update(corpus_dir, tmp_path, place, last, message):
+@pytest.mark.parametrize("place, last, parts", [
+    ("loss", 6, ["step 7: loss nan", "built: document ", "--precision fp32"]),
+    ("gradient", 6, ["step 7: loss ", "gradient norm nan", "built: document ", "--precision fp32"]),
+    ("evaluation", 5, ["step 5: held_out_loss is nan", "--precision fp32"]),
+])  # fmt: skip
+def test_what_is_no_number_stops_before_the_update(corpus_dir, tmp_path, place, last, parts):
     task = objective(corpus_dir, kind=Broken)
     task.place = place
     task.broken = broken = trainer(corpus_dir, tmp_path, task=task)
     broken.begin({})
-    with pytest.raises(TrainingError, match=message):
+    with refuses(TrainingError, *parts, worded=place == "evaluation"):
         broken.run()
     assert max(entry["step"] for entry in read_journal(tmp_path / "journal.jsonl")) == last
     assert "NaN" not in (tmp_path / "journal.jsonl").read_text()
@@ -196,7 +195,7 @@ def test_a_run_without_checkpoints_resumes_from_its_beginning(corpus_dir, tmp_pa
     settings = replace(SETTINGS, keep=0, steps=6)
     trainer(corpus_dir, tmp_path, settings).begin({})
     (tmp_path / "journal.jsonl").write_text('{"step": 0, "held_out_loss": 5.0}\n')
-    with pytest.raises(ConfigError, match=r"steps was 6, is now 5; seed was 3, is now 4"):
+    with refuses(ConfigError, "steps was 6, is now 5", "seed was 3, is now 4"):
         trainer(corpus_dir, tmp_path, replace(settings, steps=5, seed=4)).resume(None)
     again = trainer(corpus_dir, tmp_path, settings)
     again.resume(None)
@@ -215,7 +214,7 @@ def test_a_full_disk_says_how_to_go_on(corpus_dir, tmp_path, monkeypatch, owner,
     one = trainer(corpus_dir, tmp_path / "run")
     one.begin({})
     monkeypatch.setattr(owner, name, full)
-    with pytest.raises(InputError, match=rf"step {step} .*No space left.*pretrain --resume"):
+    with refuses(InputError, f"step {step} ", "No space left", "pretrain --resume"):
         one.run()
 
 
