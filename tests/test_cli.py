@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from refusals import check_message, refuses
 
 import bertsmith
 from bertsmith.cli import COMMANDS, main
@@ -38,7 +39,7 @@ def test_json_is_one_object_on_standard_output(bertsmith):
 def test_public_names_are_sorted_and_can_be_used():
     assert bertsmith.__all__ == sorted(bertsmith.__all__) == dir(bertsmith)
     assert all(getattr(bertsmith, name) is not None for name in bertsmith.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'loadd'"):
+    with refuses(AttributeError, "'bertsmith'", "'loadd'"):
         _ = bertsmith.loadd
 
 
@@ -72,10 +73,9 @@ def test_a_result_that_finds_no_room_is_an_error_in_one_line():
             [sys.executable, "-m", "bertsmith", "--version"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered,
         )  # fmt: skip
+    [line] = done.stderr.splitlines()
     assert done.returncode == 2
-    assert done.stderr == (
-        "bertsmith: output: No space left on device. Free some space or choose another folder.\n"
-    )
+    check_message(line, "bertsmith: output: ")
 
 
 def test_quiet_prints_the_result_alone(typed, refused, tmp_path):
@@ -97,7 +97,7 @@ def test_ctrl_c_ends_a_command_with_130(capsys, monkeypatch):
         main(["completion"])
     out, err = capsys.readouterr()
     assert (stopped.value.code, out) == (130, "")
-    assert "Ctrl-C" in err
+    check_message(err, "Ctrl-C")
 
 
 def test_help_for_a_reader_that_has_left():

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from refusals import refuses
 
 from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.config import RECIPES, from_mapping, read_recipe, shipped_recipes, to_jsonable
@@ -44,25 +45,22 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
     assert on_top == Settings(Path("c"), "tiny", 9, Optim(2e-4))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("setps = 3", "unknown key 'setps'. Did you mean 'steps'"),
-        ("learning_rat = 3", "Did you mean '[optim] learning_rate'"),
-        ('steps = "3"', "steps: found '3'"),
-        ("steps = true", "steps: found True"),
-        ('preset = "huge"', "preset: found 'huge'"),
-        ("optim = 3", "optim: found 3, a table is expected"),
-        ("[optim]\nlearning_rate = -1", "learning_rate: found -1.0, must be above 0"),
-        ("steps =", "not valid TOML"),
-    ],
-)
-def test_strict_reading_names_file_and_key(tmp_path, text, message):
+@pytest.mark.parametrize(("text", "parts", "worded"), [
+    ("setps = 3", ["'setps'", "'steps'", "corpus, preset, steps, optim"], True),
+    ("learning_rat = 3", ["'learning_rat'", "'[optim] learning_rate'"], True),
+    ('steps = "3"', ["steps: found '3'"], False),
+    ("steps = true", ["steps: found True"], False),
+    ('preset = "huge"', ["preset: found 'huge'", "'tiny'", "'mini'"], False),
+    ("optim = 3", ["optim: found 3"], True),
+    ("[optim]\nlearning_rate = -1", ["optim: learning_rate: found -1.0", "above 0"], True),
+    ("steps =", ["TOML"], False),
+])  # fmt: skip
+def test_strict_reading_names_file_and_key(tmp_path, text, parts, worded):
+    """Pydantic and tomllib word some of it."""
     recipe = write(tmp_path, text)
-    with pytest.raises(ConfigError) as error:
+    with refuses(ConfigError, *parts, worded=worded) as error:
         parse_with_recipe(Settings, [recipe, "--corpus", "x"], "p", "d")
-    assert message in str(error.value)
-    assert str(error.value).startswith(recipe)
+    assert str(error.value).startswith(f"{recipe}: ")
     assert "\n" not in str(error.value)
 
 
@@ -77,12 +75,11 @@ def test_a_recipe_of_the_package_is_known_by_its_name(tmp_path, monkeypatch):
 
 
 def test_an_unknown_recipe_is_told_the_nearest_and_all_names(tmp_path):
-    said = r"quarterhour: no such recipe\. Did you mean 'quarter-hour'\? .* its name: .*albert, "
-    with pytest.raises(ConfigError, match=said):
+    with refuses(ConfigError, "quarterhour: ", "'quarter-hour'", ".toml", " albert, "):
         parse_with_recipe(Settings, ["quarterhour"], "p", "d")
     (tmp_path / "bad.toml").write_bytes(b"a = 1\n\xff")
-    for path, said in ((tmp_path, "a folder"), (tmp_path / "bad.toml", "byte 6 is not UTF-8")):
-        with pytest.raises(ConfigError, match=said):
+    for path, place in ((tmp_path, f"{tmp_path}: "), (tmp_path / "bad.toml", "bad.toml: byte 6 ")):
+        with refuses(ConfigError, place, ".toml" if path == tmp_path else "UTF-8"):
             read_recipe(path)
     assert len(shipped_recipes()) == len(list(RECIPES.glob("*/*.toml"))), "names differ"
 
@@ -99,5 +96,5 @@ def test_the_package_has_all_its_files():
 def test_what_is_written_reads_back_equal():
     settings = Settings(Path("a/b"), "mini", 3, Optim(0.5))
     assert from_mapping(Settings, to_jsonable(settings), "run.json") == settings
-    with pytest.raises(ConfigError, match="'corpus' is missing"):
+    with refuses(ConfigError, "run.json: 'corpus'"):
         from_mapping(Settings, {}, "run.json")

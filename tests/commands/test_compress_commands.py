@@ -89,36 +89,35 @@ def test_a_corpus_says_which_pieces_stay_and_scores_the_model(compress, corpus_d
 EXAMPLES = "--examples data.csv"
 
 
-@pytest.mark.parametrize(
-    "line, part",
-    [
-        ("classifier", "found flags for 0 of"),
-        ("classifier --layer-choice last", "Give --layers or --num-layers"),
-        ("classifier --layers 0 --num-layers 1", "exactly one"),
-        ("classifier --layers 0,three", "--layers: found '0,three'"),
-        ("classifier --layers 0,3", "allowed are layers 0 to 2"),
-        ("classifier --num-layers 4", "--num-layers: found 4"),
-        ("bare --num-layers 1 --corpus corpus", "a corpus cannot score it"),
-        ("pretrained --num-layers 1 --corpus corpus", "another tokenizer"),
-        ("classifier --prune-heads 0.3", "Give --examples FILE"),
-        (f"classifier {EXAMPLES} --prune-heads 0.3 --num-heads 3", "exactly one"),
-        (f"classifier {EXAMPLES} --prune-heads nan", "--prune-heads: found nan"),
-        (f"classifier {EXAMPLES} --num-heads 0", "--num-heads: found 0; allowed is 3 (one in "),
-        (f"classifier {EXAMPLES} --prune-heads 0.8", "is 7 of 9 heads; allowed are 1 to 6"),
-        (f"one-head {EXAMPLES} --prune-heads 0.3", "which it needs. Choose"),
-        (f"albert {EXAMPLES} --prune-heads 0.5", "its 2 layers share their attention, so no"),
-        ("bare --corpus corpus --prune-heads 0.3", "no masked-LM head"),
-        (f"pretrained {EXAMPLES} --prune-heads 0.3", "no classification"),
-        ("classifier --vocabulary texts.txt --min-count 0", "--min-count: found 0"),
-        ("classifier --vocabulary", "Give --vocabulary TEXTS, or"),
-        ("classifier --vocabulary --corpus corpus", "built with another tokenizer"),
-    ],
-)
-def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, line, part):
+@pytest.mark.parametrize(("line", "parts"), [
+    ("classifier", ["compress: ", " 0 ", "--num-layers", "--prune-heads", "--vocabulary"]),
+    ("classifier --layer-choice last", ["--layers", "--num-layers"]),
+    ("classifier --layers 0 --num-layers 1", ["--layers", "--num-layers"]),
+    ("classifier --layers 0,three", ["--layers: found '0,three'", "0 to 2"]),
+    ("classifier --layers 0,3", ["found 0, 3", "0 to 2"]),
+    ("classifier --num-layers 4", ["--num-layers: found 4", "1 to 3"]),
+    ("bare --num-layers 1 --corpus corpus", ["bare: ", "--data", "--corpus"]),
+    ("pretrained --num-layers 1 --corpus corpus", ["corpus: ", "--tokenizer"]),
+    ("classifier --prune-heads 0.3", ["--examples FILE", "--corpus DIR"]),
+    (f"classifier {EXAMPLES} --prune-heads 0.3 --num-heads 3", ["--prune-heads", "--num-heads"]),
+    (f"classifier {EXAMPLES} --prune-heads nan", ["--prune-heads: found nan", "1 to 6"]),
+    (f"classifier {EXAMPLES} --num-heads 0", ["--num-heads: found 0", " 3 ", "8 of the 9"]),
+    (f"classifier {EXAMPLES} --prune-heads 0.8", ["--prune-heads: ", "0.8", "7 of 9", "1 to 6"]),
+    (f"one-head {EXAMPLES} --prune-heads 0.3", ["one-head: ", " 3 ", "--num-layers"]),
+    (f"albert {EXAMPLES} --prune-heads 0.5", ["albert: ", " 2 ", "--num-layers"]),
+    ("bare --corpus corpus --prune-heads 0.3", ["bare: ", "--examples", "'bertsmith pretrain'"]),
+    (f"pretrained {EXAMPLES} --prune-heads 0.3", ["pretrained: ", "'bertsmith finetune classify"]),
+    ("classifier --vocabulary texts.txt --min-count 0", ["--min-count: found 0", "1 or more"]),
+    ("classifier --vocabulary", ["--vocabulary TEXTS", "--corpus DIR"]),
+    ("classifier --vocabulary --corpus corpus", ["corpus: ", "--tokenizer"]),
+])  # fmt: skip
+def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, line, parts):
     monkeypatch.chdir(place)
     if not (place / "corpus").exists():
         (place / "corpus").symlink_to(corpus_dir)
-    assert part in refused("compress", *line.split(), "--out", tmp_path / "out", *FP32)
+    words = ("compress", *line.split(), "--out", tmp_path / "out", *FP32)
+    told = refused(*words, worded="--tokenizer" not in parts)  # its fingerprints are checksums
+    assert all(part in told for part in parts)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -144,17 +143,17 @@ def test_steps_add_up_and_nothing_is_lost(compress, refused, place, tmp_path):
     _, second = compress(first, "--vocabulary", place / "texts.txt", out="second")
     assert [step["method"] for step in record(second)] == ["layers", "vocabulary"]
     message = refused("compress", first, "--layers", "0", "--out", second)
-    assert "holds a model. Pass --overwrite" in message
+    assert f"{second}: " in message and "--overwrite" in message
     _, second = compress(first, "--layers", "0", "--overwrite", out="second")
     assert [step["kept_layers"] for step in record(second)] == [[0, 1], [0]]
     (tmp_path / "file").write_text("mine")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "diary.txt").write_text("mine")
     ask = ("compress", place / "classifier", "--layers", "0", "--overwrite", "--out")
-    assert "a file, not a folder" in refused(*ask, tmp_path / "file")
-    assert "holds more than a model (diary.txt)" in refused(*ask, tmp_path / "notes")
+    assert f"{tmp_path / 'file'}: " in refused(*ask, tmp_path / "file")
+    assert "(diary.txt)" in refused(*ask, tmp_path / "notes")
     for source in (place / "classifier", place):
-        assert "holds the model" in refused(*ask, source)
+        assert f"{source}: " in refused(*ask, source)
     assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"
 
 

@@ -81,24 +81,22 @@ def test_positions_are_cut_and_the_rate_is_that_of_the_size(
     assert run["config"]["optim"]["learning_rate"] == pytest.approx(LEARNING_RATES["tiny"] / 3)
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--preset mini", "--preset: found 'mini' beside --from"),
-        ("--pooling mean", "--pooling: found 'mean' beside --from"),
-        ("--max-length 32", "lengthens what"),
-        ("--max-position-embeddings 8", "found 16; allowed is at most"),
-        ("--from {other}", "its tokenizer is not that of {other}: id 5 is 'baba'"),
-        ("--overwrite --out {general.parent}", "holds --from {general}"),
-    ],
-)
+@pytest.mark.parametrize(("more", "parts"), [
+    ("--preset mini", ["--preset: found 'mini'", "--from {general}"]),
+    ("--pooling mean", ["--pooling: found 'mean'", "--from {general}"]),
+    ("--max-length 32", ["--max-length: found 32", "23. ", "--max-position-embeddings 32"]),
+    ("--max-position-embeddings 8", ["--max-length: found 16", "8. ", "--max-length 8"]),
+    ("--from {other}", ["{corpus}: ", "{other}: id 5 is 'baba', and '!'", "--tokenizer {other}"]),
+    ("--overwrite --out {general.parent}", ["{general.parent}: ", "--from {general}", "--out"]),
+])  # fmt: skip
 def test_what_does_not_fit_is_refused_and_nothing_written(
-    refused, general, corpus_dir, tmp_path, more, message
+    refused, general, corpus_dir, tmp_path, more, parts
 ):
     other = save_general(tmp_path / "other", TINY["wordpiece"](), "masked_lm")
-    names = {"general": general, "other": other}
+    names = {"general": general, "other": other, "corpus": corpus_dir}
     words = command(general, corpus_dir, tmp_path / "run")
-    assert message.format(**names) in refused(*words, *more.format(**names).split())
+    told = refused(*words, *more.format(**names).split())
+    assert all(part.format(**names) in told for part in parts)
     assert not (tmp_path / "run").exists()
 
 
@@ -120,7 +118,7 @@ def test_the_whole_road_with_new_pieces(bertsmith, refused, corpus_dir, tmp_path
     found = json.loads(bertsmith(*extend, 60, "--json"))
     assert found["vocab_size"] == found["num_old"] + 60 == old.vocab_size + 60
     assert all(1 <= fit["after"] < fit["before"] for fit in found["fertility"].values())
-    assert "Pass --overwrite" in refused(*extend, 60)
+    assert "--overwrite" in refused(*extend, 60)
     assert "added       60 tokens" in bertsmith(*extend, 60, "--overwrite")
     new = load_tokenizer(tokens)
     assert new.vocab[: old.vocab_size] == old.vocab
@@ -158,10 +156,10 @@ def test_resumes_bit_for_bit_without_the_source_but_not_with_another(
     weights = (out / "model.safetensors").read_bytes()
     (out / "model.safetensors").unlink()
     other = [general if word == source else word for word in words]
-    assert "--from was" in refused(*other, "--resume")
+    assert f"--from was '{source}', is now '{general}'" in refused(*other, "--resume")
     place = words.index("--from")
     alone = [*words[:place], *words[place + 2 :], "--preset", "tiny"]
-    assert "is now None" in refused(*alone, "--resume")
+    assert "is now None" in refused(*alone, "--resume", worded=False)  # a checksum
     shutil.rmtree(source)
     result = json.loads(bertsmith(*words, "--resume", "--json"))
     assert (out / "model.safetensors").read_bytes() == weights

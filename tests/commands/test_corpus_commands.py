@@ -32,7 +32,7 @@ def run(bertsmith):
 
 @pytest.fixture
 def fails(refused):
-    return lambda line: refused(*words(line))
+    return lambda line, **more: refused(*words(line), **more)
 
 
 def test_build_as_json_and_as_text(run, fails, tmp_path):
@@ -60,21 +60,21 @@ def test_only_a_corpus_that_is_not_read_is_overwritten(run, fails, tmp_path):
     run("build texts")
     mine = tmp_path / "out" / "tokenizer" / "mine.txt"
     mine.write_text("the cat.")
-    message = fails("build out/tokenizer/mine.txt --overwrite")
-    assert "mine.txt, which is to be read" in message
+    assert "out/tokenizer/mine.txt" in fails("build out/tokenizer/mine.txt --overwrite")
     mine.unlink()
     for name in ("notes.txt", "train-00000.ids.npy.bak"):
         path = tmp_path / "out" / name
         path.write_text("mine")
-        assert f"out: holds more than a corpus ({name})" in fails("build texts --overwrite")
+        assert f"({name})" in fails("build texts --overwrite")
         assert path.read_text() == "mine"
         path.unlink()
 
 
 def test_build_refuses(run, fails, tmp_path):
     (tmp_path / "a.txt").write_text("今天", encoding="utf-8")
-    assert "all 2 tokens of the texts are [UNK]" in fails("build a.txt")
-    assert "--held-out: found 2.0; allowed is 0" in fails("build texts --held-out 2")
+    told = fails("build a.txt")
+    assert all(part in told for part in (" 2 ", "[UNK]", "--tokenizer"))
+    assert "--held-out: found 2.0; allowed is 0 or" in fails("build texts --held-out 2")
     assert not (tmp_path / "out").exists()
 
 
@@ -97,8 +97,7 @@ def test_inspect(run, fails, tmp_path):
 
 def test_inspect_refuses(run, fails, tmp_path):
     run("build texts")
-    wanted = "--examples: found -1; allowed is 0 or more."
-    assert wanted in fails("inspect out --examples -1")
+    assert "--examples: found -1; allowed is 0" in fails("inspect out --examples -1")
     path = tmp_path / "out" / "manifest.json"
     whole = path.read_text()
     manifest = json.loads(whole)
@@ -108,4 +107,4 @@ def test_inspect_refuses(run, fails, tmp_path):
     path.write_text(whole)
     shard = tmp_path / "out" / "train-00000.ids.npy"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x07")
-    assert "train-00000.ids.npy: SHA-256" in fails("inspect out")
+    assert "out/train-00000.ids.npy: " in fails("inspect out", worded=False)  # checksums

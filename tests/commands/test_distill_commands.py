@@ -123,8 +123,7 @@ def test_what_a_teacher_said_serves_students_of_any_size(
         assert f"cache      {cache}  (" in printed
         written.append({path: path.stat().st_mtime_ns for path in cache.iterdir()})
     assert written[0] == written[1]  # nothing is computed again
-    message = refused(*of_task(place, tmp_path / "task", "--cache", cache))
-    assert f"{cache}: a cache that was made for another purpose" in message
+    assert f"{cache}: " in refused(*of_task(place, tmp_path / "task", "--cache", cache))
 
 
 def test_a_student_of_a_task_is_compared_with_its_teacher_once(bertsmith, place, tmp_path):
@@ -145,11 +144,11 @@ def test_refusals(refused, corpus_dir, reader, place, tmp_path):
     folds = of_task(place, out, "--folds", 2, "--cache", tmp_path / "cache")
     del folds[folds.index("--eval") : folds.index("--eval") + 2]
     bare, other = save_tiny(tmp_path / "bare"), save_tiny(tmp_path / "other", "masked_lm")
-    assert "each run learns from other texts" in refused(*folds)
+    assert "--cache: found with --folds" in refused(*folds)
     for teacher, more, told in (
-        (bare, (), "bare: has no masked-LM head"),
-        (other, (), "its vocabulary is not that of the teacher"),
-        (reader, ("--objective", "replaced_token"), "found 'replaced_token'; a student"),
+        (bare, (), f"{bare}: "),
+        (other, (), f"{other} (id 5 is 'baba', and 'good' there)"),
+        (reader, ("--objective", "replaced_token"), "--objective: found 'replaced_token'"),
     ):
         assert told in refused(*of_corpus(corpus_dir, teacher, out, "--steps", 2, *more))
     assert not out.exists()

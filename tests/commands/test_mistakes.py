@@ -7,24 +7,22 @@ import pytest
 from bertsmith.commands.mistakes import in_flags
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("pretrain --corpis x", "--corpis: there is no such option. Did you mean --corpus?"),
-        ("pretrain --out x --minutes=2", "not given: --corpus PATH (Folder that"),
-        ("pretrain --out x --minutes two", "--minutes: found 'two'; allowed is a number."),
-        ("pretrain --steps --out x", "--steps: found no value; allowed is a whole number."),
-        ("glue --model m --data d --out ''", "--out: found an empty name. Is the shell's variable"),
-        ("pretrain --preset tinny", "--preset: found 'tinny'; allowed is tiny, mini, small, med"),
-        ("plan --hardware H100 H101", "--hardware: found 'H101'; allowed is B200, H200"),
-        ("hardware fast", "'fast': found, but 'bertsmith hardware' takes no further word."),
-        ("fill model", "not given: TEXT (A text with [MASK]"),
-        ("finetune clasify", "'finetune clasify' is not a command. Did you mean 'finetune classif"),
-        ("finetune", "'finetune' needs a second word: classify, answer"),
-    ],
-)
-def test_a_mistake_is_told_in_one_line(refused, line, told):
-    assert refused(*shlex.split(line)).startswith(f"bertsmith: {told}")
+@pytest.mark.parametrize(("line", "parts"), [
+    ("pretrain --corpis x", ["--corpis: ", "--corpus", "'bertsmith pretrain --help-all'"]),
+    ("pretrain --out x --minutes=2", ["--corpus PATH", "'bertsmith pretrain --help'"]),
+    ("pretrain --out x --minutes two", ["--minutes: found 'two'"]),
+    ("pretrain --steps --out x", ["--steps: "]),
+    ("glue --model m --data d --out ''", ["--out: "]),
+    ("pretrain --preset tinny", ["--preset: found 'tinny'", "tiny, mini, small, medium, base, l"]),
+    ("plan --hardware H100 H101", ["--hardware: found 'H101'", "B200, H200, H100"]),
+    ("hardware fast", ["'fast': found", "'bertsmith hardware'", "'bertsmith hardware --help'"]),
+    ("fill model", ["TEXT", "'bertsmith fill --help'"]),
+    ("finetune clasify", ["'finetune clasify'", "'finetune classify'", "classify, answer, tag"]),
+    ("finetune", ["'finetune'", "classify, answer, tag"]),
+])  # fmt: skip
+def test_a_mistake_is_told_in_one_line(refused, line, parts):
+    told = refused(*shlex.split(line))
+    assert all(part in told for part in parts)
 
 
 def test_an_option_that_another_replaces_is_not_asked_for(refused):

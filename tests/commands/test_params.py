@@ -66,18 +66,16 @@ def test_a_size_of_every_family_as_transformers_counts_it(facts, family):
     assert facts(size, "--family", family)["encoder"] == held
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("", "neither a size, a folder nor --layers"),
-        ("bsae", "'bsae', which is neither a size nor a folder here. Sizes are tiny"),
-        ("no/such/folder", "there is no such folder"),
-        ("--layers 2 --hidden 30 --heads 4", "hidden_size is 30 with 4 attention"),
-        ("base --embedding 64", "for the family bert, which has none. Leave it out, or"),
-        ("base --shared all", "give --family albert"),
-        ("m --hidden 30", "--hidden: given beside the folder"),
-    ],
-)
-def test_what_cannot_be_is_one_line(refused, tmp_path, monkeypatch, line, message):
+@pytest.mark.parametrize(("line", "parts"), [
+    ("", ["params: ", "tiny, mini, small, medium, base, large", "--layers", "--hidden"]),
+    ("bsae", ["'bsae'", "tiny, mini, small, medium, base, large"]),
+    ("no/such/folder", ["no/such/folder: "]),
+    ("--layers 2 --hidden 30 --heads 4", [" 30 ", " 4 "]),
+    ("base --embedding 64", ["--embedding: found 64", "bert", "--family albert or electra"]),
+    ("base --shared all", ["--shared: found 'all'", "bert", "--family albert"]),
+    ("m --hidden 30", ["--hidden: ", "folder m", "tiny, mini, small, medium, base, large"]),
+])  # fmt: skip
+def test_what_cannot_be_is_one_line(refused, tmp_path, monkeypatch, line, parts):
     monkeypatch.chdir(save_tiny(tmp_path / "m").parent)
-    assert message in refused("params", *line.split())
+    told = refused("params", *line.split())
+    assert all(part in told for part in parts)

@@ -47,15 +47,13 @@ def test_a_recipe_without_a_corpus_is_planned_with_random_text(bertsmith, tmp_pa
     assert not (tmp_path / "nowhere").exists()
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--steps 9 --corpus no/corpus", "Build it with 'bertsmith corpus build'"),
-        ("", "Give --steps N or --minutes M"),
-        ("--steps 9 --measure-seconds -1", "--measure-seconds: found -1"),
-        ("--steps 9 --efficiency 2 --flops 1e9", "--efficiency: found 2"),
-        ("--steps 9 --vocab-size 3", "--vocab-size 3: allowed is 6"),
-    ],
-)
-def test_what_cannot_be_is_one_line_and_code_2(refused, more, message):
-    assert message in refused("plan", *SIZE, *more.split())
+@pytest.mark.parametrize(("more", "parts"), [
+    ("--steps 9 --corpus no/corpus", ["no/corpus", "'bertsmith corpus build'", "--corpus None"]),
+    ("", ["--steps N", "--minutes M"]),
+    ("--steps 9 --measure-seconds -1", ["--measure-seconds: found -1", "0 or more"]),
+    ("--steps 9 --efficiency 2 --flops 1e9", ["--efficiency: found 2", "above 0, at most 1"]),
+    ("--steps 9 --vocab-size 3", ["--vocab-size 3: ", "6 or more", " 5 "]),
+])  # fmt: skip
+def test_what_cannot_be_is_one_line_and_code_2(refused, more, parts):
+    told = refused("plan", *SIZE, *more.split())
+    assert all(part in told for part in parts)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from refusals import check_message
 
 from bertsmith.cli import main
 
@@ -61,27 +62,24 @@ def test_the_task_is_found_from_the_files(score, line, name, value):
     assert json.loads(score(line + " --json"))[name] == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
-    ("line", "parts"),
-    [
-        ("gold.csv numbers.txt", ["gold.csv: ", "--task classify or regress", "\n  text,label\n"]),
-        ("odd.csv labels.txt", ["odd.csv: ", "--task (answer, choose", "\n  utterance,intent\n"]),
-        ("text.txt labels.txt", ["text.txt: ", "--task", "  running text"]),
-        ("nowhere.csv labels.txt", ["nowhere.csv: no such file"]),
-        (". labels.txt", [".: a folder, not a file"]),
-        ("- labels.txt", ["-: standard input can be read once only"]),
-        ("words.conll words.conll --header no", ["--header", "tag", "--task"]),
-        ("gold.csv labels.txt --strict", ["--strict", "classify", "--task"]),
-        ("gold.csv labels.txt --task classify --format conll", ["--format: found conll", "csv"]),
-        ("gold.csv labels.txt --task embed", ["embed"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "parts"), [
+    ("gold.csv numbers.txt", ["gold.csv: ", "--task classify or regress", "\n  text,label\n"]),
+    ("odd.csv labels.txt", ["odd.csv: ", "--task (answer, choose", "\n  utterance,intent\n"]),
+    ("text.txt labels.txt", ["text.txt: ", "--task", "  running text"]),
+    ("nowhere.csv labels.txt", ["nowhere.csv: "]),
+    (". labels.txt", [" .: "]),
+    ("- labels.txt", [" -: "]),
+    ("words.conll words.conll --header no", ["--header: words.conll", "tag", "--task"]),
+    ("gold.csv labels.txt --strict", ["--strict: gold.csv", "classify", "--task"]),
+    ("gold.csv labels.txt --task classify --format conll", ["--format: found conll", " csv, "]),
+    ("gold.csv labels.txt --task embed", ["--task: found 'embed'", "answer, choose, classify"]),
+])  # fmt: skip
 def test_what_is_ambiguous_or_of_another_task_is_refused(files, capsys, line, parts):
     with pytest.raises(SystemExit) as stop:
         main(["score", *line.split()])
     assert stop.value.code == 2
     error = capsys.readouterr().err  # more than one line: it shows how the file begins
-    assert [part for part in parts if part not in error] == []
+    check_message(error, *parts)
 
 
 def test_reports_are_printed(score, refused):
@@ -93,4 +91,5 @@ def test_reports_are_printed(score, refused):
     assert score("sets.csv sets.jsonl --multi-label").startswith("micro-F1")
     assert "guessing gets 0.5000" in score("choices.jsonl choices.jsonl")
     line = "gold.csv labels.txt --label-column 1 --text-column 2 --header no"  # a row more
-    assert "2 predictions, but gold.csv has 3 rows" in refused("score", *line.split())
+    told = refused("score", *line.split())
+    assert all(part in told for part in ("labels.txt: 2 ", "gold.csv", "3 rows"))

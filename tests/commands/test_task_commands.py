@@ -40,13 +40,14 @@ def place(tmp_path_factory):
 def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
     write_reviews(tmp_path / "data.jsonl", 3)
     before = (tmp_path / "data.jsonl").read_bytes()
-    for args in (
+    for *args, flag in (
         ("predict", place / "classifier", "--file", tmp_path / "data.jsonl", "--out"),
         ("evaluate", place / "classifier", "--data", tmp_path / "data.jsonl", "--errors"),
         ("evaluate", place / "classifier", "--data", tmp_path / "data.jsonl", "--page"),
         ("embed", place / "classifier", tmp_path / "data.jsonl", "--out"),
     ):
-        assert "which is what is read" in refused(*args, tmp_path / "data.jsonl", *FP32)
+        told = refused(*args, flag, tmp_path / "data.jsonl", *FP32)
+        assert f"{flag}: found '{tmp_path / 'data.jsonl'}'" in told
     assert (tmp_path / "data.jsonl").read_bytes() == before
 
 
@@ -117,9 +118,9 @@ def test_typed_texts_that_are_a_pair_or_none(bertsmith, refused, place, tmp_path
     monkeypatch.chdir(place)
     (place / "good").write_text("a file whose name is a word")
     for words, parts in (
-        (["good-not-a-file"], ["reads a text and its pair"]),
-        (["scored.tsv"], ["is a file", "--file scored.tsv"]),
-        (["good", place / "good"], ["is a file", f"--file {place / 'good'}"]),
+        (["good-not-a-file"], [" 1 "]),
+        (["scored.tsv"], ["text: 'scored.tsv'", "--file scored.tsv"]),
+        (["good", place / "good"], [f"text: '{place / 'good'}'", f"--file {place / 'good'}"]),
     ):
         message = refused("predict", "encoder", *words, *FP32)
         assert all(part in message for part in parts)
@@ -225,37 +226,33 @@ def test_fill(bertsmith, place):
     assert set(report["masks"][0][0]) == {"token", "probability"}
 
 
-@pytest.mark.parametrize(
-    "line, words",
-    [
-        ("predict classifier", "Give texts, or --file F"),
-        ("predict classifier a --file data.csv", "exactly one of them"),
-        ("predict classifier good |", "text 2 is empty"),
-        ("predict pretrained good", "no classification head"),
-        ("predict classifier good --out {0}/out.csv", "allowed for this model are names that end"),
-        ("predict classifier --file bad.txt --out {0}/earlier.jsonl", "byte 5 is 0xff"),
-        ("evaluate classifier --data none.csv", "none.csv: no such file"),
-        (
-            "evaluate classifier --data data.csv --text-column 1 --label-column 2",
-            "If the row names the columns, pass --header yes. Known labels",
-        ),
-        ("evaluate classifier --data data.csv --page data.csv/a.html", "cannot be written"),
-        ("evaluate tagger --data names.conll --label-column 3", "no column '3' for the label"),
-        ("predict nowhere --split spaces good", "nowhere: there is no such"),
-        ("embed pretrained none.csv --out {0}/v.npy", "none.csv: no such file"),
-        ("embed pretrained gap.csv --out {0}/earlier.jsonl", "gap.csv:3: "),
-        ("embed pretrained data.csv --out {0}/v.txt", "'v.txt' ends in .txt; vectors are"),
-        ("embed pretrained data.csv --out {0}/v.npy --max-length 99", "reads 4 to 37 tokens"),
-        ("embed pretrained scored.tsv --out {0}/v.npy", "'sentence1' and 'sentence2'"),
-        ("fill pretrained no-mask", "no [MASK]"),
-        ("fill classifier [MASK]", "no masked-LM head"),
-    ],
-)
-def test_refusals(refused, place, monkeypatch, tmp_path, line, words):
+@pytest.mark.parametrize("line, parts", [
+    ("predict classifier", ["--file F"]),
+    ("predict classifier a --file data.csv", ["--file F"]),
+    ("predict classifier good |", ["text 2 "]),
+    ("predict pretrained good", ["pretrained: ", "'bertsmith finetune classify --model'"]),
+    ("predict classifier good --out {0}/out.csv", ["--out: found '{0}/out.csv'", ".jsonl"]),
+    ("predict classifier --file bad.txt --out {0}/earlier.jsonl", ["bad.txt: byte 5 is 0xff"]),
+    ("evaluate classifier --data none.csv", ["none.csv: "]),
+    ("evaluate classifier --data data.csv --text-column 1 --label-column 2",
+     ["data.csv:1: ", "'label'", "--header yes", "'neg', 'pos'"]),
+    ("evaluate classifier --data data.csv --page data.csv/a.html", ["/data.csv: "]),
+    ("evaluate tagger --data names.conll --label-column 3", ["names.conll:1: ", "'3'", "1 to 2"]),
+    ("predict nowhere --split spaces good", ["nowhere: ", "org/name"]),
+    ("embed pretrained none.csv --out {0}/v.npy", ["none.csv: "]),
+    ("embed pretrained gap.csv --out {0}/earlier.jsonl", ["gap.csv:3: ", "--skip-incomplete"]),
+    ("embed pretrained data.csv --out {0}/v.txt", ["'v.txt'", ".npy", ".jsonl"]),
+    ("embed pretrained data.csv --out {0}/v.npy --max-length 99", ["length: found 99", "4 to 37"]),
+    ("embed pretrained scored.tsv --out {0}/v.npy", ["'sentence1'", "'sentence2'", "--pair-"]),
+    ("fill pretrained no-mask", ["[MASK]"]),
+    ("fill classifier [MASK]", ["classifier: ", "'bertsmith pretrain'"]),
+])  # fmt: skip
+def test_refusals(refused, place, monkeypatch, tmp_path, line, parts):
     monkeypatch.chdir(place)
     (place / "bad.txt").write_bytes(b"good\n\xff\n")
     (place / "gap.csv").write_text("text\ngood\n \nbad\n")
     (tmp_path / "earlier.jsonl").write_text("earlier")
     args = [word.replace("|", " ") for word in line.format(tmp_path).split()]
-    assert words in refused(*args, *FP32)
+    told = refused(*args, *FP32)
+    assert all(part.format(tmp_path) in told for part in parts)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["earlier"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from bertsmith.comparison.settings import (
     ComparisonSettings,
@@ -76,27 +77,24 @@ def change(settings, before, after):
     path.write_text(text.replace(before, after))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ("pretraining.pairs", "pretraining.pears",
-         r"lab\.toml: recipes\.no pairs: pretraining: unknown key 'pears'\. Did you mean 'pairs'"),
-        ("seeds = 2", "", "found no seeds. Give --seeds 3"),
-        ("steps = 4\n", "", r"found no budget; .*--minutes, --tokens, --flops, --steps"),
-        ("steps = 4\n", "steps = 4\nminutes = 3\n", "found minutes = 3 and steps = 4"),
-        ("steps = 4\n", "flops = 1e30\n", r"recipe 'next sentence': .* steps; allowed are up to"),
-        ('preset = "tiny"', 'preset = "auto"', "model.preset is 'auto'"),
-        ("max_length = 16", "max_length = 40", r"recipe 'next sentence': .*found 40; allowed is"),
-        ('[recipes."100/0/0"]', '[recipes."next-sentence"]', "share the folder 'next-sentence'"),
-        ('task = "classify"', 'task = "clasify"', "tasks.words: task: found 'clasify'; allowed"),
-        ('train = "train.csv"', 'train = "trein.csv"', r"no file .*trein\.csv.*--data"),
-        ("batch_size = 5", "seed = 5", "tasks.words: 'seed' is the same for all"),
-        ('"no pairs"]', '"no pairs"]\ncorpus = "other"', r"recipes\.no pairs: corpus is other"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_compared(settings, before, after, message):
+@pytest.mark.parametrize(("before", "after", "parts"), [
+    ("pretraining.pairs", "pretraining.pears", ["recipes.no pairs: ", "'pears'", "'pairs'"]),
+    ("seeds = 2", "", ["--seeds 3"]),
+    ("steps = 4\n", "", ["--minutes, --tokens, --flops, --steps"]),
+    ("steps = 4\n", "steps = 4\nminutes = 3\n", ["found minutes = 3 and steps = 4", "--minutes, "]),
+    ("steps = 4\n", "flops = 1e30\n", ["recipe 'next sentence': ", " steps", "1,000,000,000"]),
+    ('preset = "tiny"', 'preset = "auto"', ["recipes.next sentence: model.preset is 'auto'"]),
+    ("max_length = 16", "max_length = 40", ["recipe 'next sentence': ", "found 40", " 32. "]),
+    ('[recipes."100/0/0"]', '[recipes."next-sentence"]', ["'next sentence' and 'next-sentence'"]),
+    ('task = "classify"', 'task = "clasify"', ["tasks.words: task: found 'clasify'", "classify, "]),
+    ('train = "train.csv"', 'train = "trein.csv"', ["tasks.words: train: ", "trein.csv", "--data"]),
+    ("batch_size = 5", "seed = 5", ["tasks.words: 'seed'"]),
+    ('"no pairs"]', '"no pairs"]\ncorpus = "other"', ["recipes.no pairs: corpus is other"]),
+])  # fmt: skip
+def test_what_cannot_be_compared(settings, before, after, parts):
     change(settings, before, after)
-    with pytest.raises(BertsmithError, match=message):
+    place = [] if parts[0].startswith("recipe '") else ["lab.toml: "]
+    with refuses(BertsmithError, *place, *parts):
         read_comparison(settings)
     assert not settings.out.exists()
 
@@ -104,11 +102,11 @@ def test_what_cannot_be_compared(settings, before, after, message):
 def test_the_line_and_the_files(settings):
     comparison = read_comparison(replace(settings, minutes=2.5, seeds=5))
     assert (str(comparison.budget), comparison.num_seeds) == ("2.5 minutes", 5)
-    with pytest.raises(ConfigError, match="command line: found minutes = 1 and tokens = 10"):
+    with refuses(ConfigError, "command line: found minutes = 1 and tokens = 10"):
         read_comparison(replace(settings, minutes=1, tokens=10))
     path = settings.data / "mine.toml"
     path.write_text('[model]\npreset = "tiny"\n')
-    with pytest.raises(ConfigError, match="found 1 recipe"):
+    with refuses(ConfigError, f"{path}: found 1 recipe", "[recipes]"):
         read_comparison(replace(settings, files=(path,), steps=3, seeds=1))
 
 

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from refusals import refuses
 
 from bertsmith.data.examples import Example
 from bertsmith.demo.baselines import majority_class, score_labels, tfidf_with_logistic_regression
@@ -35,7 +36,7 @@ def test_plain_methods(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ConfigError, match=r"pip install 'bertsmith\[demo\]'"):
+    with refuses(ConfigError, "scikit-learn: ", "pip install 'bertsmith[demo]'"):
         tfidf_with_logistic_regression(TRAIN, TEST)
 
 

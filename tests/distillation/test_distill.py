@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
+from refusals import refuses
 from samples import SAMPLES, prepare
 from stop_at import StopAt
 from tiny_models import (
@@ -83,10 +84,10 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, student, pl
     assert result.num_unlabelled == 30
     assert "30 of the 30 texts without labels are eval texts, too" in str(result)
     stopped = replace(settings, out=tmp_path / "stopped")
-    with pytest.raises(Interrupted):
+    with refuses(Interrupted, f"{stopped.out}: ", "step-00000004"):
         distill(student, Classify, stopped, [StopAt(4)])
     resumed = replace(stopped, resume=True)
-    with pytest.raises(ConfigError, match=r"teaching\.soft_temperature was 2\.0, is now 3\.0"):
+    with refuses(ConfigError, "teaching.soft_temperature was 2.0, is now 3.0"):
         distill(replace(student, soft_temperature=3.0), Classify, resumed)
     distill(student, Classify, resumed)
     first, second = (load_model(path).state_dict() for path in (settings.out, stopped.out))
@@ -159,21 +160,18 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "flag, value, words",
-    [
-        ("student", "another piece", "is not that of the teacher.*id 7 is 'splendid', and 'lov"),
-        ("student", "narrow", "vectors of 12 numbers cannot be compared with the teacher's of 24"),
-        ("teacher", "bare", "a teacher here is one that 'bertsmith finetune classify'"),
-        ("teacher", "tagger", "was fine-tuned to 'tag' with the head 'tag'"),
-        ("teacher", DistillSettings().teacher, "--teacher: not given"),
-        ("num_layers", 5, "has 4 layers. Give 1 to 4"),
-        ("soft_weight", 1.5, "--soft-weight: found 1.5"),
-    ],
-)
-def test_refusals(settings, student, tmp_path, flag, value, words):
+@pytest.mark.parametrize("kind, flag, value, parts", [
+    (CheckpointError, "student", "another piece", ["other: ", "id 7 is 'splendid', and 'lovely'"]),
+    (ConfigError, "student", "narrow", ["--hidden-weight: found 1.0", " 12 ", " 24", "--student"]),
+    (CheckpointError, "teacher", "bare", ["other: ", "'bertsmith finetune classify'"]),
+    (CheckpointError, "teacher", "tagger", ["other: ", "'tag'", "'bertsmith finetune classify'"]),
+    (ConfigError, "teacher", DistillSettings().teacher, ["--teacher: "]),
+    (ConfigError, "num_layers", 5, ["--num-layers: found 5", "teacher", "1 to 4"]),
+    (ConfigError, "soft_weight", 1.5, ["--soft-weight: found 1.5", "0 to 1"]),
+])  # fmt: skip
+def test_refusals(settings, student, tmp_path, kind, flag, value, parts):
     value = OTHERS[value](tmp_path / "other") if isinstance(value, str) else value
-    with pytest.raises((CheckpointError, ConfigError), match=words):
+    with refuses(kind, *parts):
         student = replace(student, **{flag: value})
         distill(student, Classify, replace(settings, model=student.start))
     assert not settings.out.exists()
@@ -182,11 +180,11 @@ def test_refusals(settings, student, tmp_path, flag, value, words):
 def test_what_does_not_fit_the_teacher(settings, student, place, tmp_path):
     table = tmp_path / "train.csv"
     table.write_text("text,label\ngood,pos\nbad,neg\nfilm,so\n")
-    with pytest.raises(ConfigError, match=r"does not know the label 'so' of the ex.*'neg', 'pos'"):
+    with refuses(ConfigError, f"{place / 'teacher'}: ", "'so'", "'neg', 'pos'"):
         distill(student, Classify, replace(settings, train=table))
-    with pytest.raises(ConfigError, match=r"--model: found .*; the student starts as .*teacher"):
+    with refuses(ConfigError, f"--model: found {tmp_path}", f"{place / 'teacher'}. "):
         distill(student, Classify, replace(settings, model=tmp_path))
     # The teacher is not written over.
     inside = replace(settings, out=place / "teacher", overwrite=True)
-    with pytest.raises(ConfigError, match="holds --teacher"):
+    with refuses(ConfigError, f"--teacher {inside.out}"):
         distill(student, Classify, inside)

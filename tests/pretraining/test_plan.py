@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refusals import refuses
 from small_workers import small_objective
 
 from bertsmith.data.shards import Corpus
@@ -147,5 +148,5 @@ def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypat
     assert "size tiny, the largest that sees enough tokens in 0.001 minutes" in str(choice)
     monkeypatch.setattr(auto_size, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
     assert choose_preset(objective, shapes, 10.0, MACHINE).preset == "mini"
-    with pytest.raises(ConfigError, match="'auto' without a time"):
+    with refuses(ConfigError, "preset: found 'auto'", "--minutes M"):
         choose_preset(objective, shapes, None, MACHINE)

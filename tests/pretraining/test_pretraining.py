@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from small_workers import small_model
 from tiny_runs import small_corpus
 
@@ -72,13 +73,13 @@ def test_evaluation_is_the_same_for_any_masking_and_near_chance_at_first(corpus_
 def test_pairs_are_made_only_where_documents_allow_them(tmp_path, corpus_dir):
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     built = small_corpus(tmp_path / "one", tokenizer, ["Baba ceba. Diba foba. Guba haba."])
-    with pytest.raises(CorpusError, match=r"1 document.*--pairs none"):
+    with refuses(CorpusError, f"{built}: ", " 1 document ", "--pairs none"):
         objective(built)
     single = objective(built, PretrainingSettings(max_length=16, pairs="none"))
     assert single.micro_batches(1)[0].num_sequences == 13
     assert single.evaluate(model_of("masked_lm")) == {}
     built = small_corpus(tmp_path / "short", tokenizer, ["Baba."])
-    with pytest.raises(CorpusError, match=r"its 1 documents.*--pairs none"):
+    with refuses(CorpusError, f"{built}: ", " 1 ", "--pairs sentence_order", "--pairs none"):
         objective(built, replace(SHORT, pairs="sentence_order"))
     mixed = small_corpus(tmp_path / "mixed", tokenizer, ["Baba ceba.", "Diba foba. Guba haba."])
     (batch,) = objective(mixed, replace(SHORT, pairs="sentence_order")).micro_batches(1)
@@ -104,28 +105,23 @@ def test_unigram_entropy_is_that_of_the_counts(corpus_dir):
     assert unigram_entropy(train, held_out) == pytest.approx(surprises.mean())
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"max_length": 4}, r"pretraining\.max_length: found 4"),
-        ({"masking_rate": 0.0}, r"masking_rate: found 0\.0"),
-        ({"mask_share": 0.9}, r"mask_share \+ \S+ \+ \S+keep_share: found 1\.1"),
-        ({"rows": "across", "pairs": "next_sentence"}, r"rows: found 'across'.*--pairs none"),
-        ({"word_list": Path("w")}, r"word_list: found with masking 'piece'.*--masking word"),
-        ({"segmenter": "a:b", "word_list": Path("w"), "masking": "word"},
-         r"segmenter: found together with word_list"),
-        ({"pairs": "none", "short_seq_prob": 0.9}, r"short_seq_prob: found 0\.9"),
-        ({"objective": "masked_lm", "generator_size": 0.5}, r"generator_size: found 0\.5 with the"),
-        ({"objective": "replaced_token", "pairs": "contrastive"}, r"pairs: found 'contrastive'"),
-        ({"masking_schedule_steps": 5}, r"found 5 with no final rate or share"),
-        ({"masking_schedule_steps": 5, "final_mask_share": 1.0},
-         r"at the end of the schedule: .*keep_share: found 1\.2"),
-        ({"masking_schedule_steps": 5, "final_masking_rate": 0.2, "duplicates": 3},
-         r"duplicates: found 3 with a schedule of 5 steps"),
-    ],
-)  # fmt: skip
-def test_impossible_settings_are_refused(change, message):
-    with pytest.raises(ConfigError, match=message):
+@pytest.mark.parametrize(("change", "parts"), [
+    ({"max_length": 4}, ["pretraining.max_length: found 4", "8 or more"]),
+    ({"masking_rate": 0.0}, ["masking_rate: found 0.0", "more than 0 and less than 1"]),
+    ({"mask_share": 0.9}, ["mask_share + ", "random_share + ", "keep_share: found 1.1"]),
+    ({"rows": "across", "pairs": "next_sentence"}, ["rows: found 'across'", "--pairs none"]),
+    ({"word_list": Path("w")}, ["word_list: found", "'piece'", "--masking word"]),
+    ({"segmenter": "a:b", "word_list": Path("w"), "masking": "word"}, ["segmenter: ", "word_list"]),
+    ({"pairs": "none", "short_seq_prob": 0.9}, ["short_seq_prob: found 0.9", "'none'"]),
+    ({"objective": "masked_lm", "generator_size": 0.5}, ["_size: found 0.5", "'masked_lm'"]),
+    ({"objective": "replaced_token", "pairs": "contrastive"}, ["pairs: found 'contrastive'"]),
+    ({"masking_schedule_steps": 5}, ["masking_schedule_steps: found 5", "final_masking_rate, "]),
+    ({"masking_schedule_steps": 5, "final_mask_share": 1.0}, ["mask_share + ", "share: found 1.2"]),
+    ({"masking_schedule_steps": 5, "final_masking_rate": 0.2, "duplicates": 3},
+     ["duplicates: found 3", " 5 steps"]),
+])  # fmt: skip
+def test_impossible_settings_are_refused(change, parts):
+    with refuses(ConfigError, *parts):
         PretrainingSettings(**change)
 
 
@@ -205,10 +201,10 @@ def test_static_rows_come_again_with_one_of_n_masks(corpus_dir):
 def test_a_file_names_no_code_to_run(tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('masking = "word"\nsegmenter = "os:system"\n')
-    message = r"recipe\.toml: segmenter: found 'os:system', code to run.*pass --segmenter to a"
-    with pytest.raises(ConfigError, match=message):
+    parts = f"{recipe}: segmenter: found 'os:system'", "--segmenter"
+    with refuses(ConfigError, *parts):
         from_mapping(PretrainingSettings, read_recipe(recipe), str(recipe))
-    with pytest.raises(ConfigError, match=message):
+    with refuses(ConfigError, *parts):
         parse_with_recipe(PretrainingSettings, [str(recipe), "--segmenter", "a:b"], "p", "d")
     recipe.write_text('masking = "word"\n')
     found = parse_with_recipe(PretrainingSettings, [str(recipe), "--segmenter", "a:b"], "p", "d")
