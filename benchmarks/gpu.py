@@ -206,7 +206,7 @@ def begin(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     """Start a result with a description of this run."""
     known, where = versions(*VERSIONS), processor()
     if device.type == "cuda":
-        torch.cuda.set_device(device)
+        torch.cuda.set_device(device.index or 0)
         where = torch.cuda.get_device_name(device)
         known["CUDA"] = str(torch.version.cuda)
     return {

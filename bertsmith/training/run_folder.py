@@ -233,11 +233,12 @@ class RunFolder:
         return value
 
     def read_choices(self) -> ComputeChoices | None:
-        """Read how the run in this folder computes; None if its `run.json` does not say."""
+        """Read how the run in this folder computes; None on a GPU, where nothing is chosen."""
+        choices = self.read_run().get(CHOICES)
         try:
-            return ComputeChoices(**self.read_run()[CHOICES])
-        except (KeyError, TypeError):  # of another version, or on a GPU
-            return None
+            return None if choices is None else ComputeChoices(**choices)
+        except TypeError as error:
+            raise _damaged_run(self.run_path, f"{CHOICES}: {error}") from None
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         write_json(self.run_path, facts)
