@@ -7,6 +7,8 @@ import signal
 # Models here are tiny: more threads only wait for each other, all the more where several tests run
 # at once. What needs threads or processes asks for them. Programs that tests start inherit this.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# On a GPU, a resumed run equals the other but for rounding; tests/model/test_cuda.py is for one.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

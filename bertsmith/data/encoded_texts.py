@@ -133,12 +133,11 @@ def is_table(given: object) -> bool:
 
 def check_no_pair(given: object, name: str) -> None:
     """Raise InputError for a tuple of two strings: it may be one pair, or two texts."""
-    match given:
-        case (str(), str()) if isinstance(given, tuple):
-            raise InputError(
-                f"{name}: found a tuple of two strings. Give [(a, b)] for a pair of texts, or "
-                "[a, b] for two."
-            )
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(t, str) for t in given):
+        raise InputError(
+            f"{name}: found a tuple of two strings. Give [(a, b)] for a pair of texts, or "
+            "[a, b] for two."
+        )
 
 
 def name_type(value: object) -> str:
