@@ -95,3 +95,11 @@ def test_a_model_folder_is_read_once_and_nothing_is_downloaded(lines, tmp_path):
         opened = Counter(re.findall(rf"^OPENED {tmp_path}/model/(.*)$", printed, re.MULTILINE))
         assert opened["config.json"], "the hook saw nothing"
         assert {name: opened[name] for name in MAX_READS if opened[name] > MAX_READS[name]} == {}
+
+
+@pytest.mark.parametrize("command", ["finetune", "embed", "pretrain"])
+def test_everything_in_a_runs_config_is_decided(lines, command):
+    main(lines[command])
+    out = Path(lines[command][lines[command].index("--out") + 1])
+    config = json.dumps(json.loads((out / "run.json").read_text())["config"])
+    assert "null" not in config and '"auto"' not in config

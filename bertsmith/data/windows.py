@@ -30,12 +30,13 @@ class Windowing:
     """The treatment of texts that are longer than a model reads."""
 
     long_texts: LongTexts = "window"
-    stride: int | None = None
+    stride: float = DEFAULT_OVERLAP
+    """Tokens that neighbouring windows share; below 1, the share of a window."""
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
         """Read a folder's settings; windows by default."""
-        return cls(settings.get("long_texts", "window"), settings.get("stride"))
+        return cls(settings.get("long_texts", "window"), settings.get("stride", DEFAULT_OVERLAP))
 
     def overlap(self, max_length: int) -> int:
         """Return the tokens that neighbouring windows of `max_length` tokens share.
@@ -43,14 +44,14 @@ class Windowing:
         Raises:
             ConfigError: the stride is more than half of a row.
         """
-        if self.stride is None:
-            return int(max_length * DEFAULT_OVERLAP)
+        if 0 < self.stride < 1:
+            return int(max_length * self.stride)
         if not 0 <= self.stride <= max_length // 2:
             raise ConfigError(
                 f"--stride: found {self.stride}; windows of {max_length} tokens may share 0 to "
                 f"{max_length // 2}."
             )
-        return self.stride
+        return int(self.stride)
 
 
 @dataclass(frozen=True)

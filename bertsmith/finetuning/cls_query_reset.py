@@ -4,6 +4,7 @@
 """
 
 from dataclasses import replace
+from typing import Literal
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
@@ -11,12 +12,15 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.reinitialize import has_own_queries, reset_queries
 from bertsmith.pretraining.cls_attention import reason_to_reset
 from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.training.run_folder import CONFIG, RunFolder
+
+ClsStart = Literal["keep", "reset"]
 
 
 def begin_attention(
     model: BertModel, folder: ModelFolder, settings: FinetuneSettings, head: str | None
-) -> None:
-    """Reset the last layer's queries to zero if the settings say so.
+) -> ClsStart:
+    """Reset the last layer's queries to zero if the settings say so; return what was done.
 
     A reset is noted in `model.load_report.note`.
 
@@ -36,16 +40,20 @@ def begin_attention(
                 "and model judges a text by [CLS]. Leave it out."
             )
         reason = "as asked for"
+    elif settings.cls_attention == "auto" and settings.resume:
+        before = RunFolder(settings.out).read_run()[CONFIG]["cls_attention"]
+        reason = "as the run began" if before == "reset" else ""
     elif settings.cls_attention == "auto" and is_read and can_learn(model, settings):
         reason = reason_to_reset(folder.run)
     if not reason:
-        return
+        return "keep"
     reset_queries(model)
     assert model.load_report is not None
     note = (
         f"Reset last-layer queries to zero: [CLS] starts as the mean over tokens. Reason: {reason}"
     )
     model.load_report = replace(model.load_report, note=note)
+    return "reset"
 
 
 def can_learn(model: BertModel, settings: FinetuneSettings) -> bool:

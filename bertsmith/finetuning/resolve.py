@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bertsmith.finetuning.cls_query_reset import ClsStart
 from bertsmith.model.config import BertConfig
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import FREE
 from bertsmith.system.files import sha256_file
 from bertsmith.system.matrix_products import Precision
 from bertsmith.tasks.example_objective import ExampleObjective
-from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import MAX_TIMES, Budget, EvaluationPlan
 from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.machine import Machine
-from bertsmith.training.run_config import RunConfig, same_fields
+from bertsmith.training.run_config import RunConfig, present, same_fields
 
 EVALUATION_SHARE = 0.1
 """Eval examples are scored after each epoch, but at most ten times in a run."""
@@ -60,7 +61,7 @@ class FinetuneConfig:
     optim: LayerwiseOptim
     precision: Precision
     best: BestSettings
-    cls_attention: ClsAttention
+    cls_attention: ClsStart
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
 
@@ -72,7 +73,7 @@ class FinetuneConfig:
             seed=self.seed,
             precision=self.precision,
             num_processes=self.num_parts,
-            identity={**same_fields(self), **identity},
+            identity=present({**same_fields(self), **identity}),
             evaluations=EvaluationPlan(0, MAX_TIMES),
             eval_every=self.eval_every,
             keep=1,
@@ -86,6 +87,7 @@ def resolve_finetuning(
     folder: Path,
     shape: BertConfig,
     max_length: int,
+    cls_attention: ClsStart,
     machine: Machine,
 ) -> FinetuneConfig:
     """Decide what the user left open.
@@ -93,6 +95,7 @@ def resolve_finetuning(
     Args:
         folder: the model's.
         max_length: longest row in tokens.
+        cls_attention: the attention of [CLS] that the model has.
 
     Raises:
         ConfigError: a setting that the model cannot meet.
@@ -115,7 +118,7 @@ def resolve_finetuning(
             settings.patience,
             from_start=task.head is None,
         ),
-        cls_attention=settings.cls_attention,
+        cls_attention=cls_attention,
         from_scratch=settings.from_scratch,
         eval_every=max(epoch, round(steps * EVALUATION_SHARE)),
     )

@@ -23,8 +23,7 @@ def check_finished(files: SmallFiles) -> None:
     if is_held(directory):
         return
     run = read_run(files)
-    kind = "pre-training" if run.get("command") in PRETRAINING else "fine-tuning"
-    kind = "series of runs" if "series" in run else kind
+    kind = kind_of_run(run)
     is_begun = "config" in run or "series" in run
     if is_begun and ("result" if kind == "fine-tuning" else "summary") not in run:
         try:
@@ -42,6 +41,12 @@ def check_finished(files: SmallFiles) -> None:
             f"began it again, with --resume{other}."
         )
     _note_checkpoint(directory)
+
+
+def kind_of_run(run: Mapping[str, Any]) -> str:
+    if "series" in run:
+        return "series of runs"
+    return "pre-training" if run.get("command") in PRETRAINING else "fine-tuning"
 
 
 def _note_checkpoint(directory: Path) -> None:

@@ -52,6 +52,19 @@ def same_fields(config: Any) -> dict[str, Any]:
     }
 
 
+def present(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out of nested tables what is None: what a run does not have.
+
+    >>> present({"steps": 9, "minutes": None, "best": {"patience": None}})
+    {'steps': 9, 'best': {}}
+    """
+    return {
+        name: present(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
 def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to continue a run under another configuration.
 
@@ -60,8 +73,8 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     """
     old, new = dict(flatten(before)), dict(flatten(now))
     differing = [
-        CHANGED.get(name if name in old else "", "{name} was {was!r}, is now {now!r}").format(
-            name=name, was=old.get(name), now=new.get(name)
+        CHANGED.get(name if name in old else "", "{name} was {was}, is now {now}").format(
+            name=name, was=_shown(old, name), now=_shown(new, name)
         )
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
@@ -73,6 +86,10 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
         )
 
 
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return repr(values[name]) if name in values else "not set"
+
+
 DIVIDED = "steps are divided otherwise ({name} was {was}, is now {now}): give as many --threads"
 CHANGED = {
     "corpus_sha256": "the corpus is not the one that it began with",
@@ -82,8 +99,7 @@ CHANGED = {
     "unlabelled_sha256": "the texts of --unlabelled are not those that it began with",
     "micro_batch_size": DIVIDED + " as before, or --micro-batch-size {was}",
     "num_parts": DIVIDED + " as before",
-    "source": "--from was {was!r}, is now {now!r}",
-    "cls_attention": "cls_attention was {was!r}, is now {now!r}: give --cls-attention {was}",
+    "source": "--from was {was}, is now {now}",
 }
 """Messages on settings whose values do not tell what to do."""
 

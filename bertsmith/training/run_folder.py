@@ -34,6 +34,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import hold_folder, locked, write_json, writing
 from bertsmith.system.hardware import ComputeChoices
+from bertsmith.system.run_state import kind_of_run
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
 MODEL_FILES = tuple(
@@ -136,14 +137,13 @@ class RunFolder:
         resume: bool,
         overwrite: bool,
         last: str = "summary",
-        of_series: bool = False,
+        kind: str = "pre-training",
         has_curves: bool = False,
     ) -> None:
         """Refuse what the folder does not allow; nothing is written.
 
-        `last` is what `run.json` holds of a run only when it is complete; `of_series` says that a
-        series of runs is to be resumed; with `has_curves` a run without `curves.svg` is not
-        complete.
+        `last` is what `run.json` holds of a run only when it is complete; `kind` is the run's, as
+        `run_state.kind_of_run` names it; with `has_curves` a run without `curves.svg` is not complete.
 
         Raises:
             ConfigError: an earlier run or anything else stands here and was not named to go on or
@@ -156,10 +156,10 @@ class RunFolder:
             raise ConfigError("--resume and --overwrite exclude each other. Give one of them.")
         if resume and not self.run_path.exists():
             raise ConfigError(f"{self.path}: no run to resume. Leave out --resume to begin one.")
-        if resume and "series" in self.read_run() and not of_series:
+        if resume and (found_kind := kind_of_run(self.read_run())) != kind:
             raise ConfigError(
-                f"{self.path}: holds a series of runs, and not one of this kind. Choose another "
-                "--out, or resume it by the command that began it."
+                f"{self.path}: holds a {found_kind}, not a {kind}. Choose another --out, or resume "
+                "it by the command that began it."
             )
         is_drawn = not has_curves or self.curves_path.exists()
         if resume and last in self.read_run() and is_drawn:

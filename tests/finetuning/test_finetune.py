@@ -77,7 +77,7 @@ def test_frozen_layers_keep_their_weights_through_a_stop_and_another_machine(
     with pytest.raises(Interrupted):
         finetune(Classify, stopped, [StopAt(2)])
     other = replace(stopped, resume=True, class_weights=())
-    refusal(other, "task_settings.loss.weights was [1.21", "is now None")
+    refusal(other, "task_settings.loss.weights was [1.21", "is now not set")
     remember("fused", **fp32, fp32_medium_gflops=0.0)
     with another_number():
         finetune(Classify, replace(stopped, resume=True))

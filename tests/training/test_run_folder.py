@@ -66,9 +66,8 @@ def test_what_is_there_is_safe_unless_it_was_named(tmp_path, before, flags, part
         (path / before).write_text("mine")
     found = sorted(path.rglob("*"))
     with refuses(ConfigError, *parts) if parts else contextlib.nullcontext():
-        RunFolder(path).check(
-            resume="resume" in flags, overwrite="overwrite" in flags, of_series=True
-        )
+        asked = {name: name in flags for name in ("resume", "overwrite")}
+        RunFolder(path).check(**asked, kind="series of runs")
     assert sorted(path.rglob("*")) == found
 
 
