@@ -14,12 +14,9 @@ USES = [
     for length in ATTENTION_LENGTHS
 ]
 PRODUCTS = {
-    "fp32_gflops": 100.0,
-    "fp32_medium_gflops": 200.0,
-    "fp32_medium_error": 4e-7,
-    "bf16_gflops": 400.0,
-    "bf16_error": 3e-3,
-}
+    "fp32_gflops": 100.0, "fp32_medium_gflops": 200.0, "fp32_medium_error": 4e-7,
+    "bf16_gflops": 400.0, "bf16_error": 3e-3,
+}  # fmt: skip
 
 
 def speeds(**changes: float) -> ProductSpeeds:

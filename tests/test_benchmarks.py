@@ -47,10 +47,7 @@ def result(tmp_path_factory):
         Contender("peer", target, {"pause": 0.001}),
         Contender("broken", target, {"pause": 0.0, "error_after": 2}),
     ]
-    claims = [
-        Claim("sleeping", ("ours",), ("peer",)),
-        Claim("sleeping", ("ours",), ("broken",)),
-    ]
+    claims = [Claim("sleeping", ("ours",), ("peer",)), Claim("sleeping", ("ours",), ("broken",))]
     contest = Contest("Sleeping", "tokens/s", contenders, claims, steps=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
@@ -59,13 +56,10 @@ def result(tmp_path_factory):
         for burst, speed in zip(found["contenders"][name]["bursts"], speeds, strict=True):
             burst |= {"amount": float(speed), "seconds": 1.0, "cells": speed * 1.25}
     return {
-        "date": "2026-01-31",
-        "command": "make bench",
-        "machine": "a machine",
-        "versions": {"torch": "2"},
-        "parity": {"sleeping": {"loss": 1e-7}},
+        "date": "2026-01-31", "command": "make bench", "machine": "a machine",
+        "versions": {"torch": "2"}, "parity": {"sleeping": {"loss": 1e-7}},
         "contests": {"Sleeping": {**found, "date": "2026-01-31 12:00"}},
-    }
+    }  # fmt: skip
 
 
 def test_the_page_has_ratios_by_round_padding_and_errors(result):

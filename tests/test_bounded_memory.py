@@ -86,13 +86,8 @@ def test_estimators_hold_answers_and_fit_holds_token_ids(tmp_path, monkeypatch):
     model = save_tiny(tmp_path / "m", "masked_lm")
     quick = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32"}
     rng, sizes = np.random.default_rng(0), (300, 900)
-    inputs = [
-        (
-            [" ".join(rng.choice(GOOD + OTHER[:7], 5)) for _ in range(count)],
-            ["a", "b"] * (count // 2),
-        )
-        for count in sizes
-    ]
+    texts = [[" ".join(rng.choice(GOOD + OTHER[:7], 5)) for _ in range(count)] for count in sizes]
+    inputs = [(each, ["a", "b"] * (len(each) // 2)) for each in texts]
 
     def fit(given):
         return bertsmith.TextClassifier(model, **quick).fit(*given, show_progress=False)

@@ -146,13 +146,8 @@ def test_the_python_of_a_page_runs(page, model_folders, monkeypatch):
     monkeypatch.chdir(model_folders)
     names: dict[str, Any] = {}
     for block in PROGRAMS[page]:
-        short = 'steps=2, out="runs/in-python", overwrite=True'
-        exec(
-            block.replace("minutes=15", short).replace(
-                '.save("runs/films")', '.save("runs/films", overwrite=True)'
-            ),
-            names,
-        )
+        short = block.replace("minutes=15", 'steps=2, out="runs/in-python", overwrite=True')
+        exec(short.replace('save("runs/films")', 'save("runs/films", overwrite=True)'), names)
     assert page.parent != ROOT or names["vectors"].shape == (2, 384)
 
 

@@ -31,15 +31,11 @@ def tiny_tokenizer():
 
 def tiny_config(**changes):
     settings = {
-        "vocab_size": tiny_tokenizer().vocab_size,
-        "hidden_size": 24,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 3,
-        "intermediate_size": 44,
-        "max_position_embeddings": NUM_POSITIONS,
+        "vocab_size": tiny_tokenizer().vocab_size, "hidden_size": 24, "num_hidden_layers": 2,
+        "num_attention_heads": 3, "intermediate_size": 44, "max_position_embeddings": NUM_POSITIONS,
         # Far wider than BERT's, so that logits differ clearly between texts.
         "initializer_range": 0.2,
-    }
+    }  # fmt: skip
     return BertConfig(**{**settings, **changes})
 
 
@@ -116,3 +112,9 @@ def load_for_task(settings, dataset):
 def loss_of(task, model, batch):
     """The loss term of a task for one batch."""
     return task.compute_loss(task.outputs(model, batch), batch)
+
+
+def assert_same_weights(found, expected):
+    assert found.state_dict().keys() == expected.state_dict().keys()
+    for name, value in expected.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value), name

@@ -18,14 +18,8 @@ WORDS = ["the", "river", "run", "runs", "down", "to", "sea", "and", "is", "wide"
 
 
 def tiny_wordpiece(**settings):
-    pieces = [
-        *LETTERS,
-        *(f"##{letter}" for letter in LETTERS),
-        *WORDS[1:3],
-        "##s",
-        *WORDS[4:],
-        "the",
-    ]
+    inner = [f"##{letter}" for letter in LETTERS]
+    pieces = [*LETTERS, *inner, *WORDS[1:3], "##s", *WORDS[4:], "the"]
     unique = list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]))
     return WordPieceTokenizer(unique, **settings)
 

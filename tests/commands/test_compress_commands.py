@@ -196,11 +196,7 @@ def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
 
 @pytest.mark.parametrize(
     ("kind", "family"),
-    [
-        ("byte-bpe", "roberta"),
-        ("unigram", "albert"),
-        ("wordpiece", "modernbert"),
-    ],
+    [("byte-bpe", "roberta"), ("unigram", "albert"), ("wordpiece", "modernbert")],
 )
 def test_vocabulary_of_texts(kind, family, compress, tmp_path):
     tokenizer, text = TINY[kind](), "The river runs to the sea."

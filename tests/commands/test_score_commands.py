@@ -42,22 +42,19 @@ def score(files, bertsmith):
     return lambda line: bertsmith("score", *line.split())
 
 
-@pytest.mark.parametrize(
-    ("line", "name", "value"),
-    [
-        ("gold.json answers.json", "exact_match", 100),
-        ("questions.jsonl answers.json", "exact_match", 100),
-        ("gold.csv labels.txt", "accuracy", 0.5),
-        ("gold.csv values.jsonl", "rmse", 0),
-        ("gold.csv labels.txt --task regress", "rmse", 0.5**0.5),
-        ("names.csv labels.txt", "accuracy", 0),
-        ("numbers.tsv numbers.txt", "rmse", 0.5),
-        ("sets.csv sets.jsonl --multi-label --label-separator ;", "micro_f1", 2 / 3),
-        ("words.conll words.conll", "f1", 1),
-        ("words.tsv words.tsv", "f1", 1),
-        ("choices.jsonl choices.jsonl", "accuracy", 1),
-    ],
-)
+@pytest.mark.parametrize(("line", "name", "value"), [
+    ("gold.json answers.json", "exact_match", 100),
+    ("questions.jsonl answers.json", "exact_match", 100),
+    ("gold.csv labels.txt", "accuracy", 0.5),
+    ("gold.csv values.jsonl", "rmse", 0),
+    ("gold.csv labels.txt --task regress", "rmse", 0.5**0.5),
+    ("names.csv labels.txt", "accuracy", 0),
+    ("numbers.tsv numbers.txt", "rmse", 0.5),
+    ("sets.csv sets.jsonl --multi-label --label-separator ;", "micro_f1", 2 / 3),
+    ("words.conll words.conll", "f1", 1),
+    ("words.tsv words.tsv", "f1", 1),
+    ("choices.jsonl choices.jsonl", "accuracy", 1),
+])  # fmt: skip
 def test_the_task_is_found_from_the_files(score, line, name, value):
     assert json.loads(score(line + " --json"))[name] == pytest.approx(value)
 

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from bertsmith.comparison.settings import (
-    ComparisonSettings,
-    read_comparison,
-)
+from bertsmith.comparison.settings import ComparisonSettings, read_comparison
 from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_unmeasured

@@ -7,13 +7,7 @@ from refusals import refuses
 
 from bertsmith.data.examples import Example
 from bertsmith.demo.baselines import majority_class, score_labels, tfidf_with_logistic_regression
-from bertsmith.demo.pace import (
-    FEWEST_STEPS,
-    MIN_SECONDS,
-    DemoScale,
-    finetuning_seconds,
-    plan_pace,
-)
+from bertsmith.demo.pace import FEWEST_STEPS, MIN_SECONDS, DemoScale, finetuning_seconds, plan_pace
 from bertsmith.demo.page import shortened, verdict
 from bertsmith.errors import ConfigError
 

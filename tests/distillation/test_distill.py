@@ -9,14 +9,7 @@ import transformers
 from refusals import refuses
 from samples import SAMPLES, prepare
 from stop_at import StopAt
-from tiny_models import (
-    GOOD,
-    load_for_task,
-    save_tiny,
-    tiny_tokenizer,
-    write_csv,
-    write_reviews,
-)
+from tiny_models import GOOD, load_for_task, save_tiny, tiny_tokenizer, write_csv, write_reviews
 
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted

@@ -16,11 +16,7 @@ from bertsmith.distillation.run import all_texts, with_row_numbers
 from bertsmith.distillation.teacher import LiveTeacher
 from bertsmith.distillation.teacher_cache import stored_teacher
 from bertsmith.errors import ConfigError
-from bertsmith.tasks.example_objective import (
-    FineTuning,
-    HeldOutExamples,
-    training_examples,
-)
+from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 
 TEACHING = Teaching(soft_weight=0.4, soft_temperature=2.0, hidden_weight=0.7)
 FACTS = {"teacher": "one", "tokenizer": "its own", "max_length": NUM_POSITIONS}

@@ -27,12 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from tiny_models import reviews, save_tiny
 
 import bertsmith
-from bertsmith.errors import (
-    BertsmithError,
-    CheckpointError,
-    ConfigError,
-    InputError,
-)
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
 from bertsmith.estimators import options
 from bertsmith.estimators.estimator import NOT_PARAMETERS
 

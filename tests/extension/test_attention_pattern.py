@@ -36,11 +36,7 @@ class CausalLocalLayer(TransformerLayer):
      (TransformerLayer, 0, 36)],
 )  # fmt: skip
 def test_a_token_is_seen_as_far_as_the_pattern_says(
-    layer: type[TransformerLayer],
-    first: int,
-    last: int,
-    path: str,
-    monkeypatch: pytest.MonkeyPatch,
+    layer: type[TransformerLayer], first: int, last: int, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: path == "fused")
     torch.manual_seed(0)

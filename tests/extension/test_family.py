@@ -37,21 +37,14 @@ class ToyEmbeddings(Embeddings):
 
 
 TOY = Family(
-    config=ToyConfig,
-    heads=BERT_HEADS,
-    names={
-        **encoder_names("toy"),
-        "pooler.dense": ("toy.pooler.dense",),
-        "heads.masked_lm.dense": ("cls.dense",),
-        "heads.masked_lm.norm": ("cls.norm",),
-        "heads.masked_lm": ("cls",),
-        **TASK_HEAD_NAMES,
-    },
+    config=ToyConfig, heads=BERT_HEADS, tied={}, absent={}, build_embeddings=ToyEmbeddings,
     architectures=architectures("Toy"),
-    tied={},
-    absent={},
-    build_embeddings=ToyEmbeddings,
-)
+    names={
+        **encoder_names("toy"), "pooler.dense": ("toy.pooler.dense",),
+        "heads.masked_lm.dense": ("cls.dense",), "heads.masked_lm.norm": ("cls.norm",),
+        "heads.masked_lm": ("cls",), **TASK_HEAD_NAMES,
+    },
+)  # fmt: skip
 
 
 def test_a_family_is_fine_tuned_saved_and_loaded(

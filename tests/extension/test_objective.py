@@ -100,15 +100,10 @@ def line_trainer(
 ) -> Trainer:
     objective = FitLine()
     config = RunConfig(
-        budget=Budget(60, None),
-        optim=optim or OptimSettings(learning_rate=1e-2),
-        seed=3,
-        precision="fp32",
-        num_processes=1,
-        identity=objective.identity(),
-        evaluations=EvaluationPlan(1, 4),
-        checkpoint_every=20,
-    )
+        budget=Budget(60, None), evaluations=EvaluationPlan(1, 4), checkpoint_every=20, seed=3,
+        optim=optim or OptimSettings(learning_rate=1e-2), identity=objective.identity(),
+        precision="fp32", num_processes=1,
+    )  # fmt: skip
 
     def save(folder: Path) -> None:
         write_safetensors(folder / "line.safetensors", model.state_dict())

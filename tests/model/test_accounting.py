@@ -15,11 +15,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.model.families.modernbert import ModernBertConfig
-from bertsmith.model.step_cost import (
-    computed_work,
-    saved_activations,
-    training_flops,
-)
+from bertsmith.model.step_cost import computed_work, saved_activations, training_flops
 from bertsmith.pretraining.objective import pretraining_losses
 
 WORDS = 101
@@ -35,15 +31,13 @@ def batch_of(lengths, seed=0):
     rng = np.random.default_rng(seed)
     batch = pack([rng.integers(5, WORDS, length) for length in lengths])
     positions = torch.arange(0, batch.num_tokens, 6)
-    return replace(
-        batch,
-        targets={
-            "masked_positions": positions,
-            "masked_labels": torch.from_numpy(rng.integers(5, WORDS, len(positions))),
-            "next_sentence_rows": torch.arange(len(lengths)),
-            "next_sentence_labels": torch.from_numpy(rng.integers(0, 2, len(lengths))),
-        },
-    )
+    targets = {
+        "masked_positions": positions,
+        "masked_labels": torch.from_numpy(rng.integers(5, WORDS, len(positions))),
+        "next_sentence_rows": torch.arange(len(lengths)),
+        "next_sentence_labels": torch.from_numpy(rng.integers(0, 2, len(lengths))),
+    }
+    return replace(batch, targets=targets)
 
 
 def trained(config, heads):
@@ -54,16 +48,12 @@ def trained(config, heads):
 OTHERS = {"attention_probs_dropout_prob": 0.1}
 
 
-@pytest.mark.parametrize(
-    ("config", "lengths", "pair_task"),
-    [
-        (small_config(), [37, 37, 37, 31, 30, 11, 5], "next_sentence"),
-        (small_config(pruned_heads={1: [0, 2]}), [37, 9], "next_sentence"),
-        (ModernBertConfig(*SIZES, local_attention=8, **OTHERS), [37, 37, 9], "none"),
-        (AlbertConfig(*SIZES, embedding_size=7, inner_group_num=2, **OTHERS), [37, 9], "none"),
-    ],
-    ids=["bert", "pruned", "gated", "groups"],
-)
+@pytest.mark.parametrize(("config", "lengths", "pair_task"), [
+    (small_config(), [37, 37, 37, 31, 30, 11, 5], "next_sentence"),
+    (small_config(pruned_heads={1: [0, 2]}), [37, 9], "next_sentence"),
+    (ModernBertConfig(*SIZES, local_attention=8, **OTHERS), [37, 37, 9], "none"),
+    (AlbertConfig(*SIZES, embedding_size=7, inner_group_num=2, **OTHERS), [37, 9], "none"),
+], ids=["bert", "pruned", "gated", "groups"])  # fmt: skip
 def test_operations_are_those_that_torch_counts(config, lengths, pair_task):
     heads = ["masked_lm", *[pair_task] * (pair_task != "none")]
     model, batch = trained(config, heads), batch_of(lengths)

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 from refusals import refuses
-from tiny_models import save_tiny_of
+from tiny_models import assert_same_weights, save_tiny_of
 
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
@@ -155,12 +155,6 @@ def inputs_of(name, padded_inputs):
     if num_types := CASES[name].get("type_vocab_size"):
         padded_inputs["token_type_ids"] = types % num_types
     return padded_inputs
-
-
-def assert_same_weights(found, expected):
-    assert found.state_dict().keys() == expected.state_dict().keys()
-    for key, value in expected.state_dict().items():
-        assert torch.equal(found.state_dict()[key], value), key
 
 
 def difference(ours, theirs, mask=None):

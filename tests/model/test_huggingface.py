@@ -10,6 +10,7 @@ import safetensors.torch
 import torch
 import transformers
 from refusals import refuses
+from tiny_models import assert_same_weights
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.hub import find_checkpoint
@@ -38,12 +39,6 @@ def change_weights(folder, change):
     safetensors.torch.save_file(tensors, file, {"format": "pt"})
 
 
-def assert_same(found, expected):
-    assert found.state_dict().keys() == expected.state_dict().keys()
-    for name, value in expected.state_dict().items():
-        assert torch.equal(found.state_dict()[name], value), name
-
-
 def test_sentence_order_is_read_by_transformers_and_told_apart_here(small_model, tmp_path):
     model = small_model("masked_lm", "sentence_order").eval()
     save_model(model, tmp_path)
@@ -62,7 +57,7 @@ def test_sentence_order_is_read_by_transformers_and_told_apart_here(small_model,
 def test_bf16_models_are_saved_in_fp32(small_model, tmp_path):
     model = small_model("masked_lm").to(torch.bfloat16)
     save_model(model, tmp_path)
-    assert_same(load_model(tmp_path).to(torch.bfloat16), model)
+    assert_same_weights(load_model(tmp_path).to(torch.bfloat16), model)
     stored = safetensors.torch.load_file(tmp_path / "model.safetensors")
     assert {tensor.dtype for tensor in stored.values()} == {torch.float32}
 
@@ -104,7 +99,7 @@ def test_other_spellings_of_weights(folder):
         (folder / "model.safetensors").write_bytes(intact)
         change_weights(folder, change)
         found = load_model(folder)
-        assert_same(found, expected)
+        assert_same_weights(found, expected)
         assert found.load_report.missing == found.load_report.unused == ()
     for change, said in (
         (lambda t: {**t, name: t[f"bert.{name}"] + 1}, f" {name} "),
@@ -117,15 +112,11 @@ def test_other_spellings_of_weights(folder):
             load_model(folder)
 
 
-@pytest.mark.parametrize(
-    ("labels", "problem_type", "head"),
-    [
-        (1, None, "regress"),
-        (3, "regression", None),
-        (3, "multi_label_classification", "multi_label"),
-        (3, "single_label_classification", "classify"),
-    ],
-)
+@pytest.mark.parametrize(("labels", "problem_type", "head"), [
+    (1, None, "regress"), (3, "regression", None),
+    (3, "multi_label_classification", "multi_label"),
+    (3, "single_label_classification", "classify"),
+])  # fmt: skip
 def test_classifiers_of_other_kinds_are_not_taken_for_ours(tmp_path, labels, problem_type, head):
     config = transformers.BertConfig(
         vocab_size=101, hidden_size=33, num_hidden_layers=1, num_attention_heads=3,

@@ -6,13 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from bertsmith.model.int8 import (
-    Int8Linear,
-    can_quantize,
-    quantize_to_bytes,
-    saturates,
-    slower_note,
-)
+from bertsmith.model.int8 import Int8Linear, can_quantize, quantize_to_bytes, saturates, slower_note
 
 needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")
 

@@ -10,10 +10,7 @@ import torch
 from refusals import refuses
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.weight_formats.safetensors_file import (
-    TYPE_NAMES,
-    write_safetensors,
-)
+from bertsmith.model.weight_formats.safetensors_file import TYPE_NAMES, write_safetensors
 from bertsmith.model.weights import read_weights
 
 

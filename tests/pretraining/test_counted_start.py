@@ -14,11 +14,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining import counted_start
-from bertsmith.pretraining.counted_start import (
-    WINDOW,
-    count_neighbours,
-    initialize_counted,
-)
+from bertsmith.pretraining.counted_start import WINDOW, count_neighbours, initialize_counted
 from bertsmith.pretraining.token_counts import token_counts
 
 

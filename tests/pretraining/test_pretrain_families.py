@@ -27,15 +27,10 @@ def test_every_family_can_be_asked_for():
     assert sorted(get_args(named)) == list(FAMILIES)
 
 
-@pytest.mark.parametrize(
-    ("family", "kind", "mask"),
-    [
-        ("roberta", "byte-bpe", "<mask>"),
-        ("albert", "unigram", "[MASK]"),
-        ("distilbert", "wordpiece", "[MASK]"),
-        ("modernbert", "byte-bpe", "<mask>"),
-    ],
-)
+@pytest.mark.parametrize(("family", "kind", "mask"), [
+    ("roberta", "byte-bpe", "<mask>"), ("modernbert", "byte-bpe", "<mask>"),
+    ("albert", "unigram", "[MASK]"), ("distilbert", "wordpiece", "[MASK]"),
+])  # fmt: skip
 def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_path, bertsmith):
     """An ELECTRA is in commands/test_pretrain_replaced_tokens.py."""
     text = corpus_dir.parent / "text.txt"

@@ -19,14 +19,11 @@ def classify(**given):
     return ClassifySettings(model="m", train="t", out="o", **given)
 
 
-@pytest.mark.parametrize(
-    ("settings", "name", "place"),
-    [
-        (TrainingSettings, "eval_rows", "training.eval_rows"),
-        (classify, "batch_size", "--batch-size"),
-        (partial(TokenizerSettings, files=("a",)), "processes", "--processes"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "name", "place"), [
+    (TrainingSettings, "eval_rows", "training.eval_rows"),
+    (classify, "batch_size", "--batch-size"),
+    (partial(TokenizerSettings, files=("a",)), "processes", "--processes"),
+])  # fmt: skip
 def test_settings_that_never_end(settings, name, place):
     for value in (10**26, math.inf, math.nan):
         with refuses(ConfigError, f"{place}: found {value};", f"{LARGEST[name]:,}"):
@@ -35,18 +32,15 @@ def test_settings_that_never_end(settings, name, place):
         settings(**{name: LARGEST[name] + 1})
 
 
-@pytest.mark.parametrize(
-    ("settings", "parts"),
-    [
-        (partial(OptimSettings, learning_rate=0.0), ["optim.learning_rate: found 0.0", "above 0"]),
-        (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
-         ["optim.decay_fraction: found 0.95", "above 0", "at most 1 - warmup_fraction"]),
-        (partial(TrainingSettings, steps=5, minutes=1.0), ["--steps (5)", "--minutes (1.0)"]),
-        (partial(classify, epochs=2, steps=9), ["--epochs and --steps"]),
-        (partial(classify, learning_rate=math.nan), ["--learning-rate: found nan", "above 0"]),
-        (partial(classify, seed=-1), ["--seed: found -1", f"0 to {2**63 - 1}"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "parts"), [
+    (partial(OptimSettings, learning_rate=0.0), ["optim.learning_rate: found 0.0", "above 0"]),
+    (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
+     ["optim.decay_fraction: found 0.95", "above 0", "at most 1 - warmup_fraction"]),
+    (partial(TrainingSettings, steps=5, minutes=1.0), ["--steps (5)", "--minutes (1.0)"]),
+    (partial(classify, epochs=2, steps=9), ["--epochs and --steps"]),
+    (partial(classify, learning_rate=math.nan), ["--learning-rate: found nan", "above 0"]),
+    (partial(classify, seed=-1), ["--seed: found -1", f"0 to {2**63 - 1}"]),
+])  # fmt: skip
 def test_values_out_of_bounds_or_beside_each_other(settings, parts):
     with refuses(ConfigError, *parts):
         settings()

@@ -53,16 +53,10 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
     assert json.loads(cache.read_text()) == {"another computer": 1}
 
 
-@pytest.mark.parametrize(
-    ("stored", "is_kept"),
-    [
-        ({}, True),
-        ({"load": 0.9}, False),
-        ({"measured_at": days_ago(29)}, True),
-        ({"measured_at": days_ago(31)}, False),
-        ({"rate": -1}, False),
-    ],
-)
+@pytest.mark.parametrize(("stored", "is_kept"), [
+    ({}, True), ({"load": 0.9}, False), ({"rate": -1}, False),
+    ({"measured_at": days_ago(29)}, True), ({"measured_at": days_ago(31)}, False),
+])  # fmt: skip
 def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkeypatch):
     # A system that does not tell how busy it is: other programs may run beside the tests.
     monkeypatch.setattr(measurements, "CORE_TIMES", cache)

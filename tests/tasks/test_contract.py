@@ -28,11 +28,7 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_of_folder, tasks
-from bertsmith.tasks.example_objective import (
-    FineTuning,
-    HeldOutExamples,
-    training_examples,
-)
+from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 from bertsmith.tasks.task import Task, TaskDataset
 
 PIPELINES = {

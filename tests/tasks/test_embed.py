@@ -104,45 +104,32 @@ def write(folder, files):
     return SmallFiles(folder)
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, (None, False, None)),
-        (
-            {MODULES: KINDS[:2], POOLING: FIRST, LENGTH: {"max_seq_length": 19}},
-            ("first_token", True, 19),
-        ),
-        ({POOLING: {"pooling_mode_mean_tokens": True}}, ("mean", False, None)),
-        ({POOLING: {"pooling_mode": ["cls"]}}, ("first_token", False, None)),
-        (
-            {MODULES: [KINDS[0] | {"path": "1_Mine"}], "1_Mine/config.json": FIRST},
-            ("first_token", False, None),
-        ),
-        ({EARLY: {"max_seq_length": 21}, LENGTH: {"max_seq_length": 19}}, (None, False, 19)),
-        ({EARLY: {"max_seq_length": 21}, LENGTH: {}}, (None, False, 21)),
-        (
-            {PROMPT: {"default_prompt_name": "document", "prompts": PROMPTS}},
-            (None, False, None),
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "expected"), [
+    ({}, (None, False, None)),
+    ({MODULES: KINDS[:2], POOLING: FIRST, LENGTH: {"max_seq_length": 19}},
+     ("first_token", True, 19)),
+    ({POOLING: {"pooling_mode_mean_tokens": True}}, ("mean", False, None)),
+    ({POOLING: {"pooling_mode": ["cls"]}}, ("first_token", False, None)),
+    ({MODULES: [KINDS[0] | {"path": "1_Mine"}], "1_Mine/config.json": FIRST},
+     ("first_token", False, None)),
+    ({EARLY: {"max_seq_length": 21}, LENGTH: {"max_seq_length": 19}}, (None, False, 19)),
+    ({EARLY: {"max_seq_length": 21}, LENGTH: {}}, (None, False, 21)),
+    ({PROMPT: {"default_prompt_name": "document", "prompts": PROMPTS}}, (None, False, None)),
+])  # fmt: skip
 def test_what_is_said_is_read(tmp_path, files, expected):
     assert SentenceFolder.read(write(tmp_path, files)) == SentenceFolder(*expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "parts"),
-    [
-        (POOLING, {"pooling_mode_max_tokens": True}, ["max_tokens", "--pooling"]),
-        (POOLING, {"pooling_mode": ["cls", "mean"]}, ["cls_token and mean_tokens;", "--pooling"]),
-        (LENGTH, {"max_seq_length": 1}, ["max_seq_length is 1", "3 or more"]),
-        (LENGTH, [], ["[]"]),
-        (PROMPT, {"default_prompt_name": "query", "prompts": PROMPTS}, ['is "query"', '"query: "']),
-        (PROMPT, {"truncate_dim": 8}, ["truncate_dim is 8"]),
-        (MODULES, KINDS, ["Dense", "Pooling and Normalize"]),
-        (MODULES, "{", ["line 1 column 2"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "parts"), [
+    (POOLING, {"pooling_mode_max_tokens": True}, ["max_tokens", "--pooling"]),
+    (POOLING, {"pooling_mode": ["cls", "mean"]}, ["cls_token and mean_tokens;", "--pooling"]),
+    (LENGTH, {"max_seq_length": 1}, ["max_seq_length is 1", "3 or more"]),
+    (LENGTH, [], ["[]"]),
+    (PROMPT, {"default_prompt_name": "query", "prompts": PROMPTS}, ['is "query"', '"query: "']),
+    (PROMPT, {"truncate_dim": 8}, ["truncate_dim is 8"]),
+    (MODULES, KINDS, ["Dense", "Pooling and Normalize"]),
+    (MODULES, "{", ["line 1 column 2"]),
+])  # fmt: skip
 def test_what_cannot_be_done_is_refused(tmp_path, name, content, parts):
     with refuses(CheckpointError, f"{name}: ", *parts, worded=content != "{"):  # Python's words
         SentenceFolder.read(write(tmp_path, {name: content}))

@@ -10,16 +10,7 @@ import pytest
 from close_figures import close
 from refusals import refuses
 from samples import write_likeness
-from tiny_models import (
-    BAD,
-    GOOD,
-    OTHER,
-    loss_of,
-    save_tiny,
-    tiny_model,
-    tiny_tokenizer,
-    write_csv,
-)
+from tiny_models import BAD, GOOD, OTHER, loss_of, save_tiny, tiny_model, tiny_tokenizer, write_csv
 
 from bertsmith.data.sentence_pairs import RelatedColumns, RelatedTexts
 from bertsmith.errors import CheckpointError, ConfigError, InputError

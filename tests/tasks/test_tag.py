@@ -7,13 +7,7 @@ import pytest
 import torch
 from refusals import refuses
 from samples import prepare
-from tiny_models import (
-    BAD,
-    GOOD,
-    OTHER,
-    save_tiny,
-    tiny_tokenizer,
-)
+from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_tokenizer
 
 from bertsmith.commands.predict import typed_examples
 from bertsmith.data.encoded_examples import IGNORE_INDEX

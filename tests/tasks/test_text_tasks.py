@@ -31,8 +31,6 @@ from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.text_classification import Classify
 
 NAMES = ("neg", "pos")
-
-
 CLASSIFY = Classify(NAMES)
 
 

@@ -3,12 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.training.budget import (
-    EVALUATION_LIMIT,
-    MAX_ROWS,
-    MAX_TIMES,
-    EvaluationPlan,
-)
+from bertsmith.training.budget import EVALUATION_LIMIT, MAX_ROWS, MAX_TIMES, EvaluationPlan
 
 
 @given(st.floats(0.1, 1e5), st.floats(1e-5, 10))

@@ -15,26 +15,14 @@ from bertsmith.training.trackers import tensorboard as events_module
 from bertsmith.training.trackers.tensorboard import EventWriter
 
 STEP = {
-    "step": 1200,
-    "loss": 3.5,
-    "mlm_loss": 3.0,
-    "nsp_loss": 0.5,
-    "mlm_accuracy": 0.25,
-    "nsp_accuracy": 0.75,
-    "learning_rate": 1e-3,
-    "real_tokens": 4000,
-    "tokens_per_second": 20_000.0,
-    "elapsed_seconds": 61.0,
-}
+    "step": 1200, "loss": 3.5, "mlm_loss": 3.0, "nsp_loss": 0.5, "mlm_accuracy": 0.25,
+    "nsp_accuracy": 0.75, "learning_rate": 1e-3, "real_tokens": 4000,
+    "tokens_per_second": 20_000.0, "elapsed_seconds": 61.0,
+}  # fmt: skip
 HELD_OUT = {
-    "step": 1200,
-    "held_out_loss": 4.0,
-    "held_out_mlm_loss": 3.25,
-    "held_out_mlm_accuracy": 0.2,
-    "held_out_nsp_loss": 0.6,
-    "held_out_nsp_accuracy": 0.7,
-    "elapsed_seconds": 62.0,
-}
+    "step": 1200, "held_out_loss": 4.0, "held_out_mlm_loss": 3.25, "held_out_mlm_accuracy": 0.2,
+    "held_out_nsp_loss": 0.6, "held_out_nsp_accuracy": 0.7, "elapsed_seconds": 62.0,
+}  # fmt: skip
 STATUS = Status(progress=0.25, elapsed_seconds=61.0, data_wait_fraction=0.015)
 
 
@@ -78,10 +66,7 @@ def journal(num_steps):
         {"step": i, "loss": 5 / i, "mlm_loss": 4 / i, "mlm_accuracy": 1 - 1 / i, "learning_rate": 1}
         for i in range(1, num_steps + 1)
     ]
-    return [
-        *steps,
-        *({"step": e["step"], "held_out_mlm_loss": e["mlm_loss"]} for e in steps[::7]),
-    ]
+    return [*steps, *({"step": e["step"], "held_out_mlm_loss": e["mlm_loss"]} for e in steps[::7])]
 
 
 @pytest.mark.parametrize(("num_steps", "num_charts"), [(0, 0), (1500, 2)])

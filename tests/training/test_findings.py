@@ -38,16 +38,12 @@ def test_a_good_run_and_one_that_has_not_begun():
     assert codes(journal(), waiting) == [("data_wait", None)]
 
 
-@pytest.mark.parametrize(
-    "changes, expected",
-    [
-        ({"mlm_loss": 5.9}, ("plateau", 200)),
-        ({"num_steps": 30}, ("plateau", 30)),
-        ({"nsp_accuracy": 0.52}, ("nsp_at_chance", 200)),
-        ({"norm": lambda step: 0.0001 * step**2}, ("gradient_rises", None)),
-        ({"norm": lambda step: 1.5}, ("gradient_clipped", None)),
-        ({"mlm_loss": lambda step: 2 + abs(step - 100) / 100}, ("overfitting", 100)),
-    ],
-)
+@pytest.mark.parametrize("changes, expected", [
+    ({"mlm_loss": 5.9}, ("plateau", 200)), ({"num_steps": 30}, ("plateau", 30)),
+    ({"nsp_accuracy": 0.52}, ("nsp_at_chance", 200)),
+    ({"norm": lambda step: 0.0001 * step**2}, ("gradient_rises", None)),
+    ({"norm": lambda step: 1.5}, ("gradient_clipped", None)),
+    ({"mlm_loss": lambda step: 2 + abs(step - 100) / 100}, ("overfitting", 100)),
+])  # fmt: skip
 def test_what_is_found(changes, expected):
     assert expected in codes(journal(**changes))

@@ -129,15 +129,12 @@ def test_gradients_of_micro_batches_add_up_in_fp32_and_nothing_lies_between():
     assert array.sum() == 257 + 2 + 4
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("linear", [0.5, 1, 0.5, 1 / 3, 0]),
-        ("cosine", [0.5, 1, 0.5, 0.25, 0]),
-        ("constant", [0.5, 1, 1, 1, 1]),
-        ("wsd", [0.5, 1, 1, 1 - math.sqrt(0.25), 0]),
-    ],
-)
+@pytest.mark.parametrize(("kind", "expected"), [
+    ("linear", [0.5, 1, 0.5, 1 / 3, 0]),
+    ("cosine", [0.5, 1, 0.5, 0.25, 0]),
+    ("constant", [0.5, 1, 1, 1, 1]),
+    ("wsd", [0.5, 1, 1, 1 - math.sqrt(0.25), 0]),
+])  # fmt: skip
 def test_the_schedule_rises_then_falls(kind, expected):
     settings = OptimSettings(warmup_fraction=0.1, schedule=kind, decay_fraction=0.4)
     found = [schedule(progress, settings) for progress in (0.05, 0.1, 0.55, 0.7, 1.0)]
@@ -177,14 +174,11 @@ def test_updates_are_those_of_torch(kind, num_parts, monkeypatch):
         for name, value in named.items()
     }
     options = {"lr": 1e-2, "weight_decay": 0.1}
+    matrices = [p for name in inside for p in expected[name]]
     decayed = [p for name in set(named) - inside if named[name].ndim > 1 for p in expected[name]]
     vectors = [p for name in named if named[name].ndim < 2 for p in expected[name]]
     references = [
-        torch.optim.Muon(
-            [p for name in inside for p in expected[name]],
-            adjust_lr_fn="match_rms_adamw",
-            **options,
-        ),
+        torch.optim.Muon(matrices, adjust_lr_fn="match_rms_adamw", **options),
         torch.optim.AdamW(decayed, eps=1e-6, **options),
         torch.optim.AdamW(vectors, eps=1e-6, lr=1e-2, weight_decay=0.0),
     ]
