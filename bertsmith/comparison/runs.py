@@ -255,8 +255,7 @@ def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
 
 def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
     said, previous = job.training, folder.read_run()[CONFIG]
-    before = folder.read_choices()
-    with computing_on(said, before) as machine:
+    with computing_on(said, folder) as machine:
         corpus = Corpus.open(job.corpus)
         config = resolve_pretraining(job, corpus, machine, previous=previous)
     identity = build_objective(config, corpus).identity()

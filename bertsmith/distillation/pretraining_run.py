@@ -136,8 +136,7 @@ def distill_pretraining(
     check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
     check()
     student.check_out(out)
-    earlier_choices = folder.read_choices() if resume else None
-    computing = computing_on(training, earlier_choices)
+    computing = computing_on(training, folder if resume else None)
     with folder.held(check), computing as machine:
         teacher, tokenizer = _load_teacher(student.teacher)
         mark = fingerprint(teacher)

@@ -169,8 +169,7 @@ def finetune(
     """
     check_run_out(settings)
     folder = RunFolder(settings.out)
-    choices = folder.read_choices() if settings.resume else None
-    with computing_on(settings, choices) as machine:
+    with computing_on(settings, folder if settings.resume else None) as machine:
         is_single = dataset is None  # a series would repeat the warnings for each of its runs
         dataset = dataset or task_type.read(settings)
         prepared, model = (prepare or _prepare_run)(settings, dataset, machine)
@@ -295,7 +294,6 @@ def check_run_out(settings: FinetuneSettings) -> None:
     out = settings.out
     if is_within(settings.model, out):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
-    _check_kind(settings)
     # A single run is complete when it is scored.
     last = "summary" if settings.is_series else "result"
     RunFolder(out).check(
@@ -304,25 +302,6 @@ def check_run_out(settings: FinetuneSettings) -> None:
         last=last,
         kind="series of runs" if settings.is_series else "fine-tuning",
     )
-
-
-def _check_kind(settings: FinetuneSettings) -> None:
-    """Refuse to resume a series as a single run, or the reverse."""
-    folder = RunFolder(settings.out)
-    if not settings.resume or not folder.run_path.exists():
-        return
-    series = folder.read_run().get("series")
-    if series is None and settings.is_series:
-        raise ConfigError(
-            f"{settings.out}: holds a single run, not a series. Leave out --seeds and --folds to "
-            "resume it, or begin a series in another --out."
-        )
-    if series is not None and not settings.is_series:
-        name = "seeds" if series.get("seeds") else "folds"
-        raise ConfigError(
-            f"{settings.out}: holds a series of runs. Add --{name} {series.get(name)} to resume "
-            "it, or begin a new run in another --out."
-        )
 
 
 def build_for_task(

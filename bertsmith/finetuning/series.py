@@ -10,7 +10,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,10 +28,8 @@ from bertsmith.finetuning.run import (
     notes_on,
 )
 from bertsmith.metrics.answers import ENDLESS
-from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.hub import CARD_FILE, find_checkpoint
 from bertsmith.system.files import write_json
-from bertsmith.system.hardware import compute_choices
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.settings import FinetuneSettings
@@ -40,7 +38,7 @@ from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, same_fields
-from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, run_names
+from bertsmith.training.run_folder import CONFIG, RunFolder, choices_in_force, run_names
 from bertsmith.training.run_progress import RunProgress
 
 Kind = Literal["seed", "fold"]
@@ -210,8 +208,8 @@ def finetune_repeatedly(
     check_run_out(settings)
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
-    choices = folder.read_choices() if settings.resume else None
-    with computing_on(settings, choices) as machine, ExitStack() as stack:
+    before = folder if settings.resume else None
+    with computing_on(settings, before) as machine, ExitStack() as stack:
         runs = list(_runs_of(task_type, settings, kind))
         facts = _describe(settings, kind, machine)
         _check_series(folder, settings, facts)
@@ -219,10 +217,8 @@ def finetune_repeatedly(
         def take_folder() -> None:
             stack.enter_context(folder.held(lambda: _check_series(folder, settings, facts)))
             if not settings.resume:
-                is_cpu = machine.device.type == "cpu"
-                chosen = compute_choices(machine.precision, attention_paths())
                 folder.begin()
-                folder.write_run({**facts, CHOICES: asdict(chosen) if is_cpu else None})
+                folder.write_run(facts | choices_in_force(machine.device, machine.precision))
 
         if settings.resume:
             take_folder()
@@ -384,7 +380,7 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     run, wanted = folder.read_run(), same_fields(settings)
     del wanted["model"]  # whose weights are compared, so that it may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
-    with computing_on(settings, folder.read_choices()) as machine:
+    with computing_on(settings, folder) as machine:
         found = _resolved_parts(settings, machine)
     check_same(folder.path, {name: run[CONFIG].get(name) for name in found}, found)
     _check_files(folder.path, run, file_sums(settings))

@@ -74,10 +74,9 @@ def run_pretraining(
     check()
     if job.from_ is not None and is_within(job.from_, out):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
-    earlier_choices = folder.read_choices() if resume else None
     with (
         folder.held(check),
-        computing_on(training, earlier_choices) as machine,
+        computing_on(training, folder if resume else None) as machine,
     ):
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         earlier_run = folder.read_run() if resume else {}

@@ -86,7 +86,8 @@ class Display(Callback):
         bar = Table.grid()  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
         speed = Text(f"{_speed(self._shown)} · waited for data {status.data_wait_fraction:.1%}")
-        head = Text(f"step {step:,} · {_times(status)} · rate {_rate(self._shown)}")
+        rate = self._shown.get("learning_rate", 0)
+        head = Text(f"step {step:,} · {_times(status)} · rate {rate:.1e}")
         return Group(head, bar, table, speed)
 
     def _figures(self, term: str) -> list[str]:
@@ -132,10 +133,6 @@ def _score(values: Mapping[str, float], term: str) -> str:
 
 def _speed(values: Mapping[str, float]) -> str:
     return f"{values.get('tokens_per_second', 0):,.0f} tokens/s"
-
-
-def _rate(values: Mapping[str, float]) -> str:
-    return f"{values.get('learning_rate', 0):.1e}"
 
 
 def _times(status: Status) -> str:

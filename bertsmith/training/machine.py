@@ -7,13 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from bertsmith.system.compute import Compute
-from bertsmith.system.hardware import (
-    ComputeChoices,
-    compute_settings,
-    computing_as,
-    count_trainers,
-)
+from bertsmith.system.hardware import compute_settings, computing_as, count_trainers
 from bertsmith.system.matrix_products import Precision
+from bertsmith.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -36,11 +32,12 @@ class Machine:
 
 
 @contextlib.contextmanager
-def computing_on(compute: Compute, before: ComputeChoices | None = None) -> Iterator[Machine]:
-    """Compute in the block with these settings, or as a run to be resumed did `before`.
+def computing_on(compute: Compute, before: RunFolder | None = None) -> Iterator[Machine]:
+    """Compute in the block with these settings, or as the run to be resumed did before.
 
     Raises:
         ConfigError: this machine has no such device.
     """
-    with computing_as(before), compute_settings(compute) as (device, precision):
+    choices = None if before is None else before.read_choices()
+    with computing_as(choices), compute_settings(compute) as (device, precision):
         yield Machine(device, precision, count_trainers(device))

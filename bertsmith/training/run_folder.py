@@ -22,6 +22,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -31,9 +32,11 @@ import torch
 
 from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import hold_folder, locked, write_json, writing
-from bertsmith.system.hardware import ComputeChoices
+from bertsmith.system.hardware import ComputeChoices, compute_choices
+from bertsmith.system.matrix_products import Precision
 from bertsmith.system.run_state import kind_of_run
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
@@ -142,8 +145,8 @@ class RunFolder:
     ) -> None:
         """Refuse what the folder does not allow; nothing is written.
 
-        `last` is what `run.json` holds of a run only when it is complete; `kind` is the run's, as
-        `run_state.kind_of_run` names it; with `has_curves` a run without `curves.svg` is not complete.
+        `last` is what `run.json` holds of a run only when it is complete; `kind` is that of
+        `kind_of_run`; with `has_curves` a run without `curves.svg` is not complete.
 
         Raises:
             ConfigError: an earlier run or anything else stands here and was not named to go on or
@@ -319,6 +322,13 @@ def _is_complete(folder: Path) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(run, dict) and "summary" in run
+
+
+def choices_in_force(device: torch.device, precision: Precision) -> dict[str, Any]:
+    """Return for `run.json` how a run computes, by which it can go on; empty on a GPU."""
+    if device.type != "cpu":
+        return {}
+    return {CHOICES: asdict(compute_choices(precision, attention_paths()))}
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from bertsmith.errors import (
     TrainingError,
     advice_on,
 )
-from bertsmith.model.attention_paths import attention_paths, describe_attention
+from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.files import write_json
-from bertsmith.system.hardware import compute_choices, describe_computing
+from bertsmith.system.hardware import describe_computing
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.stop_signal import StopSignal
 from bertsmith.training.best_weights import BestWeights
@@ -43,7 +43,7 @@ from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_config import RunConfig, check_same
-from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, machine_facts
+from bertsmith.training.run_folder import CONFIG, RunFolder, choices_in_force, machine_facts
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
@@ -139,14 +139,13 @@ class Trainer:
         """
         self.folder.begin()
         self.state.elapsed_seconds = spent_seconds
-        known: dict[str, Any] = {
+        known = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
             **machine_facts(self.device),
             "computing": self.computing,
             "precision": self.config.precision,
+            **choices_in_force(self.device, self.config.precision),
         }
-        if self.device.type == "cpu":
-            known[CHOICES] = asdict(compute_choices(self.config.precision, attention_paths()))
         self.folder.write_run({**facts, **known, CONFIG: self.state.identity})
 
     def resume(self, checkpoint: Checkpoint | None) -> None:
