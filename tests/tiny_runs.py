@@ -36,9 +36,13 @@ def small_corpus(folder, tokenizer, documents, held_out=0.0):
     return folder
 
 
+class KilledError(BertsmithError):
+    """Ends a run at once."""
+
+
 class StopAtStep(StopAt):
     """Ends a run in the middle of its steps."""
 
     def write(self, entry, status):
         if entry["step"] == self.step:
-            raise BertsmithError("stopped")
+            raise KilledError

@@ -94,7 +94,7 @@ def main(args: Sequence[str], prog: str) -> None:
     job = build_job(settings)
     if settings.resume:
         # Before it is told, since what is refused does not go on.
-        RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite, has_curves=True)
+        RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
         tell_where_it_resumes(settings.out)
     with ExitStack() as stack:
         callbacks: list[Callback] = [stack.enter_context(Display())]

@@ -117,7 +117,7 @@ def pretrain(
         first = "my" if files != found else corpus or files[0]
         model, learned, built = _name_folders(first, out, corpus)
         job = _build_job(built, recipe, settings)
-        RunFolder(model).check(resume=resume, overwrite=overwrite, has_curves=True)
+        RunFolder(model).check(resume=resume, overwrite=overwrite)
         if texts is not None and not (resume and built.exists()):
             known = job.from_ if tokenizer is None else Path(tokenizer)
             if known is None and isinstance(texts, Iterator):

@@ -367,8 +367,8 @@ def _check_files(out: Path, run: Mapping[str, Any], sums: Mapping[str, str]) -> 
     for file, digest in sums.items():
         if run.get("files", {}).get(file, digest) != digest:
             raise ConfigError(
-                f"{out}: cannot be resumed, as {file} holds something else than when it began. "
-                "Restore it, or begin anew in another --out."
+                f"{out}: cannot be resumed: {file} has changed. Restore it, or begin anew in "
+                "another --out."
             )
 
 

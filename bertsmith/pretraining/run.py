@@ -70,7 +70,7 @@ def run_pretraining(
     training = job.training
     training.check_length()
     folder = RunFolder(out)
-    check = partial(folder.check, resume=resume, overwrite=overwrite, has_curves=True)
+    check = partial(folder.check, resume=resume, overwrite=overwrite)
     check()
     if job.from_ is not None and is_within(job.from_, out):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")

@@ -81,8 +81,8 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     ]
     if differing:
         raise ConfigError(
-            f"{place}: cannot be resumed with other settings: {'; '.join(differing)}. Give the "
-            "same settings, or begin a new run in another --out."
+            f"{place}: cannot be resumed: {'; '.join(differing)}. Give what it began with, or "
+            "begin a new run in another --out."
         )
 
 
@@ -92,11 +92,11 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 
 DIVIDED = "steps are divided otherwise ({name} was {was}, is now {now}): give as many --threads"
 CHANGED = {
-    "corpus_sha256": "the corpus is not the one that it began with",
-    "train_sha256": "the examples of --train are not those that it began with",
-    "held_out_sha256": "the examples of --eval are not those that it began with",
-    "weights_sha256": "the weights of --model are not those that it began with",
-    "unlabelled_sha256": "the texts of --unlabelled are not those that it began with",
+    "corpus_sha256": "the corpus has changed",
+    "train_sha256": "the examples of --train have changed",
+    "held_out_sha256": "the examples of --eval have changed",
+    "weights_sha256": "the weights of --model have changed",
+    "unlabelled_sha256": "the texts of --unlabelled have changed",
     "micro_batch_size": DIVIDED + " as before, or --micro-batch-size {was}",
     "num_parts": DIVIDED + " as before",
     "source": "--from was {was}, is now {now}",

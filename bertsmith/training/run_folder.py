@@ -141,12 +141,11 @@ class RunFolder:
         overwrite: bool,
         last: str = "summary",
         kind: str = "pre-training",
-        has_curves: bool = False,
     ) -> None:
         """Refuse what the folder does not allow; nothing is written.
 
-        `last` is what `run.json` holds of a run only when it is complete; `kind` is that of
-        `kind_of_run`; with `has_curves` a run without `curves.svg` is not complete.
+        `last` is what `run.json` holds of a run only when it is complete; a pre-training has its
+        curves then, too. `kind` is that of `kind_of_run`.
 
         Raises:
             ConfigError: an earlier run or anything else stands here and was not named to go on or
@@ -157,31 +156,34 @@ class RunFolder:
             raise ConfigError(f"{self.path}: a file, not a folder. Choose another --out.")
         if resume and overwrite:
             raise ConfigError("--resume and --overwrite exclude each other. Give one of them.")
-        if resume and not self.run_path.exists():
-            raise ConfigError(f"{self.path}: no run to resume. Leave out --resume to begin one.")
-        if resume and (found_kind := kind_of_run(self.read_run())) != kind:
-            raise ConfigError(
-                f"{self.path}: holds a {found_kind}, not a {kind}. Choose another --out, or resume "
-                "it by the command that began it."
-            )
-        is_drawn = not has_curves or self.curves_path.exists()
-        if resume and last in self.read_run() and is_drawn:
-            raise ConfigError(
-                f"{self.path}: this run is complete, there is nothing to resume. Choose another "
-                "--out for a new run, or pass --overwrite to replace it."
-            )
-        if not (resume or overwrite) and self.has_run:
-            raise ConfigError(
-                f"{self.path}: holds an earlier run. Pass --resume to continue it, --overwrite to "
-                "replace it, or choose another --out."
-            )
-        found = self.path.iterdir() if self.path.exists() else ()
-        others = [path for path in found if not LEFTOVER_PATTERN.fullmatch(path.name)]
-        if others and not (resume or overwrite):
-            raise ConfigError(
-                f"{self.path}: the folder is not empty. Choose another --out, or pass --overwrite "
-                "to use it."
-            )
+        if resume:
+            if not self.run_path.exists():
+                raise ConfigError(
+                    f"{self.path}: no run to resume. Leave out --resume to begin one."
+                )
+            run = self.read_run()
+            if (found := kind_of_run(run)) != kind:
+                raise ConfigError(
+                    f"{self.path}: holds a {found}, not a {kind}. Choose another --out, or resume "
+                    "it by the command that began it."
+                )
+            if last in run and (kind != "pre-training" or self.curves_path.exists()):
+                raise ConfigError(
+                    f"{self.path}: this run is complete, there is nothing to resume. Choose "
+                    "another --out for a new run, or pass --overwrite to replace it."
+                )
+        elif not overwrite:
+            if self.has_run:
+                raise ConfigError(
+                    f"{self.path}: holds an earlier run. Pass --resume to continue it, --overwrite "
+                    "to replace it, or choose another --out."
+                )
+            paths = self.path.iterdir() if self.path.exists() else ()
+            if any(not LEFTOVER_PATTERN.fullmatch(path.name) for path in paths):
+                raise ConfigError(
+                    f"{self.path}: the folder is not empty. Choose another --out, or pass "
+                    "--overwrite to use it."
+                )
         if self.path.exists():
             with self.locked():  # refuses a folder that another process works in
                 pass

@@ -96,8 +96,8 @@ def test_a_stopped_series_repeats_nothing(settings, whole):
     for run, changes, *parts in (
         (finetune_repeatedly, {"resume": False}, "out: ", "--resume", "--overwrite", "--out"),
         (finetune_repeatedly, {"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
-        (finetune, {"seeds": None}, "out: ", "--seeds 3"),
-        (finetune_repeatedly, {"out": single}, f"{single}: ", "--seeds and --folds"),
+        (finetune, {"seeds": None}, "out: ", "--out"),
+        (finetune_repeatedly, {"out": single}, f"{single}: ", "--out"),
     ):
         with refuses(ConfigError, *parts):
             run(Classify, replace(resumed, **changes))

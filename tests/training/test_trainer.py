@@ -117,7 +117,7 @@ def test_a_callback_sees_steps_and_evals_and_ends_the_run(
 def test_resumed_is_uninterrupted_bit_for_bit(whole, corpus_dir, tmp_path, is_killed):
     precision = whole.config.precision
     callback = StopAtStep(11) if is_killed else StopAt(7)
-    parts = ["stopped"] if is_killed else ["step 7,", "step-00000007", "pretrain --resume"]
+    parts = [] if is_killed else ["step 7,", "step-00000007", "pretrain --resume"]
     with refuses(BertsmithError, *parts, worded=not is_killed):
         trained(corpus_dir, tmp_path, precision=precision, callbacks=[callback])
     newest = list_checkpoints(tmp_path / "checkpoints")[-1]
