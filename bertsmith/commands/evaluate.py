@@ -111,10 +111,10 @@ def main(args: Sequence[str], prog: str) -> None:
 def check_flags(settings: Settings) -> None:
     """Raise ConfigError unless there is one file, with flags that apply to it."""
     are_pairs = settings.minimal_pairs is not None
-    if are_pairs == (settings.data is not None):
+    if are_pairs == bool(settings.data):
         raise ConfigError(
-            "Give --data F (for a fine-tuned model) or --minimal-pairs F (for a pre-trained one); "
-            "exactly one of them."
+            f"--data, --minimal-pairs: found {'both' if are_pairs else 'neither'}; allowed is one. "
+            "Give --data F for a fine-tuned model, --minimal-pairs F for a pre-trained one."
         )
     flag, names = "--data", ["scores"]
     if are_pairs:
@@ -125,8 +125,8 @@ def check_flags(settings: Settings) -> None:
         unfit.append("label_column")
     if unfit:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in unfit)
-        raise ConfigError(f"{given}: found with {flag}, where it has no part. Leave it out.")
-    if settings.scores is not None and settings.scores.suffix != ".jsonl":
+        raise ConfigError(f"{given}: of no use with {flag}. Leave out {given}.")
+    if settings.scores and settings.scores.suffix != ".jsonl":
         raise ConfigError(
             f"--scores: found '{settings.scores}'; allowed are names that end in .jsonl."
         )
@@ -180,8 +180,9 @@ def write_scores(file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[P
 
 def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     predictor = load_as_told(settings, model)
-    task = with_separator(predictor.definition, settings.label_separator)
-    predictor = predictor.with_definition(task)
+    predictor = predictor.with_definition(
+        with_separator(predictor.definition, settings.label_separator)
+    )
     survey, first = Survey(), FirstExamples()
     callbacks: list[OutcomeCallback] = [survey, first]
     with ExitStack() as stack:
@@ -208,9 +209,11 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
     """
     if separator is None:
         return task
-    if not separator or not isinstance(task, MultiLabel):
+    if not isinstance(task, MultiLabel):
         raise ConfigError(
-            f"--label-separator: found '{separator}'; allowed is a character such as , with a "
-            "model that gives several labels. Leave it out."
+            f"--label-separator: found '{separator}', but this model gives each text one label. "
+            "Leave it out."
         )
+    if not separator:
+        raise ConfigError("--label-separator: found ''; allowed is text, such as ','. Give one.")
     return replace(task, label_separator=separator)

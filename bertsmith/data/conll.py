@@ -233,7 +233,7 @@ class ColumnParser:
                 f"them between {wanted}. Use one of the two in the whole file."
             )
         raise InputError(
-            f"{self.place}:{row}: found {len(shape.cut(line))} columns where row {shape.row} has "
+            f"{self.place}:{row}: columns: found {len(shape.cut(line))}, where row {shape.row} has "
             f"{shape.width}. Each word has a line with all columns, and an empty line stands after "
             "a sentence. Fix the row, or pass --skip-incomplete (skipped sentences are counted)."
         )

@@ -72,8 +72,8 @@ class ConlluParser:
         cells = line.split("\t")
         if len(cells) != len(CONLLU_FIELDS):
             raise InputError(
-                f"{self.place}:{row}: found {len(cells)} columns between tabs; CoNLL-U has "
-                f"{len(CONLLU_FIELDS)}. Fix the row, or pass --format conll for other columns."
+                f"{self.place}:{row}: columns between tabs: found {len(cells)}, where CoNLL-U "
+                f"has {len(CONLLU_FIELDS)}. Fix the row, or pass --format conll for other columns."
             )
         number = CONLLU_ID.fullmatch(cells[0])
         if number is None:

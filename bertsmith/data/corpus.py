@@ -43,6 +43,7 @@ from bertsmith.data.shards import (
     SplitWriter,
 )
 from bertsmith.data.splits import HeldOutChoice
+from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
@@ -108,6 +109,7 @@ def build_corpus(
     executor = executor or LocalProcesses()
     paths = [] if isinstance(texts, TextsInMemory) else sorted(map(str, texts))
     check_corpus_out(out, overwrite, paths)
+    place = ", ".join(paths[:9]) or IN_MEMORY
     report = SourceReport()
     sources = select_sources(paths, report)
     reader = DocumentReader(settings.text_column, settings.errors)
@@ -124,9 +126,16 @@ def build_corpus(
             blocks = _make_blocks(_place(encoded, settings, report), tokenizer.unk_id, report)
             splits = _write_splits(folder, blocks, tokenizer, settings, report)
         if not any(split.documents for split in splits.values()):
-            raise _no_documents(report)
+            raise InputError(
+                f"{place}: no document found (files read: {report.files:,}; skipped: "
+                f"{report.describe_skipped()}). Nothing was written; give texts with words in them."
+            )
         if all(split.tokens == split.unknown_tokens for split in splits.values()):
-            raise _nothing_known(splits, tokenizer)
+            raise CorpusError(
+                f"{place}: none of the words is in the vocabulary: all tokens ("
+                f"{sum(split.tokens for split in splits.values()):,}) are {tokenizer.unk_token}. "
+                "Nothing was written; give a --tokenizer that was trained on such texts."
+            )
         manifest = Manifest(
             tokenizer=TokenizerManifest(tokenizer.fingerprint, tokenizer.vocab_size),
             splits=splits,
@@ -240,19 +249,3 @@ def _write_splits(
                 shown = f"reading texts, {report.documents:,} documents"
                 bar.move(report.bytes_read, report.bytes_on_disk, shown)
         return {split: writer.finish() for split, writer in writers.items()}
-
-
-def _no_documents(report: SourceReport) -> InputError:
-    skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.skipped.items()))
-    return InputError(
-        f"{report.files:,} file(s) read, no document found (skipped: {skipped or 'nothing'}). "
-        "Nothing was written; give texts with words in them."
-    )
-
-
-def _nothing_known(splits: dict[Split, SplitManifest], tokenizer: Tokenizer) -> CorpusError:
-    tokens = sum(split.tokens for split in splits.values())
-    return CorpusError(
-        f"all {tokens:,} tokens of the texts are {tokenizer.unk_token}: none of their words is in "
-        "the vocabulary. Nothing was written; give a --tokenizer that was trained on such texts."
-    )

@@ -129,7 +129,7 @@ def _text(reading: Reading, number: int, value: bytes | None) -> str | None:
         return value.decode()
     except UnicodeDecodeError as error:
         found = f"invalid UTF-8 (0x{value[error.start]:02x}) at byte {error.start:,} of the text"
-        reading.reject("invalid_utf8", f": row {number:,}", found, "Mend the row")
+        reading.reject("invalid_utf8", f": row {number:,}", found, "Fix the row")
         return None
 
 
@@ -313,9 +313,9 @@ def _iter_jsonl(lines: Lines) -> Iterator[str]:
 def _json_text(lines: Lines, line: str) -> str | None:
     """Return the text of a JSON object, empty for null; reject all else."""
     column = lines.reading.text_column
-    advice = 'Each line is to be one object such as {"text": "..."}; mend it'
+    advice = 'Each line is to be one object such as {"text": "..."}; fix it'
     try:
-        row = without_half_characters(JSON.decode(line), line)
+        row = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
     except (ValueError, RecursionError) as error:
         lines.reject("bad_json", f"not JSON ({json_fault(error)})", advice)
     else:
@@ -328,7 +328,7 @@ def _json_text(lines: Lines, line: str) -> str | None:
             return ""
         elif not isinstance(text, str):
             found = f"column {column!r} holds {json_type(text)}, not a string"
-            lines.reject("not_a_string", found, "Mend the row, choose another --text-column")
+            lines.reject("not_a_string", found, "Fix the row, choose another --text-column")
         else:
             return text
     return None
@@ -351,8 +351,8 @@ def _iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
         if len(row) == len(header):
             yield row[column]
         else:
-            found = f"found {len(row)} fields, the header names {len(header)}"
-            reading.reject("bad_rows", f":{number}", found, "Mend the row")
+            found = f"fields: found {len(row)}, where the header names {len(header)}"
+            reading.reject("bad_rows", f":{number}", found, "Fix the row")
 
 
 def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -371,7 +371,7 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             number, line = row_lines.first
-            advice = "Mend the row"
+            advice = "Fix the row"
             if quoted:
                 hint = rival_hint("csv", line, '"') if number == 1 else ""
                 advice = f'Close each quote, and double those inside a field ("").{hint} {advice}'

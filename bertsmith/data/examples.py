@@ -156,8 +156,8 @@ class ExampleReader(RecordReader[Example]):
             (first,), (second,) = self.names["text"], self.names["second text"]
             raise InputError(
                 f"{self.place}: two texts in each row, '{first}' and '{second}', where one is "
-                "expected. Name it with --text-column; or, if pairs are meant, the second with "
-                "--pair-column."
+                "expected. Name the right one with --text-column; or, if pairs are meant, the "
+                "second with --pair-column."
             )
         is_guessed = columns.header == "auto" and columns.text_column is None
         if is_guessed and record["text"] == self.names["text"] and self.is_table:
@@ -206,9 +206,9 @@ class ExampleReader(RecordReader[Example]):
         parts = label.split(LIST_SEPARATOR)[:-1]
         found = ""
         if len(set(parts)) < len(parts) and FLAGS.keys() >= set(parts):
-            found = "1 and 0 for each label; give the names of those that hold"
+            found = "several flags, 1 and 0; give the names of the labels that the text has"
         elif self.empty_labels and label.startswith(("['", '["')):
-            found = "a list written as text; give the labels as in sport,news, or a .jsonl file"
+            found = "a list written as text; write labels as in sport,news, or use a .jsonl file"
         if found:
             raise InputError(f"{self.row_place(row)}: the label is {found}.")
 

@@ -158,7 +158,8 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
     if absent := [name for name in wanted if name not in {each.task.name for each in found}]:
         raise InputError(
             f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv. Found: "
-            f"{', '.join(each.task.name for each in found) or 'no task'}. Leave it out, or add it."
+            f"{', '.join(each.task.name for each in found) or 'no task'}. Add it, or leave it "
+            "out of --tasks."
         )
     if not found:
         raise InputError(

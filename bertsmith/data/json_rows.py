@@ -37,7 +37,7 @@ def read_objects(source: ExampleSource) -> Iterator[tuple[int, Mapping[str, Any]
         if not isinstance(value, Mapping):
             raise InputError(
                 f"{row_place(source, row)}: found {json_type(value)}; a mapping of names to "
-                'values is expected, such as {"text": "...", "label": "..."}.'
+                'values is expected, such as {"text": "...", "label": "..."}. Fix the row.'
             )
         yield row, as_json(value)
 
@@ -47,16 +47,16 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            value = without_half_characters(JSON.decode(line), line)
+            value = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{row_place(path, row)}: not JSON ({json_fault(error)}). Each line holds one "
-                "JSON object."
+                f"{row_place(path, row)}: not JSON ({json_fault(error)}). Fix the row: each line "
+                "holds one JSON object."
             ) from None
         if not isinstance(value, dict):
             raise InputError(
-                f"{row_place(path, row)}: found {json_type(value)}; each line holds one JSON "
-                'object, such as {"text": "...", "label": "..."}.'
+                f"{row_place(path, row)}: found {json_type(value)}; a JSON object a line is "
+                'expected, such as {"text": "...", "label": "..."}. Fix the row.'
             )
         yield row, value
 
@@ -137,13 +137,13 @@ def get_value(record: Any, key: str, kind: type, place: str) -> Any:
         InputError: no such key, or a value of another type.
     """
     if not isinstance(record, Mapping):
-        raise InputError(f"{place} is {json_type(record)}; an object is expected.")
+        raise InputError(f"{place} is {json_type(record)}; an object is expected. Fix it.")
     if key not in record:
-        raise InputError(f"{place}: no key '{key}'. Keys found: {list_names(record)}.")
+        raise InputError(f"{place}: no key '{key}'. Keys found: {list_names(record)}. Add it.")
     value = record[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         wanted = "a whole number" if kind is int else NAMES[kind]
-        raise InputError(f"{place}: '{key}' is {json_type(value)}; {wanted} is expected.")
+        raise InputError(f"{place}: '{key}' is {json_type(value)}; {wanted} is expected. Fix it.")
     return value
 
 

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.json_rows import JSON, json_fault, json_type, without_half_characters
+from bertsmith.data.json_rows import (
+    JSON,
+    json_fault,
+    json_type,
+    list_names,
+    without_half_characters,
+)
 from bertsmith.data.text_files import iter_text
 from bertsmith.errors import InputError
 
@@ -41,13 +47,17 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
             reader.value()
             continue
         if reader.peek() != "[":
-            raise InputError(f"{path}: '{key}' is {json_type(reader.value())}; a list is expected.")
+            raise InputError(
+                f"{path}: '{key}' is {json_type(reader.value())}; a list is expected. Use "
+                "another file."
+            )
         yield from reader.elements()
     if reader.peek():
         raise reader.error("nothing more is expected", reader.at)
     if key not in found:
-        names = ", ".join(f"'{name}'" for name in found[:10]) or "none"
-        raise InputError(f"{path}: no key '{key}'. Keys found: {names}. Use another file.")
+        raise InputError(
+            f"{path}: no key '{key}'. Keys found: {list_names(found)}. Use another file."
+        )
 
 
 def iter_members(path: Path, expected: str) -> Iterator[tuple[str, Any]]:
@@ -62,7 +72,8 @@ def iter_members(path: Path, expected: str) -> Iterator[tuple[str, Any]]:
     reader = _Reader(path)
     if reader.peek() != "{":
         raise InputError(
-            f"{path}: found {json_type(reader.value())}; an object is expected, {expected}."
+            f"{path}: found {json_type(reader.value())}; an object is expected, {expected}. "
+            "Use another file."
         )
     yield from ((name, reader.value()) for name in reader.members())
     if reader.peek():
@@ -188,6 +199,6 @@ class _Reader:
     def error(self, found: str, position: int) -> InputError:
         line, column = self.place(position)
         is_cut = position >= len(self.text) or found.startswith("Unterminated string")
-        end = " The file ends too early: copy it again." if is_cut else ""
+        end = " The file ends too early: copy it again." if is_cut else " Fix the file."
         found = found.removesuffix(" at")  # of Python's "Unterminated string starting at"
         return InputError(f"{self.path}:{line}: not JSON ({found} at column {column:,}).{end}")

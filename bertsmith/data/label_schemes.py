@@ -137,7 +137,7 @@ def _letters(labels: Counter[str]) -> set[str] | None:
         return {label[0] for label in named}
     if 2 * len(strange) < len(named):
         raise InputError(
-            f"the label '{strange[0]}' ({labels[strange[0]]:,} times) does not tell where a span "
+            f"the label '{strange[0]}' (found {labels[strange[0]]:,}×) does not tell where a span "
             f"begins, as '{next(label for label in named if matches[label])}' does. Fix it, or "
             "pass --scheme plain if each label stands for one word."
         )

@@ -205,8 +205,8 @@ def _unknown_label(
     if example.row == 1 and {".csv", ".tsv"} & set(path.suffixes):  # so read without a header
         hint += " If the row names the columns, pass --header yes."
     return InputError(
-        f"{row_place(path, example.row)}: the label '{label}' is not one the model learns.{hint} "
-        f"Known labels: {list_names(names)}. Fix the row, or train with such examples."
+        f"{row_place(path, example.row)}: the label '{label}' is none of those that the model "
+        f"learns ({list_names(names)}).{hint} Fix the row, or train with such examples."
     )
 
 

@@ -20,10 +20,10 @@ _HEAD_BYTES = 1 << 13
 _BLOCK_BYTES = 1 << 20
 _UTF8_BOM = b"\xef\xbb\xbf"
 _MAGIC = (
-    (b"\x1f\x8b", "gzip data, which should be named .gz"),
-    (b"\xfd7zXZ\x00", "xz data, which should be named .xz"),
-    (b"\x28\xb5\x2f\xfd", "Zstandard data, which should be named .zst"),
-    (b"PAR1", "a Parquet table, which should be named .parquet"),
+    (b"\x1f\x8b", "gzip data; rename it to end in .gz"),
+    (b"\xfd7zXZ\x00", "xz data; rename it to end in .xz"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data; rename it to end in .zst"),
+    (b"PAR1", "a Parquet table; rename it to end in .parquet"),
     (b"PK\x03\x04", "a zip archive or office document; take the text out of it first"),
     (b"%PDF-", "a PDF; take the text out of it first"),
     (b"\xff\xfe", "UTF-16 text; convert it (iconv -f UTF-16 -t UTF-8)"),

@@ -62,7 +62,7 @@ def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
         return value
     found = str(value) if is_number else json_type(value)
     wanted = "a string (empty where there is no answer)" if kind is str else "a finite number"
-    raise InputError(f"{path}: '{id_}' is {found}; {wanted} is expected.")
+    raise InputError(f"{path}: '{id_}' is {found}; {wanted} is expected. Fix it.")
 
 
 def _is_finite(number: float) -> bool:
@@ -131,7 +131,7 @@ def _cells_of_table(
             continue
         if len(cells or [""]) != len(header):
             raise InputError(
-                f"{path}:{row}: found {len(cells)} columns where row {first_row} has "
+                f"{path}:{row}: columns: found {len(cells)}, where row {first_row} has "
                 f"{len(header)}. {RAGGED[kind]}"
             )
         yield _Cell(row, header[place], cells[place] if cells else "")
@@ -171,5 +171,6 @@ def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) 
             )
     wanted = ", ".join(f"'{column}'" for column in columns)
     raise InputError(
-        f"{path}:{row}: no column of predictions ({wanted}). Columns found: {list_names(found)}."
+        f"{path}:{row}: no column of predictions ({wanted}). Columns found: {list_names(found)}. "
+        f"Rename the one with predictions to '{columns[0]}'."
     )

@@ -34,6 +34,11 @@ class SourceReport:
         for name in ("files", "documents", "bytes", "bytes_read", "skipped", "cut"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
+    def describe_skipped(self) -> str:
+        """Format the counts of what was skipped, for messages."""
+        counts = (f"{n:,} {reason.replace('_', ' ')}" for reason, n in sorted(self.skipped.items()))
+        return ", ".join(counts) or "nothing"
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -248,7 +248,7 @@ class RecordReader(Reader[ExampleT]):
                     f".jsonl. {ASK_FORMAT}"
                 )
             name = self.specs[0].name
-            self.names = {name: ("the line",)}
+            self.names = {name: (name,)}
             return read_txt(self.source), lambda row, line: {name: without_empty_end([line])}
         rows = read_rows(self.source, kind)
         first_row, first = next(rows, (0, []))
@@ -264,7 +264,7 @@ class RecordReader(Reader[ExampleT]):
     ) -> Record:
         first_row, width = shape
         if len(cells) != width:
-            found = f"found {len(cells)} columns where row {first_row} has {width}"
+            found = f"columns: found {len(cells)}, where row {first_row} has {width}"
             raise self.incomplete(row, found, RAGGED[self.found_format])
         return {name: without_empty_end([cells[i] for i in at]) for name, at in places.items()}
 
@@ -283,7 +283,7 @@ class RecordReader(Reader[ExampleT]):
         for name in (name for spec in needed for name in self.names.get(spec.name, ())):
             if name not in value:
                 found = f"no key '{name}'. Keys found: {list_names(value)}"
-                raise self.incomplete(row, found, "Every row needs the keys of the first.")
+                raise self.incomplete(row, found, "Give every row the keys of the first.")
         place = self.row_place(row)
         return {
             spec.name: without_empty_end(
@@ -360,10 +360,11 @@ class RecordReader(Reader[ExampleT]):
                 f"with {spec.flag}, or rename the others."
             )
         columns = f"Columns found: {list_names(found)}"
-        advice = f"Name it with {spec.flag} (or give its number, counted from 1)."
+        advice = f"Choose with {spec.flag}, by name or by number (counted from 1)."
         if by_number:
             columns = f"The first row, read without a header, has {len(found)}: {list_names(found)}"
-            advice = f"Give {spec.flag} a number from 1 to {len(found)}, or --header yes."
+            what = "numbers" if spec.is_many else "a number"
+            advice = f"Give {spec.flag} {what} from 1 to {len(found)}, or --header yes."
         asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
         if len(found) == 1:
             advice += rival_hint(self.found_format, found[0])

@@ -126,7 +126,7 @@ class QuestionReader(Reader[Question]):
         if not self._is_answered:
             raise InputError(
                 f"{self.name}: none of the {self.num_questions:,} questions has an answer, and "
-                'none says "is_impossible": true. Give right answers.'
+                'none says "is_impossible": true. Give right answers, under "answers".'
             )
 
     def _begin(self) -> None:
@@ -217,8 +217,8 @@ class QuestionReader(Reader[Question]):
             if len(columns[0]) == len(columns[1]):
                 return ({"text": t, "answer_start": s} for t, s in zip(*columns, strict=True))
             raise InputError(
-                f"{self._at(place)}: 'answers' has {len(columns[0])} texts and "
-                f"{len(columns[1])} answer_starts. Fix the question."
+                f"{self._at(place)}: 'text' and 'answer_start' of 'answers' differ in length "
+                f"({len(columns[0])} and {len(columns[1])}). Fix the question."
             )
         return self._get(record, "answers", list, place)
 
@@ -234,7 +234,7 @@ class QuestionReader(Reader[Question]):
             return int(given)
         if isinstance(given, float):
             raise InputError(
-                f"{self._at(place)}: 'answer_start' is {given}; a whole number is expected."
+                f"{self._at(place)}: 'answer_start' is {given}; a whole number is expected. Fix it."
             )
         return int(self._get(answer, "answer_start", int, place))
 
@@ -278,7 +278,7 @@ def question_format(source: ExampleSource) -> QuestionFormat:
         case "json" | "jsonl" as ending:
             return ending
     raise InputError(
-        f"{source}: '{source.suffix or 'no ending'}' is not a file of questions. Use .json in "
-        "SQuAD's format or .jsonl with one question a line, plain or compressed as .gz, .xz or "
-        ".zst."
+        f"{source}: its name ends in {source.suffix or 'nothing'}; allowed are .json in SQuAD's "
+        "format and .jsonl with one question a line, plain or compressed as .gz, .xz or .zst. "
+        "Rename or convert it."
     )

@@ -54,8 +54,8 @@ def table_format(source: ExampleSource, asked: TableFormat | None = None) -> Fou
     if file is None or file.format == "parquet":
         hint = "" if asked is None else f" {ASK_FORMAT}"
         raise InputError(
-            f"{source}: '{source.suffix or 'no ending'}' is not a table this command reads. Use "
-            f".csv, .tsv or .jsonl, plain or compressed as .gz, .xz or .zst.{hint}"
+            f"{source}: its name ends in {source.suffix or 'nothing'}; allowed are .csv, .tsv or "
+            f".jsonl, plain or compressed as .gz, .xz or .zst. Rename or convert it.{hint}"
         )
     return file.format
 

@@ -115,7 +115,7 @@ class TaggedReader(Reader[TaggedSentence]):
                 f"all of its sentences ({self.num_skipped:,}) were skipped, as none can be read. "
                 "Leave --skip-incomplete out to see why."
             )
-        return "no sentence in it. Give at least one."
+        return "no sentences. Give at least one."
 
     def _sentences(self) -> Iterator[TaggedSentence | None]:
         """Yield the sentences as they are parsed, None for one that is skipped."""
@@ -226,8 +226,8 @@ def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -
     found = found or _format_by_name(source) or _format_by_content(source, labelled)
     if labelled and found == "text":
         raise InputError(
-            f"{place_name(source)}: running text has no labels. Give CoNLL columns, CoNLL-U or "
-            "jsonl."
+            f"{place_name(source)}: read as running text (--format text), which has no labels. "
+            "Give CoNLL columns, CoNLL-U or jsonl, and --format conll, conllu or jsonl."
         )
     return found
 

@@ -61,7 +61,7 @@ class ObjectParser:
             wanted = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with a sentence. Keys found: {list_names(value) or "none"}',
+                f'no key "{wanted}" with a sentence. Keys found: {list_names(value)}',
                 'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
@@ -77,27 +77,31 @@ class ObjectParser:
             wanted = self.columns.label_column or '", "'.join(LABEL_KEYS)
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with labels. Keys found: {list_names(value) or "none"}',
-                "Name it with --label-column",
+                f'no key "{wanted}" with labels. Keys found: {list_names(value)}',
+                "Name the key of the labels with --label-column",
             )
         labels = self._strings(row, key, value[key])
         if len(labels) != num_words:
             raise self._refusal(
-                row, f"{num_words} words but {len(labels)} labels", "Give one label per word"
+                row,
+                f"the number of words is {num_words}, of labels {len(labels)}",
+                "Give one label per word",
             )
         return labels
 
     def _strings(self, row: int, key: str, value: Any) -> tuple[str, ...]:
         """Return a list of words or labels; a label may be a number."""
         if not isinstance(value, list):
-            raise self._refusal(row, f"'{key}' is {json_type(value)}", "A list is expected")
+            raise self._refusal(
+                row, f"'{key}' is {json_type(value)}; a list is expected", "Fix the row"
+            )
         numbers = key not in (*WORD_KEYS, self.columns.word_column)
         for place, entry in enumerate(value):
             is_number = isinstance(entry, int | float) and not isinstance(entry, bool)
             if not ((isinstance(entry, str) and entry) or (numbers and is_number)):
                 found = "empty" if entry == "" else json_type(entry)
                 raise self._refusal(
-                    row, f"entry {place} of '{key}' is {found}", "A string is expected"
+                    row, f"entry {place} of '{key}' is {found}; a string is expected", "Fix it"
                 )
         return tuple(map(str, value))
 

@@ -120,7 +120,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
 def too_long(place: str, what: str) -> InputError:
     return InputError(
         f"{place}: the {what} is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into "
-        "memory. Divide it, or close its quotes if one is open."
+        "memory. Divide it; in a .csv file, see that each quote is closed."
     )
 
 

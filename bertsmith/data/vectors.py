@@ -41,8 +41,8 @@ def check_format(path: Path) -> None:
     """Raise ConfigError for a path whose ending names no format of vectors."""
     if path.suffix not in (".npy", ".jsonl"):
         raise ConfigError(
-            f"out: '{path.name}' ends in {path.suffix or 'nothing'}; vectors are written as .npy "
-            "(an array for numpy) or .jsonl (one object per text)."
+            f"--out: found '{path}'; allowed are names that end in .npy (an array for numpy) or "
+            ".jsonl (one object per text)."
         )
 
 

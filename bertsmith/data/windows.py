@@ -48,8 +48,8 @@ class Windowing:
             return int(max_length * self.stride)
         if not 0 <= self.stride <= max_length // 2:
             raise ConfigError(
-                f"--stride: found {self.stride}; windows of {max_length} tokens may share 0 to "
-                f"{max_length // 2}."
+                f"--stride: found {self.stride}; allowed is 0 to {max_length // 2}, half of a "
+                f"window of {max_length} tokens. Lower it, or raise --max-length."
             )
         return int(self.stride)
 

@@ -183,7 +183,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     """
     separator = columns.label_separator
     if not separator:
-        raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
+        raise ConfigError("--label-separator: found ''; allowed is text, such as ','. Give one.")
     reader = ExampleReader(gold, columns, empty_labels=True)
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
@@ -277,8 +277,8 @@ def _check_words(
     if right is None or given is None:
         shorter, longer = (gold, predictions) if right is None else (predictions, gold)
         raise InputError(
-            f"{shorter}: {number - 1:,} sentences, but {longer} has more. Give the same sentences "
-            "in the same order."
+            f"{shorter}: no sentence {number:,}, which {longer} has. Give the same sentences in "
+            "the same order."
         )
     if right.words != given.words:
         shown = " ".join(given.words[:8]), " ".join(right.words[:8])
@@ -358,8 +358,7 @@ def _in_pairs(
             )
         if prediction.row not in (0, example.row):
             raise InputError(
-                f"{predictions}: prediction {place:,} is for row {prediction.row:,}, but the "
-                f"labelled row {place:,} of {gold} is row {example.row:,}. Score predictions of "
-                "the same file."
+                f"{predictions}: prediction {place:,} is for row {prediction.row:,}, but "
+                f"{gold} has row {example.row:,} in its place. Score predictions of the same file."
             )
         yield example, prediction

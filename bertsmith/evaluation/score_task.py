@@ -86,7 +86,7 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
         """
         allowed = get_args(get_type_hints(options).get("format"))
         if allowed and self.format not in allowed:
-            raise ConfigError(f"--format: found {self.format}; allowed are {', '.join(allowed)}.")
+            raise ConfigError(f"--format: found '{self.format}'; allowed are {', '.join(allowed)}.")
         return options(**{field.name: getattr(self, field.name) for field in fields(options)})  # type: ignore[arg-type]
 
 
@@ -134,8 +134,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
         asked = f"Give --task ({', '.join(get_args(ScoredTask))}), and the columns to read"
     shown = "\n".join(f"  {row.rstrip()[:100]}" for row in islice(iter_lines(gold), 3))
     raise InputError(
-        f"{gold}: may be data of {' or of '.join(found) or 'no task'}. {asked}. The first rows:\n"
-        + shown
+        f"{gold}: fits {' and '.join(found) or 'no task'}. {asked}. The first rows:\n" + shown
     )
 
 

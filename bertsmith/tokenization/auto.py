@@ -83,7 +83,7 @@ def _of_file(
     files: SmallFiles, name: str, config: Json | None = None
 ) -> tuple[Kind, TokenizerSource]:
     if name in (VOCAB_JSON, MERGES_FILE):
-        return "byte-bpe", TokenizerSource(files, MERGES_FILE, None, config)
+        return "byte-bpe", TokenizerSource(files, VOCAB_JSON, None, config)
     if name.endswith(".json"):
         return _of_json(files, name, config)
     kind: Kind = "unigram" if name.endswith(".model") else "wordpiece"
@@ -148,11 +148,10 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
             _check_alone(files, kind, name)
             return kind, source
     directory = files.directory
-    state = "has neither" if directory.is_dir() else "does not exist, so it has neither"
-    others = f"{MERGES_FILE} with {VOCAB_JSON}, nor {SENTENCEPIECE_FILE}"
     raise CheckpointError(
-        f"{directory}: {state} {TOKENIZER_FILE} nor {VOCAB_FILE}, nor {others}. Name a folder that "
-        "has one of them, or a vocab.txt."
+        f"{directory}: {'has' if directory.is_dir() else 'does not exist, so it has'} neither "
+        f"{TOKENIZER_FILE} nor {VOCAB_FILE}, nor {MERGES_FILE} with {VOCAB_JSON}, nor "
+        f"{SENTENCEPIECE_FILE}. Name a folder that has one of them, or a vocab.txt."
     )
 
 

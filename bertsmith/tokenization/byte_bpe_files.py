@@ -10,6 +10,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError
 from bertsmith.system.files import atomic_write, write_json
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
@@ -28,6 +29,7 @@ from bertsmith.tokenization.tokenizer_files import (
 )
 
 VOCAB_JSON = "vocab.json"
+MERGES_FILE = "merges.txt"
 VERSION_LINE = "#version"
 USUALLY_UNMADE = 16
 """Tokens that no merge makes, beyond 1 % of the vocabulary, in an intact file."""
@@ -58,23 +60,23 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     config, files = source.config or {}, source.files
     if source.root is not None:
         return _read_tokenizer_json(source.path, source.root, config)
-    for name, other in ((VOCAB_JSON, source.name), (source.name, VOCAB_JSON)):
+    for name, other in ((VOCAB_JSON, MERGES_FILE), (MERGES_FILE, VOCAB_JSON)):
         if not files.has(name):
             raise CheckpointError(
                 f"{files.path(name)}: missing, and {other} is of no use without it. Copy it "
                 "as well."
             )
-    vocab = read_vocab_ids(files.read_json(VOCAB_JSON), files.path(VOCAB_JSON))
-    merges = _read_merges(source)
-    _check_complete(vocab, merges, source.path)
+    vocab = read_vocab_ids(files.read_json(VOCAB_JSON), source.path)
+    merges = _read_merges(files)
+    _check_complete(vocab, merges, files.path(MERGES_FILE))
     names = {name: name for name in SPACES}
     return vocab, merges, folder_settings(config, names, vocab, files.path(CONFIG_FILE))
 
 
-def _read_merges(source: TokenizerSource) -> Merges:
-    path = source.path
+def _read_merges(files: SmallFiles) -> Merges:
+    path = files.path(MERGES_FILE)
     try:
-        lines = source.files.read(source.name).decode("utf-8").removesuffix("\n").split("\n")
+        lines = files.read(MERGES_FILE).decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise CheckpointError(
             f"{path}: byte {error.start:,} is not UTF-8. Get the file again."
@@ -180,9 +182,9 @@ def write_byte_bpe(
     vocab = {piece: id_ for id_, piece in enumerate(pieces)}
     lines = [f"{left} {right}" for left, right in merges]
     own = {name: settings[name] for name in SPACES}
-    with summed(directory, VOCAB_JSON, "merges.txt", TOKENIZER_FILE, CONFIG_FILE):
+    with summed(directory, VOCAB_JSON, MERGES_FILE, TOKENIZER_FILE, CONFIG_FILE):
         write_json(directory / VOCAB_JSON, vocab)
-        with atomic_write(directory / "merges.txt", "w") as file:
+        with atomic_write(directory / MERGES_FILE, "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(vocab, lines, ids, settings))
         kind = "RobertaTokenizer" if settings["num_separators"] > 1 else "PreTrainedTokenizerFast"

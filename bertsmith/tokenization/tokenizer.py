@@ -477,8 +477,9 @@ def check_vocabulary(vocab: Sequence[str], special_tokens: Sequence[str]) -> Non
         first = first_ids.setdefault(token, id_)
         if first != id_:
             raise ConfigError(
-                f"the vocabulary has {token!r} twice, as ids {first:,} and {id_:,} (lines "
-                f"{first + 1:,} and {id_ + 1:,} of vocab.txt). Each entry may stand once."
+                f"the vocabulary has {token!r} twice, as ids {first:,} and {id_:,} (in a "
+                f"vocab.txt, lines {first + 1:,} and {id_ + 1:,}). Each entry may stand once: "
+                "rename one of the two."
             )
         if "\n" in token:
             raise ConfigError(

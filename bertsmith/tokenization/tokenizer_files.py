@@ -150,7 +150,7 @@ def member(
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         found = "is missing" if value is None else f"is {json.dumps(value)[:60]}"
         names = " or ".join(KIND_NAMES[each] for each in kinds)
-        raise CheckpointError(f"{path}: {key!r} {found}, and must be {names}. Repair the file.")
+        raise CheckpointError(f"{path}: {key!r} {found}, and must be {names}. Fix the file.")
     return value
 
 
@@ -159,7 +159,7 @@ def check_range(value: float, lowest: int, key: str, path: Path) -> None:
     if not lowest <= value < math.inf:
         raise CheckpointError(
             f"{path}: {key!r} is {json.dumps(value)[:60]}, and must be a finite number, {lowest} "
-            "or more. Repair the file."
+            "or more. Fix the file."
         )
 
 

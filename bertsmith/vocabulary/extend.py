@@ -66,8 +66,9 @@ def extend_unigram(
     words = {word: counts[word] for word, ids in cuts.items() if tokenizer.unk_id not in ids}
     if not words:
         raise ConfigError(
-            "--texts: each word has a character that the tokenizer does not know, beyond a "
-            f"character coverage of {character_coverage}. Raise it, or give other texts."
+            "--texts: each word has a character that is unknown to the tokenizer, even with "
+            f"--character-coverage {character_coverage}. Give other texts"
+            f"{', or a higher --character-coverage' * (character_coverage < 1)}."
         )
     learner = JoiningLearner(
         words, start, min_frequency, cut=lambda word: [start[i] for i in cuts[word]]

@@ -415,11 +415,12 @@ def count_texts(
             counts.update(part)
     if not counts:
         files = [IN_MEMORY] if isinstance(texts, TextsInMemory) else texts
-        skipped = ", ".join(f"{n} {reason}" for reason, n in report.learning.skipped.items())
+        hold_less = ", or hold out less (--held-out-share, --held-out)"
         raise InputError(
-            f"{' '.join(map(str, files))}: no word to learn from in {report.learning.documents} "
-            f"documents (skipped: {skipped or 'nothing'}; held out: {report.held_out_documents}). "
-            "Give more text."
+            f"{', '.join(map(str, [*files][:9]))}: no word to learn from (documents: "
+            f"{report.learning.documents:,}; skipped: {report.learning.describe_skipped()}; held "
+            f"out: {report.held_out_documents:,}). Give more text"
+            f"{hold_less if report.held_out_documents else ''}."
         )
     report.num_words, report.num_distinct_words = counts.total(), len(counts)
     return counts, held_out

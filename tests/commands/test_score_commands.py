@@ -68,7 +68,7 @@ def test_the_task_is_found_from_the_files(score, line, name, value):
     ("- labels.txt", [" -: "]),
     ("words.conll words.conll --header no", ["--header: words.conll", "tag", "--task"]),
     ("gold.csv labels.txt --strict", ["--strict: gold.csv", "classify", "--task"]),
-    ("gold.csv labels.txt --task classify --format conll", ["--format: found conll", " csv, "]),
+    ("gold.csv labels.txt --task classify --format conll", ["--format: found 'conll'", " csv, "]),
     ("gold.csv labels.txt --task embed", ["--task: found 'embed'", "answer, choose, classify"]),
 ])  # fmt: skip
 def test_what_is_ambiguous_or_of_another_task_is_refused(files, capsys, line, parts):

@@ -238,7 +238,7 @@ def test_fill(bertsmith, place):
     ("predict nowhere --split spaces good", ["nowhere: ", "org/name"]),
     ("embed pretrained none.csv --out {0}/v.npy", ["none.csv: "]),
     ("embed pretrained gap.csv --out {0}/earlier.jsonl", ["gap.csv:3: ", "--skip-incomplete"]),
-    ("embed pretrained data.csv --out {0}/v.txt", ["'v.txt'", ".npy", ".jsonl"]),
+    ("embed pretrained data.csv --out {0}/v.txt", ["--out: found '{0}/v.txt'", ".npy"]),
     ("embed pretrained data.csv --out {0}/v.npy --max-length 99", ["length: found 99", "4 to 37"]),
     ("embed pretrained scored.tsv --out {0}/v.npy", ["'sentence1'", "'sentence2'", "--pair-"]),
     ("fill pretrained no-mask", ["[MASK]"]),

@@ -113,7 +113,7 @@ def test_lines_of_text(tmp_path):
     gap = write(tmp_path, "b.txt", "good\n\n\nbad\n\n")
     reader = ExampleReader(gap, Columns(skip_incomplete=True), labelled=False)
     assert ([example.row for example in reader], reader.num_skipped) == ([1, 4], 2)
-    with refuses(InputError, "b.txt:2:", "'the line'", "--skip-incomplete"):
+    with refuses(InputError, "b.txt:2:", "'text' is empty", "--skip-incomplete"):
         list(ExampleReader(gap, labelled=False))
 
 
@@ -176,8 +176,8 @@ JSON_ROW = '{"text": "a", "label": 1}\n'
     ("a.jsonl", JSON_ROW + '["b", 2]\n', [":2:", "a list", "object"]),
     ("a.jsonl", JSON_ROW + '{"text": "b"}\n', [":2:", "'label'", "'text'", "--skip-incomplete"]),
     ("a.jsonl", '{"text": ["a"], "label": 1}\n', [":1:", "'text'", "a list", "a string"]),
-    ("a.xlsx", "text,label\ngood,1\n", ["'.xlsx'", ".csv, .tsv or .jsonl"]),
-    ("SICK", "text\tlabel\ngood\t1\n", ["'no ending'", "--format tsv"]),
+    ("a.xlsx", "text,label\ngood,1\n", ["ends in .xlsx", ".csv, .tsv or .jsonl"]),
+    ("SICK", "text\tlabel\ngood\t1\n", ["ends in nothing", "--format tsv"]),
     ("a.txt", "good\n", ["a.txt:", ".csv, .tsv or .jsonl"]), ("a.csv", b"", ["a.csv:"]),
     ("a.csv", bytes(range(256)) * 8, ["NUL", "byte 0"]),
     ("a.csv", gzip.compress(b"text", mtime=0), ["gzip", ".gz"]),
@@ -191,7 +191,7 @@ def test_bad_tables_are_one_clear_error(tmp_path, name, content, parts):
 def test_bad_tables_with_the_reason_in_words_of_python(tmp_path):
     for name, content, *parts in (
         ("a.csv", 'text,label\ngood,1\n"never closed,1\n', ":3: not valid CSV"),
-        ("a.jsonl", JSON_ROW + '{"text": \n', ":2: not JSON", "column"),
+        ("a.jsonl", JSON_ROW + '{"text": \n', ":2: not JSON", "column 10"),
         ("a.csv.gz", "text,label\ngood,1\n", "not .gz data", "correct its name"),
     ):
         check_refusal(write(tmp_path, name, content), *parts, worded=False)

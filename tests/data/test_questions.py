@@ -89,12 +89,12 @@ ANSWERED = {"answers": {"text": ["Ada"], "answer_start": [0]}}
 @pytest.mark.parametrize("source, parts", [
     (question(7.5), ["a.json: data[0].paragraphs[0].qas[0]:", "'id'", "a number", "a string"]),
     (question("q", ("Ada", 0.5)), ["qas[0].answers[0]:", "'answer_start'", "0.5", "whole number"]),
-    (question(answers={"text": ["a"], "answer_start": []}), ["1 texts", "0 answer_starts"]),
+    (question(answers={"text": ["a"], "answer_start": []}), ["'text' and 'answer", "1 and 0"]),
     (question(answers="Ada"), ["qas[0]:", "'answers'", "a string", "a list"]),
     (("a.json", '{"data": []}'), ["a.json:"]),
     (("a.json", '{"data": [{"title": "x"}]}'), ["data[0]:", "'paragraphs'", "'title'"]),
     (("a.jsonl", '{"question": "a", "context": "b"}'), ["a.jsonl: line 1:", "'answers'"]),
-    (("a.csv", "question"), ["a.csv:", "'.csv'", ".json", ".jsonl"]), (("none", None), ["none:"]),
+    (("a.csv", "question"), ["a.csv:", "in .csv", ".json", ".jsonl"]), (("none", None), ["none:"]),
     ([question(7, ("Ada", 0.0)), question("7")], ["row 2 of the rows given:", "'7'"]),
 ])  # fmt: skip
 def test_what_is_refused(tmp_path, source, parts):

@@ -222,10 +222,10 @@ def test_conllu_keeps_its_lines_around_predicted_labels(tmp_path):
 
 
 OBJECTS = [
-    ({"words": ["a"], "labels": []}, "1 words", "0 labels"),
+    ({"words": ["a"], "labels": []}, "words is 1", "labels 0"),
     ({"words": ["a"]}, '"labels", "tags", "ner_tags", "pos_tags", "upos"', "--label-column"),
-    ({"words": "a", "labels": []}, "'words'", "a string", "A list"),
-    ({"words": ["a", 3], "labels": []}, "entry 1 of 'words'", "a number", "A string"),
+    ({"words": "a", "labels": []}, "'words'", "a string", "a list"),
+    ({"words": ["a", 3], "labels": []}, "entry 1 of 'words'", "a number", "a string"),
     ({"text": "a b"}, "'entities'", '{"start": 0, "end": 4, "label": "..."}'),
     ({"text": "a b", "entities": [[0, 9, "X"]]}, "0 to 9 ('X')", "3 characters"),
     ({"text": "ab cd", "entities": [[0, 4, "X"], [3, 5, "Y"]]}, "3 to 5 ('Y')"),
@@ -234,7 +234,7 @@ BROKEN = [
     ("a x O\nb O\n", ":2: ", "found 2", "row 1 has 3", "--skip-incomplete"),
     ("Li\tB-NP B-PER\nis\tO\n", ":1: ", "'B-NP B-PER'", "tabs and spaces"),
     ("a\tO\n\tO\n", ":2: ", "--skip-incomplete"), ("a O\n" * 1001, ":1001: ", "1,000 rows"),
-    ("a B-X\nb I-X\nc B-Y\nd Z\n", ": ", "'Z' (1 times)", "'B-X'", "--scheme plain"),
+    ("a B-X\nb I-X\nc B-Y\nd Z\n", ": ", "'Z' (found 1×)", "'B-X'", "--scheme plain"),
     ("-DOCSTART- O\n\n# a O\n", ": "), ("", ": "),
     (b"a O\nb\xff O\n", ": ", "byte 5", "0xff", "UTF-8"),
 ]  # fmt: skip

@@ -73,7 +73,7 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
     ({"texts": "A text. " * 99}, ["A text. A text. ", "[text, ...]"]),
     ({"texts": ["a.txt", "b.txt"]}, ["texts[0]: found 'a.txt'", "[pathlib.Path(name), ...]"]),
     ({"texts": ["A text.", 0]}, ["texts[1]: found int 0"]),
-    ({"texts": [None, " ", np.nan]}, ["0 documents", "3 empty_documents"]),
+    ({"texts": [None, " ", np.nan]}, ["documents: 0", "3 empty documents"]),
     ({"texts": iter(["A text."])}, ["texts: found list_iterator"]),
     ({"texts": pandas.DataFrame({"a": ["A text."]})}, ["texts: ", "'text'", "'a'", "text_column"]),
     ({"texts": [{"a": "A text."}]}, ["texts[0]: ", "'text'", "'a'", "text_column"]),

@@ -241,7 +241,7 @@ def test_no_answer_probabilities_that_are_refused(gold, tmp_path, probs, parts):
 
 @pytest.mark.parametrize("right, given, columns, parts", [
     ([(WORDS, IOB1), ("no name", "O O")], [(WORDS, IOB1)], TagColumns(),
-     ["p.conll: 1 ", "g.conll"]),
+     ["p.conll: ", "sentence 2", "g.conll"]),
     ([(WORDS, IOB1), ("no name", "O O")], [(WORDS, IOB1), ("any name", "O O")], TagColumns(),
      ["p.conll:8: sentence 2 ", "'any name'", "g.conll:8 'no name'"]),
     ([("a b", "DET NOUN")], [("a b", "B-X O")], TagColumns(),
