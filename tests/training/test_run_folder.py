@@ -6,10 +6,11 @@ import threading
 from functools import partial
 
 import pytest
+import torch
 from refusals import refuses
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_folder import RunFolder, choices_in_force
 
 
 def earlier_run(path, *, complete):
@@ -85,6 +86,15 @@ def test_a_damaged_run_is_told_and_leftovers_are_in_nobodys_way(tmp_path):
         for ask in (RunFolder.read_run, lambda it: it.check(resume=True, overwrite=False)):
             with refuses(CheckpointError, "run.json: ", "--overwrite", worded=text != "{"):
                 ask(folder)
+
+
+def test_a_run_on_a_gpu_goes_on_without_the_choices_of_a_cpu(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write_run(choices_in_force(torch.device("cuda"), "bf16"))
+    assert folder.read_choices() is None
+    folder.write_run({"compute_choices": {"threads": 1}})
+    with refuses(CheckpointError, "run.json: ", "compute_choices", "--overwrite", worded=False):
+        folder.read_choices()
 
 
 class Killed(BaseException):
