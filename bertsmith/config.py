@@ -139,7 +139,7 @@ def to_jsonable(value: Any) -> Any:
 def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{place}: found {value!r}, a table is expected.")
+            raise ConfigError(f"{place}: found {value!r}; allowed is a table.")
         return from_mapping(hint, value, place, default)
     from pydantic import TypeAdapter, ValidationError
 
@@ -151,7 +151,9 @@ def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
         raise ConfigError(f"{place}: nested too deeply. Give a plain value.") from None
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        raise ConfigError(f"{place}: found {value!r}. {reason}.") from None
+        raise ConfigError(
+            f"{place}: found {value!r}; {reason.replace('Input should be', 'allowed is')}."
+        ) from None
 
 
 def _plain(value: Any) -> Any:

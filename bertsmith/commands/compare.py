@@ -49,6 +49,6 @@ def main(args: Sequence[str], prog: str) -> None:
     tell(f"page in {settings.out / NAME}.html")
     if report.errors:
         raise TrainingError(
-            f"{len(report.errors)} of the runs failed (above, and on the page); all others are "
+            f"runs: {len(report.errors)} failed (named above, and on the page); all others are "
             f"there. Mend the cause, then repeat what is missing with: {again}"
         )

@@ -89,8 +89,8 @@ def with_student(
     are_other_texts = settings.folds or (settings.seeds and settings.sample)
     if student.cache is not None and are_other_texts:
         raise ConfigError(
-            "--cache: found with --folds, or --seeds and --sample, where each run learns from "
-            "other texts. Leave one of them out."
+            f"--cache: found with --{'folds' if settings.folds else 'sample and --seeds'}, where "
+            "each run learns from other texts. Leave one of them out."
         )
     student.check_out(settings.out)
     return replace(settings, model=student.start), student

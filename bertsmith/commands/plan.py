@@ -95,8 +95,8 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
         return
     if not settings.corpus.exists():
         raise ConfigError(
-            f"corpus: found {settings.corpus}, which is not there. Build it with 'bertsmith corpus "
-            "build', or pass --corpus None to plan with random text."
+            f"corpus: found '{settings.corpus}', which is not there. Build it with 'bertsmith "
+            "corpus build', or pass --corpus None to plan with random text."
         )
     yield build_job(settings)
 

@@ -70,7 +70,10 @@ class Settings(InferenceCompute):
 def main(args: Sequence[str], prog: str) -> None:
     settings, folder = parse_for_folder(Settings, args, prog)
     if bool(settings.text) == bool(settings.file):
-        raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
+        raise ConfigError(
+            f"texts, --file: found {'both' if settings.text else 'neither'}. Give texts, or "
+            "--file F, or - for standard input."
+        )
     _check_no_file(settings.text)
     with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
         _predict(settings, folder)
@@ -237,12 +240,13 @@ def typed_examples(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
     """
     for number, text in enumerate(texts, start=1):
         if not text.strip():
-            raise InputError(f"text {number} is empty. Give each text in quotes.")
-    wanted = " and its ".join(task.fields[:2])
+            raise InputError(
+                f"text {number}: found '{text}', which is empty. Give each text in quotes."
+            )
     size = task.texts_per_example
     if len(texts) % (size or len(texts)) or (size is None and len(texts) < 3):
         raise InputError(
-            f"found {len(texts)} text{'s' * (len(texts) > 1)}, but this model reads a {wanted}. "
+            f"texts: found {len(texts)}; this model reads a {' and its '.join(task.fields[:2])}. "
             "Give them one after the other, each in quotes."
         )
     rows: list[Sequence[Any]] = [(texts[0], texts[1:])]

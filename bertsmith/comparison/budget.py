@@ -105,8 +105,8 @@ def check_steps(steps: float) -> None:
     """Raise ConfigError for more than `MAX_STEPS` steps."""
     if steps > MAX_STEPS:
         raise ConfigError(
-            f"the budget: found one of {steps:.3g} steps; allowed are up to {MAX_STEPS:,}. Give "
-            "a smaller one."
+            f"budget: found one of {steps:.3g} steps; allowed is at most {MAX_STEPS:,}. Give a "
+            "smaller one."
         )
 
 

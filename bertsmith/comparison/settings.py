@@ -215,8 +215,8 @@ def _recipe_of(
     corpus = _path_of(values.pop("corpus", settings.corpus), f"{place}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
         raise ConfigError(
-            f"{place}: corpus is {corpus}, and the comparison's is {settings.corpus}. Figures can "
-            "be compared over one corpus and its vocabulary only. Leave 'corpus' out of the recipe."
+            f"{place}: corpus: found '{corpus}'; the comparison's is '{settings.corpus}'. Figures "
+            "are compared over one corpus and vocabulary only. Leave 'corpus' out of the recipe."
         )
     job = from_mapping(PretrainJob, values, place, PretrainJob(settings.corpus))
     if job.model.preset == "auto":

@@ -55,14 +55,18 @@ class LayerSettings:
                 "Give --data if it is fine-tuned or a sentence encoder, or leave out --corpus."
             )
         keep = self.chosen(model.config.num_hidden_layers)
-        named = ", ".join(map(str, keep))
-        done = f"kept {len(keep)} of {model.config.num_hidden_layers} layers: {named}"
+        done = (
+            f"kept {len(keep)} of {model.config.num_hidden_layers} layers: "
+            f"{', '.join(map(str, keep))}"
+        )
         facts = {"method": "layers", "kept_layers": keep}
         return Smaller(truncate_layers(model, keep), source.tokenizer, done, facts)
 
     def chosen(self, num_layers: int) -> list[int]:
         if (self.layers is None) == (self.num_layers is None):
-            raise ConfigError("Give --layers or --num-layers; exactly one of them.")
+            raise ConfigError(
+                f"--layers, --num-layers: found {'both' if self.layers else 'neither'}. Give one."
+            )
         if self.num_layers is not None:
             return choose_layers(num_layers, self.num_layers, self.layer_choice)
         try:

@@ -86,7 +86,10 @@ class HeadSettings:
 
     def num_pruned(self, path: Path, config: BertConfig) -> int:
         if (self.prune_heads is None) == (self.num_heads is None):
-            raise ConfigError("Give --prune-heads or --num-heads; exactly one of them.")
+            raise ConfigError(
+                "--prune-heads, --num-heads: found "
+                f"{'neither' if self.num_heads is None else 'both'}. Give one of them."
+            )
         num_heads, num_layers = len(all_heads(config)), config.num_hidden_layers
         if isinstance(config, AlbertConfig) and len(set(config.owners("attention"))) < num_layers:
             raise ConfigError(
@@ -111,11 +114,11 @@ class HeadSettings:
     def weighing_objective(self, source: SourceModel) -> Objective[BertModel, Batch]:
         """Build the objective whose first step holds all data that ranks heads."""
         if self.num_examples < 1:
-            raise ConfigError(f"--num-examples: found {self.num_examples}; give at least 1.")
+            raise ConfigError(f"--num-examples: found {self.num_examples}; allowed is 1 or more.")
         if (self.examples is None) == (source.corpus is None):
             raise ConfigError(
-                "Give --examples FILE (for a fine-tuned model) or --corpus DIR (for a pre-trained "
-                "one), one of them, to rank heads by."
+                f"--examples, --corpus: found {'both' if self.examples else 'neither'} to rank by. "
+                "Give --examples FILE for a fine-tuned model, --corpus DIR for another."
             )
         if self.examples is not None:
             return _task_objective(source, self.examples, self.num_examples)
@@ -123,7 +126,7 @@ class HeadSettings:
         if "masked_lm" not in source.model.heads:
             raise CheckpointError(
                 f"{source.path}: the model has no masked-LM head, so a corpus cannot weigh its "
-                f"attention heads. Give --examples if it is fine-tuned. {who_guesses(source.path)}"
+                f"attention heads. {who_guesses(source.path)} If it is fine-tuned, give --examples."
             )
         return corpus_objective(source.corpus, source.model, source.tokenizer, self.num_examples)
 
@@ -132,8 +135,8 @@ def _num_of_share(share: float, num_heads: int, num_layers: int) -> int:
     found, most = round(share * num_heads) if 0 < share < 1 else 0, num_heads - num_layers
     if not 1 <= found <= most:
         raise ConfigError(
-            f"--prune-heads: found {share}, which is {found} of {num_heads} heads; allowed are 1 "
-            f"to {most} of them, so that each layer keeps one."
+            f"--prune-heads: found {share}; allowed is {1 / num_heads:.3g} to "
+            f"{most / num_heads:.3g} (1 to {most} of {num_heads} heads): each layer keeps one."
         )
     return found
 

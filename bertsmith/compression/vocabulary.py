@@ -62,8 +62,8 @@ class VocabularySettings:
         """
         if bool(self.vocabulary) == (source.corpus is not None):
             raise ConfigError(
-                "Give --vocabulary TEXTS, or --vocabulary and --corpus DIR, one of them, to say "
-                "which tokens are used."
+                f"--vocabulary: found {'texts and' if self.vocabulary else 'neither texts nor'} a "
+                "--corpus. Give --vocabulary TEXTS, or --vocabulary alone with --corpus DIR."
             )
         tokenizer, read = source.tokenizer, SourceReport()
         counts = self.token_counts(source, read)

@@ -95,13 +95,13 @@ class DistillPretrainingJob:
     def __post_init__(self) -> None:
         if (task := self.pretraining.pair_task) != "none":
             raise ConfigError(
-                f"pretraining.pairs: found {task!r}; a student learns hidden words alone, as "
-                "DistilBERT. Leave it out."
+                f"pretraining.pairs: found {task!r}; a student learns masked tokens alone, as "
+                "DistilBERT does. Leave it out."
             )
         if self.pretraining.replaces:
             raise ConfigError(
-                "pretraining.objective: found 'replaced_token'; a student learns hidden words "
-                "alone, as DistilBERT. Leave it out."
+                "pretraining.objective: found 'replaced_token'; a student learns masked tokens "
+                "alone, as DistilBERT does. Leave it out."
             )
         self.pretraining.with_shares()  # which do for masked LM, that nothing else may ask for
 

@@ -113,7 +113,7 @@ def distill(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     callbacks: Sequence[Callback] = (),
-    resume_command: str = "the same call with resume",
+    resume_command: str = "the same call with resume=True",
     *,
     dataset: TaskDataset[Any] | None = None,
     when_checked: Callable[[], object] = lambda: None,

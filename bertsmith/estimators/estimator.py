@@ -189,7 +189,7 @@ class Estimator(ABC):
                         dataset=dataset,
                     )
                 except Interrupted as error:  # scikit-learn's searches go on after an Exception
-                    lost = "fit: stopped. Nothing is kept, as the estimator has no `out`."
+                    lost = "fit: stopped. Nothing is kept without out=. Pass it to resume later."
                     raise KeyboardInterrupt(lost if folder else as_arguments(str(error))) from None
                 except TrainingError as error:
                     if folder:  # in which the file is removed

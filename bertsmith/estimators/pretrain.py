@@ -111,7 +111,9 @@ def pretrain(
         given = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
         reading = from_mapping(CorpusSettings, given, "pretrain")
         if (texts is None) == (corpus is None):
-            raise ConfigError("pretrain: give texts or a corpus; exactly one of them.")
+            raise ConfigError(
+                f"texts, corpus: found {'neither' if corpus is None else 'both'}. Give one of them."
+            )
         found = () if texts is None else as_texts(texts, reading.text_column)
         files = (str(IN_MEMORY),) if isinstance(found, TextsInMemory) else found
         first = "my" if files != found else corpus or files[0]

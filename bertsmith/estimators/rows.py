@@ -33,17 +33,19 @@ class TableRows:
 
     def __post_init__(self) -> None:
         if self._can("collect"):  # polars, lazily
-            raise InputError(f"found {name_type(self.table)}. Give its rows: frame.collect().")
+            raise InputError(
+                f"table: found {name_type(self.table)}. Give its rows: frame.collect()."
+            )
         if isinstance(self.table, Mapping) and any(map(is_table, self.table.values())):
             raise InputError(
-                f"found tables by name ({list_names(self.table)}). Give one of them, such as "
-                f"data['{next(iter(self.table))}']."
+                f"table: found tables by name ({list_names(self.table)}). Give one of them, such "
+                f"as data['{next(iter(self.table))}']."
             )
         # A dict would keep the last of them.
         twice = [name for name, count in Counter(map(str, self.names)).items() if count > 1]
         if twice:
             raise InputError(
-                f"several columns are called '{twice[0]}'. Rename all but the right one."
+                f"table: several columns are called '{twice[0]}'. Rename all but the right one."
             )
 
     def __iter__(self) -> Iterator[Row]:
@@ -51,7 +53,7 @@ class TableRows:
         if isinstance(table, Mapping):
             columns = {name: as_list(table[name], str(name)) for name in table}
             if not columns:
-                raise InputError("The table has no columns. Give one with at least one.")
+                raise InputError("table: found no columns. Give a table that has some.")
             _check_lengths({name: len(column) for name, column in columns.items()})
             rows = zip(*columns.values(), strict=True)
             return (dict(zip(columns, row, strict=True)) for row in rows)
@@ -159,7 +161,7 @@ def as_source(
         items = as_list(plain_column(given), "X")
         if not unlabelled:
             raise InputError(
-                f"y: not given for X, found {name_type(given)}. Give a label for each item: "
+                f"y: not given (X is a {name_type(given)}). Give a label for each item: "
                 "fit(texts, labels); or a table that holds both."
             )
         return BuiltRows(items, itertools.repeat(None), build)

@@ -130,7 +130,7 @@ class RunSeries:
     """Trainer of several runs, of which only the best keeps its weights."""
 
     callbacks: Sequence[Callback] = ()
-    resume_command: str = "the same call with resume"
+    resume_command: str = "the same call with resume=True"
     say: Say = lambda line: None
     train: Train = finetune
 
@@ -193,7 +193,7 @@ def finetune_repeatedly(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     callbacks: Sequence[Callback] = (),
-    resume_command: str = "the same call with resume",
+    resume_command: str = "the same call with resume=True",
     say: Say = lambda line: None,
     *,
     train: Train = finetune,
@@ -358,8 +358,8 @@ def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping
     for name in run_names(series["series"], series["kind"]):
         if (path := folder.runs_dir / name).exists() and path not in earlier:
             raise ConfigError(
-                f"{path}: stands where a run of this series would be, and {folder.run_path} knows "
-                "nothing of it. Choose another --out, or remove it."
+                f"{path}: found in the place of a run of this series, and {folder.run_path} does "
+                "not list it. Choose another --out, or remove it."
             )
 
 

@@ -41,8 +41,8 @@ TOKEN_HEADS = ("masked_lm", "tag", "answer", "replaced_token")
 LABELS_OF = {
     "none": "labels: found them for a model without a head. Load it with one, such as "
     'load_model(folder, heads=["classify"], num_labels=2).',
-    "answer": "labels: found them, or one of two places, for the head 'answer', which learns from "
-    "start_positions and end_positions. Give both.",
+    "answer": "start_positions, end_positions: found one alone, or labels; the head 'answer' takes "
+    "these two, without labels. Give both.",
     "others": "start_positions: found them without labels, which this model's head learns from. "
     "Give labels.",
 }

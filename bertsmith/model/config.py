@@ -96,8 +96,8 @@ class BertConfig:
             )
         if self.hidden_size % self.num_attention_heads:
             raise ConfigError(
-                f"hidden_size is {self.hidden_size} with {self.num_attention_heads} attention "
-                "heads. Choose a hidden_size that num_attention_heads divides."
+                f"hidden_size is {self.hidden_size} with num_attention_heads "
+                f"{self.num_attention_heads}. Choose a multiple of {self.num_attention_heads}."
             )
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("pooling", self.pooling, ("first_token", "mean"))
@@ -108,8 +108,8 @@ class BertConfig:
             )
         if self.max_length < 1:
             raise ConfigError(
-                f"max_position_embeddings is {self.max_position_embeddings}, and a text begins at "
-                f"position {self.first_position}. It must be more."
+                f"max_position_embeddings is {self.max_position_embeddings}. It must be above "
+                f"{self.first_position}, the position of a text's first token."
             )
         for layer in self.pruned_heads:
             self.check_pruned(layer)

@@ -108,7 +108,9 @@ def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build a JSON object; refuse a number that is its key twice, as in `id2label`."""
     found = dict(pairs)
     if len(found) < len(pairs) and all(key.isdecimal() for key in found):
-        raise ValueError(f"one of the keys {', '.join(found)} stands there twice")
+        raise ValueError(
+            f"the key '{max(found, key=[key for key, _ in pairs].count)}' stands there twice"
+        )
     return found
 
 

@@ -130,7 +130,7 @@ def check_shared(discriminator: BertModel, generator: BertModel) -> None:
     for name, mine in discriminator.embeddings.state_dict().items():
         if name.startswith(SHARED) and not torch.equal(mine, theirs[name]):
             raise ConfigError(
-                f"embeddings.{name} of generator and discriminator differ: they are "
-                f"{list(theirs[name].shape)} and {list(mine.shape)}, or have other values. All "
-                "embeddings are learned together: take both models from the same run."
+                f"embeddings.{name} ({list(mine.shape)}) differs in the generator "
+                f"({list(theirs[name].shape)}); allowed are the same shape and values, as both "
+                "models learn them together. Take both from the same run."
             )

@@ -110,9 +110,9 @@ class Family:
         found = self.architectures.get(frozenset(heads))
         if found is None:
             raise ConfigError(
-                f"A model of the family {self.name} with the heads {', '.join(heads)} has no class "
-                "in transformers. Save it with pre-training heads that belong together, or with "
-                "the head of one task, or with none."
+                f"heads: found {', '.join(heads)} for the family {self.name}; transformers has no "
+                "class for these together. Save the model with pre-training heads that belong "
+                "together, or with the head of one task, or with none."
             )
         return found
 

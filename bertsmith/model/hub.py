@@ -65,7 +65,7 @@ def _missing_folder(path: Path) -> CheckpointError:
         folders = [entry.name for entry in parent.iterdir() if entry.is_dir()]
         near = ", ".join(difflib.get_close_matches(path.name, folders))
         if parent != Path():
-            found = f" The folder {parent} has no {path.name}."
+            found = f" The folder {parent} has no '{path.name}'."
         found += f" Near: {near}." if near else ""
     hub = ", or a model of the Hugging Face hub as org/name" if len(path.parts) == 1 else ""
     return CheckpointError(
@@ -171,8 +171,7 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
     for needed in ("config.json", WEIGHTS):
         if not folder.has(needed):
             raise CheckpointError(
-                f"{directory}: there is no {needed}. Name the folder of a model of bertsmith; "
-                "save_model writes one."
+                f"{directory}: there is no {needed}. Name the folder of a model of bertsmith."
             )
     check_finished(folder)
     check_sums(folder)

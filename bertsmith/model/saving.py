@@ -87,7 +87,7 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
         if out.resolve() == source.resolve():
             return out
         if not (out / CONFIG_FILE).is_file():
-            raise ConfigError(f"{out}: holds something that is no model. Choose another folder.")
+            raise ConfigError(f"{out}: holds files, but no model. Choose another folder.")
         if not overwrite:
             raise ConfigError(
                 f"{out}: holds a model. Choose another folder, or replace it with overwrite=True."

@@ -49,7 +49,7 @@ class SharedFile:
             if error.errno != errno.EFBIG:
                 raise
             raise ConfigError(
-                f"memory of {num_bytes / 1e6:,.1f} MB that processes share: the system refused "
+                f"shared memory: the system refused {num_bytes / 1e6:,.1f} MB "
                 f"({error.strerror}). The limit on the size of files counts here, too: raise it "
                 "(ulimit -f unlimited), then run the command again."
             ) from error

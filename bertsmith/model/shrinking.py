@@ -172,7 +172,9 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
     """
     check_choice("choice", choice, get_args(LayerChoice))
     if not 1 <= num_kept <= num_layers:
-        raise ConfigError(f"num_layers: found {num_kept}; the model has 1 to {num_layers} to keep.")
+        raise ConfigError(
+            f"num_layers: found {num_kept}; allowed is 1 to {num_layers} of the model's layers."
+        )
     if choice == "last":
         return list(range(num_layers - num_kept, num_layers))
     if choice == "first" or num_kept == 1:
@@ -191,7 +193,7 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
     num_layers = model.config.num_hidden_layers
     if not keep or list(keep) != sorted(set(keep)) or not 0 <= keep[0] <= keep[-1] < num_layers:
         raise ConfigError(
-            f"keep: found {', '.join(map(str, keep)) or 'nothing'}; allowed are layers 0 to "
+            f"layers: found {', '.join(map(str, keep)) or 'nothing'}; allowed are numbers 0 to "
             f"{num_layers - 1}, rising, each once."
         )
     config = model.config.with_layers(keep)
@@ -213,9 +215,9 @@ def distilled(model: BertModel) -> BertModel:
     config = model.config
     if config.model_type != "bert" or config.pruned_heads or "masked_lm" not in model.heads:
         raise ConfigError(
-            f"--family distilbert: found a model of the family {config.model_type} with the heads "
-            f"{', '.join(model.heads) or 'none'}. Only a BERT with a masked-LM head and all of its "
-            "attention heads becomes one. Leave --family out, or pass --family None (recipes)."
+            f"--family distilbert: found the family {config.model_type} with the output heads "
+            f"{', '.join(model.heads) or 'none'}; allowed is a BERT with a masked-LM head and all "
+            "attention heads. Leave --family out, or pass --family None if a recipe has it."
         )
     shared = {
         field.name: getattr(config, field.name)

@@ -382,8 +382,8 @@ def _check_pairs(train: Corpus, task: PairTask) -> None:
             "--pairs none."
         )
     raise CorpusError(
-        f"{train.directory}: each of its {train.num_documents:,} documents to learn from is one "
-        f"sentence, and --pairs {task} needs two or more in a document. Build the corpus from "
+        f"{train.directory}: none of its documents to learn from ({train.num_documents:,}) has two "
+        f"sentences, which --pairs {task} needs. Build the corpus from "
         "longer documents (an empty line separates them), or pass --pairs none."
     )
 

@@ -36,7 +36,7 @@ def write_random_corpus(directory: Path, vocab_size: int) -> None:
     """
     if vocab_size <= len(SPECIAL_TOKENS):
         raise ConfigError(
-            f"--vocab-size {vocab_size}: allowed is {len(SPECIAL_TOKENS) + 1} or more, as "
+            f"--vocab-size: found {vocab_size}; allowed is {len(SPECIAL_TOKENS) + 1} or more, as "
             f"{len(SPECIAL_TOKENS)} tokens are special ones."
         )
     words = [f"w{number}" for number in range(vocab_size - len(SPECIAL_TOKENS))]

@@ -54,7 +54,7 @@ def run_pretraining(
     resume: bool = False,
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
-    resume_command: str = "the same call with resume",
+    resume_command: str = "the same call with resume=True",
     measure: Measure | None = None,
 ) -> dict[str, Any]:
     """Run a job and give its summary with the facts about its data.

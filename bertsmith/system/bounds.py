@@ -74,7 +74,7 @@ def check_all_largest(settings: object, prefix: str) -> None:
 def check_seed(name: str, value: int) -> None:
     """Raise ConfigError unless `value` is a number that every generator takes."""
     if not 0 <= value < 2**63:
-        raise ConfigError(f"{name}: found {value}; allowed is 0 to {2**63 - 1}.")
+        raise ConfigError(f"{name}: found {value}; allowed is 0 to {2**63 - 1:,}.")
 
 
 def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:

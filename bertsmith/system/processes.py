@@ -41,7 +41,7 @@ def num_processes(asked: int | None = None) -> int:
         return min(len(allowed(0)), MAX_PROCESSES)
     check_largest("processes", asked, "--processes")
     if asked < 1:
-        raise ConfigError(f"--processes {asked}: allowed is at least 1.")
+        raise ConfigError(f"--processes: found {asked}; allowed is 1 or more.")
     return asked
 
 

@@ -52,7 +52,7 @@ class SmallFiles:
             raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
         except (ValueError, RecursionError) as error:
             raise CheckpointError(
-                f"{path}: not valid JSON ({error}). Copy it again; it may be cut short."
+                f"{path}: not valid JSON ({error}). Mend it, or copy it again if it is cut short."
             ) from error
         if not isinstance(value, kind):
             allowed = "an object" if kind is dict else "a list"

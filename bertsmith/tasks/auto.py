@@ -124,7 +124,9 @@ def load(
     predictor = Predictor(loaded, kind.restore(loaded))
     if task is not None and not isinstance(predictor.definition, kind):
         found = next(name for name, its in kinds.items() if isinstance(predictor.definition, its))
-        raise CheckpointError(f"{folder.path}: task is '{task}', but this model's is '{found}'.")
+        raise CheckpointError(
+            f"{folder.path}: task is '{task}', but this model's is '{found}'. Leave task out."
+        )
     return predictor
 
 

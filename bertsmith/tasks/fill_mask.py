@@ -74,7 +74,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.top, int) or self.top < 1:
-            raise ConfigError(f"top: found {self.top}; allowed are whole numbers above 0.")
+            raise ConfigError(f"top: found {self.top!r}; allowed are whole numbers above 0.")
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -88,7 +88,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         """
         text, mask = text_field(record, "text"), self.tokenizer.mask_token
         if mask not in text:
-            raise InputError(f"there is no {mask} in the text. Write {mask} in place of a word.")
+            raise InputError(f"text: found no {mask} in it. Write {mask} in place of a word.")
         return Example(text, row=record.get("row", 0))
 
     def encode(
@@ -105,7 +105,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
             found = int((ids == tokenizer.mask_id).sum())
             if found < written:
                 raise InputError(
-                    f"only {found} of the {written} {tokenizer.mask_token} are within the "
+                    f"text: found {found} of its {written} {tokenizer.mask_token} within the "
                     f"{max_length} tokens that the model reads. Shorten the text."
                 )
         return EncodedExamples.of_texts(rows)

@@ -163,7 +163,7 @@ def _weight(word: str, labels: Sequence[str]) -> tuple[str, float]:
         )
     if name not in labels:
         raise ConfigError(
-            f"--class-weights: '{name}' is no label; labels are {', '.join(labels[:10])}."
+            f"--class-weights: found '{name}'; allowed are the labels {', '.join(labels[:10])}."
         )
     try:
         value = float(text)

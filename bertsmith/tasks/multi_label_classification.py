@@ -102,7 +102,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):
-            raise ConfigError(f"threshold: found {self.threshold!r}; allowed is between 0 and 1.")
+            raise ConfigError(f"threshold: found {self.threshold!r}; allowed is above 0, below 1.")
 
     @classmethod
     def of_examples(cls, train: list[Example], settings: Any) -> Self:

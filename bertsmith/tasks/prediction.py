@@ -125,7 +125,7 @@ def text_field(record: Mapping[str, Any], name: str) -> str:
     """
     if name not in record:
         keys = ", ".join(f"'{key}'" for key in list(record)[:10]) or "none"
-        raise InputError(f"'{name}': not given. Keys found: {keys}.")
+        raise InputError(f"'{name}': not given. Keys found: {keys}. Add it, or rename one of them.")
     if not isinstance(record[name], str):
         raise InputError(f"'{name}': found {name_type(record[name])}. Give a string.")
     return str(record[name])

@@ -134,8 +134,10 @@ class EmbedSettings(FinetuneSettings):
         super().__post_init__()
         self.check_positive("temperature", "group_size")
         if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
-            raise ConfigError("--group-size and --batch-size: allowed are 2 or more rows, since "
-                              "each is compared with others.")  # fmt: skip
+            raise ConfigError(
+                f"--group-size, --batch-size: found {self.group_size} and {self.batch_size}; "
+                "allowed is 2 or more for both, since each row is compared with others."
+            )
 
 
 @dataclass(frozen=True)
@@ -372,7 +374,8 @@ That holds a vector of every text, and takes time that grows with the square of 
         settings = dict(loaded.model.task_settings)
         if (name := settings.pop("task", cls.name)) != cls.name:
             raise CheckpointError(
-                f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'."
+                f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'. Leave "
+                "task out."
             )
         found = TextVectors.restore(loaded)
         length = loaded.asked_length or read_length(loaded.folder.files)

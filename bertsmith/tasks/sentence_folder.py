@@ -186,8 +186,8 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
         return None
     if len(wanted) > 1 or wanted[0] not in POOLINGS:
         raise CheckpointError(
-            f"{files.path(file)}: asks for pooling by {' and '.join(wanted)}; bertsmith has "
-            f"{' and '.join(POOLINGS)}. Choose one with --pooling, or in this file."
+            f"{files.path(file)}: asks for pooling by {' and '.join(wanted)}; allowed is "
+            f"{' or '.join(POOLINGS)}. Choose one with --pooling, or in this file."
         )
     return POOLINGS[wanted[0]]
 

@@ -105,7 +105,9 @@ class FinetuneSettings(Compute):
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise ConfigError(f"--learning-rate: found {self.learning_rate}; allowed is above 0.")
+            raise ConfigError(
+                f"--learning-rate: found {self.learning_rate}; allowed is a number above 0."
+            )
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"--dropout: found {self.dropout}; allowed is 0 or more, below 1.")
         check_seed("--seed", self.seed)
@@ -130,7 +132,8 @@ class FinetuneSettings(Compute):
                 raise ConfigError(f"--{name}: found {value}; allowed is 2 or more.")
         if self.folds is not None and self.eval not in (NOT_GIVEN, self.train):
             raise ConfigError(
-                "--eval and --folds exclude each other: folds are taken from --train. Give one."
+                "--eval and --folds exclude each other: folds are taken from --train. Give one of "
+                "them."
             )
         if self.folds is not None and self.eval_limit is not None:
             raise ConfigError(

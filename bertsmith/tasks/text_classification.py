@@ -64,10 +64,10 @@ class ClassifySettings(LossSettings, WindowSettings):
         if not 0 < self.threshold < 1:
             raise ConfigError(f"--threshold: found {self.threshold}; allowed is above 0, below 1.")
         if not self.label_separator:
-            raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
+            raise ConfigError("--label-separator: found ''. Give a character, such as ','.")
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
         if self.figure not in allowed:
-            raise ConfigError(f"--metric: found {self.metric}; allowed are {', '.join(allowed)}.")
+            raise ConfigError(f"--metric: found '{self.metric}'; allowed are {', '.join(allowed)}.")
 
     @property
     def figure(self) -> str:

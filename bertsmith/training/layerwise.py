@@ -41,8 +41,8 @@ class LayerwiseOptim(OptimSettings):
             )
         if not 0 <= self.freeze_layers <= self.num_layers:
             raise ConfigError(
-                f"--freeze-layers: found {self.freeze_layers}; this model has {self.num_layers} "
-                f"layers, allowed is 0 to {self.num_layers}."
+                f"--freeze-layers: found {self.freeze_layers}; allowed is 0 to {self.num_layers}, "
+                "the number of this model's layers."
             )
         for part, last in self.shared_parts.items():
             first = int(part.split(".")[1])

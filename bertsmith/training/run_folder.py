@@ -179,10 +179,11 @@ class RunFolder:
                     "to replace it, or choose another --out."
                 )
             paths = self.path.iterdir() if self.path.exists() else ()
-            if any(not LEFTOVER_PATTERN.fullmatch(path.name) for path in paths):
+            names = [path.name for path in paths if not LEFTOVER_PATTERN.fullmatch(path.name)]
+            if names:
                 raise ConfigError(
-                    f"{self.path}: the folder is not empty. Choose another --out, or pass "
-                    "--overwrite to use it."
+                    f"{self.path}: the folder is not empty (found {max(names)}). Choose another "
+                    "--out, or pass --overwrite to use it."
                 )
         if self.path.exists():
             with self.locked():  # refuses a folder that another process works in

@@ -41,8 +41,8 @@ class TrainingSettings(Compute):
     def __post_init__(self) -> None:
         if self.steps is not None and self.minutes is not None:
             raise ConfigError(
-                f"found --steps ({self.steps}) and --minutes ({self.minutes}); allowed is "
-                "one of them. Leave one out."
+                f"--steps ({self.steps}) and --minutes ({self.minutes}) exclude each other. Give "
+                "one of them."
             )
         super().__post_init__()
         for name in ("steps", "batch_size", "micro_batch_size", "eval_every", "eval_rows",
@@ -52,7 +52,9 @@ class TrainingSettings(Compute):
                 raise ConfigError(f"training.{name}: found {value}; allowed is 1 or more.")
         check_all_largest(self, "training.")
         if self.minutes is not None and not self.minutes > 0:
-            raise ConfigError(f"training.minutes: found {self.minutes}; allowed is above 0.")
+            raise ConfigError(
+                f"training.minutes: found {self.minutes}; allowed is a number above 0."
+            )
         check_seed("training.seed", self.seed)
         if self.keep < 0:
             raise ConfigError(f"training.keep: found {self.keep}; allowed is 0 or more.")

@@ -325,8 +325,8 @@ class Trainer:
             advice = advice_on(cause) if isinstance(cause, OSError) else "Mend that."
             raise InputError(
                 f"{self.folder.checkpoints_dir}: step {self.state.step} could not be saved "
-                f"({cause}); earlier checkpoints are as they were. {advice} "
-                f"Continue with: {self.resume_command}"
+                f"({getattr(cause, 'strerror', None) or cause}); earlier checkpoints are as they "
+                f"were. {advice} Continue with: {self.resume_command}"
             ) from error
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:

@@ -70,7 +70,7 @@ def test_a_size_of_every_family_as_transformers_counts_it(facts, family):
     ("", ["params: ", "tiny, mini, small, medium, base, large", "--layers", "--hidden"]),
     ("bsae", ["'bsae'", "tiny, mini, small, medium, base, large"]),
     ("no/such/folder", ["no/such/folder: "]),
-    ("--layers 2 --hidden 30 --heads 4", [" 30 ", " 4 "]),
+    ("--layers 2 --hidden 30 --heads 4", [" 30 ", " 4."]),
     ("base --embedding 64", ["--embedding: found 64", "bert", "--family albert or electra"]),
     ("base --shared all", ["--shared: found 'all'", "bert", "--family albert"]),
     ("m --hidden 30", ["--hidden: ", "folder m", "tiny, mini, small, medium, base, large"]),

@@ -115,7 +115,7 @@ def test_typed_texts_that_are_a_pair_or_none(bertsmith, refused, place, tmp_path
     monkeypatch.chdir(place)
     (place / "good").write_text("a file whose name is a word")
     for words, parts in (
-        (["good-not-a-file"], [" 1 "]),
+        (["good-not-a-file"], [" 1;"]),
         (["scored.tsv"], ["text: 'scored.tsv'", "--file scored.tsv"]),
         (["good", place / "good"], [f"text: '{place / 'good'}'", f"--file {place / 'good'}"]),
     ):
@@ -226,7 +226,7 @@ def test_fill(bertsmith, place):
 @pytest.mark.parametrize("line, parts", [
     ("predict classifier", ["--file F"]),
     ("predict classifier a --file data.csv", ["--file F"]),
-    ("predict classifier good |", ["text 2 "]),
+    ("predict classifier good |", ["text 2: "]),
     ("predict pretrained good", ["pretrained: ", "'bertsmith finetune classify --model'"]),
     ("predict classifier good --out {0}/out.csv", ["--out: found '{0}/out.csv'", ".jsonl"]),
     ("predict classifier --file bad.txt --out {0}/earlier.jsonl", ["bad.txt: byte 5 is 0xff"]),

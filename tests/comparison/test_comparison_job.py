@@ -106,7 +106,7 @@ def test_what_fails_is_noted_and_the_others_go_on(settings, capsys):
         typed(settings, "--seeds", "1")
     assert stop.value.code == 2
     captured = capsys.readouterr()
-    check_message(captured.err.splitlines()[-1], "1 of the runs", ": bertsmith compare ")
+    check_message(captured.err.splitlines()[-1], "runs: 1 failed", ": bertsmith compare ")
     assert "failed:\n  broken, seed 0: pre-training failed: after step" in captured.out
     found = figures(settings)
     assert len(found["errors"]) == 1

@@ -86,7 +86,7 @@ def change(settings, before, after):
     ('task = "classify"', 'task = "clasify"', ["tasks.words: task: found 'clasify'", "classify, "]),
     ('train = "train.csv"', 'train = "trein.csv"', ["tasks.words: train: ", "trein.csv", "--data"]),
     ("batch_size = 5", "seed = 5", ["tasks.words: 'seed'"]),
-    ('"no pairs"]', '"no pairs"]\ncorpus = "other"', ["recipes.no pairs: corpus is other"]),
+    ('"no pairs"]', '"no pairs"]\ncorpus = "other"', ["recipes.no pairs: corpus: found 'other'"]),
 ])  # fmt: skip
 def test_what_cannot_be_compared(settings, before, after, parts):
     change(settings, before, after)

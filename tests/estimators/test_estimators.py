@@ -265,7 +265,7 @@ def test_every_task_fits_predicts_scores_and_is_saved(model, tmp_path, task, cap
 
 FRAME = pandas.DataFrame({"text": TEXTS, "label": LABELS})
 REFUSED = {
-    "no labels": ((TEXTS,), {}, "y: ", "X, found list of str", "fit(texts, labels)"),
+    "no labels": ((TEXTS,), {}, "y: ", "X is a list of str", "fit(texts, labels)"),
     "lengths": ((TEXTS, LABELS[1:]), {}, "y: found 23 ", "X has 24"),
     "kinds": ((TEXTS, [1, *LABELS[1:]]), {}, "y: ", "(int, str)"),
     "lists": ((TEXTS, [[label] for label in LABELS]), {}, "y[0]: ", "multi_label=True"),
@@ -300,7 +300,7 @@ def test_what_cannot_be_fitted_is_refused(classifier, name):
 @pytest.mark.parametrize("settings, parts", [
     ({"epochs": "3", "steps": None}, ["epochs: found '3'"]), ({"metric": "f1"}, ["found 'f1'"]),
     ({"dropout": 2.0}, ["dropout: found 2.0", "below 1"]), ({"epochs": 1.0}, ["epochs and steps"]),
-    ({"class_weights": {"new": 3}}, ["class_weights: 'new'", "neg, pos"]),
+    ({"class_weights": {"new": 3}}, ["class_weights: found 'new'", "neg, pos"]),
     ({"model": None}, ["model: found NoneType", '"org/name"']),
 ])  # fmt: skip
 def test_settings_that_cannot_be_met(model, settings, parts):
@@ -347,7 +347,7 @@ class Interrupt(bertsmith.Callback):
 
 def test_ctrl_c_stops_a_search_and_keeps_what_has_a_folder(model, tmp_path):
     found = bertsmith.TextClassifier(model, **QUICK | {"steps": 3})
-    with refuses(KeyboardInterrupt, "fit: ", "`out`"):
+    with refuses(KeyboardInterrupt, "fit: ", "out="):
         found.fit(TEXTS, LABELS, callbacks=[Interrupt()], **QUIET)
     found.set_params(out=tmp_path / "run")
     with refuses(KeyboardInterrupt, "run: ", "step 1,", "resume=True"):

@@ -10,7 +10,7 @@ from bertsmith.model.families import build_heads
 
 
 @pytest.mark.parametrize(("changes", "parts"), [
-    ({"hidden_size": 32}, ["hidden_size is 32", "3 ", "num_attention_heads"]),
+    ({"hidden_size": 32}, ["hidden_size is 32", "num_attention_heads 3"]),
     ({"vocab_size": 0}, ["vocab_size is 0"]),
     ({"hidden_dropout_prob": 1.0}, ["hidden_dropout_prob is 1.0"]),
     ({"layer_norm_eps": 0.0}, ["layer_norm_eps is 0.0"]),

@@ -184,7 +184,7 @@ def test_labels_that_do_not_fit(small_model, tmp_path):
     intact = file.read_text()
     for names, *parts in (
         ('{"0": "x", "1": "x"}', "id2label", "0 and 1 'x'"),
-        ('{"0": "x", "0": "y"}', "keys 0 "),
+        ('{"0": "x", "1": "y", "1": "z"}', "'1'"),
         ('{"0": "a", "1": "b", "2": "c"}', "id2label", "0, 1, 2", "2 outputs", "0 to 1"),
     ):
         file.write_text(intact.replace('"NAMES"', names))

@@ -66,7 +66,7 @@ def is_inside(part, whole):
 def test_documents_of_one_sentence_are_rows_without_a_partner(tmp_path, corpus_dir):
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     alone = small_corpus(tmp_path / "alone", tokenizer, ["Baba ceba.", "Diba foba guba."])
-    with refuses(CorpusError, f"{alone}: ", " 2 ", "--pairs contrastive", "--pairs none"):
+    with refuses(CorpusError, f"{alone}: ", "(2)", "--pairs contrastive", "--pairs none"):
         objective(alone)
     texts = ["Baba ceba.", "Baba.", "Diba foba. Guba haba."]
     task = objective(small_corpus(tmp_path / "mixed", tokenizer, texts))

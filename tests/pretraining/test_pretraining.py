@@ -79,7 +79,7 @@ def test_pairs_are_made_only_where_documents_allow_them(tmp_path, corpus_dir):
     assert single.micro_batches(1)[0].num_sequences == 13
     assert single.evaluate(model_of("masked_lm")) == {}
     built = small_corpus(tmp_path / "short", tokenizer, ["Baba."])
-    with refuses(CorpusError, f"{built}: ", " 1 ", "--pairs sentence_order", "--pairs none"):
+    with refuses(CorpusError, f"{built}: ", "(1)", "--pairs sentence_order", "--pairs none"):
         objective(built, replace(SHORT, pairs="sentence_order"))
     mixed = small_corpus(tmp_path / "mixed", tokenizer, ["Baba ceba.", "Diba foba. Guba haba."])
     (batch,) = objective(mixed, replace(SHORT, pairs="sentence_order")).micro_batches(1)

@@ -39,7 +39,7 @@ def test_settings_that_never_end(settings, name, place):
     (partial(TrainingSettings, steps=5, minutes=1.0), ["--steps (5)", "--minutes (1.0)"]),
     (partial(classify, epochs=2, steps=9), ["--epochs and --steps"]),
     (partial(classify, learning_rate=math.nan), ["--learning-rate: found nan", "above 0"]),
-    (partial(classify, seed=-1), ["--seed: found -1", f"0 to {2**63 - 1}"]),
+    (partial(classify, seed=-1), ["--seed: found -1", f"0 to {2**63 - 1:,}"]),
 ])  # fmt: skip
 def test_values_out_of_bounds_or_beside_each_other(settings, parts):
     with refuses(ConfigError, *parts):

@@ -87,7 +87,7 @@ def test_devices(monkeypatch):
     assert select_device("auto").type in ("cpu", "cuda", "mps")
     with refuses(ConfigError, "device: found 'tpu'", "auto, cpu, cuda, cuda:N and mps"):
         select_device("tpu")
-    with refuses(ConfigError, "device: 'cuda:77'", "--device auto", worded=False):
+    with refuses(ConfigError, "device: found 'cuda:77'", "--device auto", worded=False):
         select_device("cuda:77")
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
     assert count_trainers(CPU) == hardware.MAX_TRAINERS

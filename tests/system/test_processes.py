@@ -77,6 +77,6 @@ def test_only_the_cores_that_this_process_may_use_are_counted():
     finally:
         os.sched_setaffinity(0, allowed)
     assert num_processes(40) == 40
-    for number, allowed in ((0, "at least 1"), (10**6, "at most 1,024")):
+    for number, allowed in ((0, "1 or more"), (10**6, "at most 1,024")):
         with refuses(ConfigError, "--processes", f" {number}", allowed):
             num_processes(number)

@@ -218,7 +218,7 @@ def test_masks_are_filled_with_text(tmp_path, family, kind):
 def test_masks_that_cannot_be_filled(load):
     filler = load("masked_lm")
     long = "[MASK] " + "good " * NUM_POSITIONS + "[MASK]"
-    for text, *parts in (("no mask at all",), ("a [mask]",), (long, "1 of the 2", "37")):
+    for text, *parts in (("no mask at all",), ("a [mask]",), (long, "1 of its 2", "37")):
         with refuses(InputError, "[MASK]", *parts):
             filler(text)
     with refuses(InputError, "'text'", "'txt'"):
@@ -256,6 +256,6 @@ def test_typed_texts_make_as_many_examples(load, head, texts, size, bad):
     examples = typed_examples(task, texts)
     assert [example.row for example in examples] == list(range(1, size + 1))
     for wrong in bad:
-        place = f"text {len(wrong)}" if " " in wrong else f"found {len(wrong)} text"
+        place = f"text {len(wrong)}" if " " in wrong else f"texts: found {len(wrong)}"
         with refuses(InputError, place):
             typed_examples(task, wrong)

@@ -51,5 +51,7 @@ def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Mod
     heads = family_named(config.model_type).heads
     check_choice(f"head of a model of the family {config.model_type}", name, heads)
     if name in LABEL_HEADS and (num_labels is None or num_labels < 1):
-        raise ConfigError(f"num_labels is {num_labels}. Say how many classes there are.")
+        raise ConfigError(
+            f"num_labels is {num_labels}. It must be 1 or more: the number of classes."
+        )
     return heads[name](config, num_labels or 1 if name in LABEL_HEADS else 1)

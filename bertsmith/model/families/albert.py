@@ -111,7 +111,7 @@ class AlbertConfig(BertConfig):
         groups = self.num_hidden_groups
         if self.inner_group_num > 1 or 1 < groups < self.num_hidden_layers:
             raise ConfigError(
-                f"the layers of this model share weights in {groups} groups of "
+                f"layers: they share weights in {groups} groups of "
                 f"{self.inner_group_num}, so single ones cannot be taken out. Choose a model with "
                 "one group, or without any."
             )

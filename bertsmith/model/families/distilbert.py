@@ -37,7 +37,7 @@ class DistilBertConfig(BertConfig):
         super().__post_init__()
         if self.type_vocab_size != 0:
             raise ConfigError(
-                f"type_vocab_size is {self.type_vocab_size!r}. DistilBERT has no segments: 0."
+                f"type_vocab_size is {self.type_vocab_size!r}. DistilBERT has no segments: give 0."
             )
 
     @classmethod
