@@ -27,22 +27,22 @@ LIMITS: dict[str, float] = {
     "code tokens in commands": 17_700,
     "code tokens in comparison": 8_154,
     "code tokens in compression": 4_935,
-    "code tokens in data": 41_975,
+    "code tokens in data": 41_982,
     "code tokens in demo": 9_078,
     "code tokens in estimators": 8_996,
     "code tokens in distillation": 9_183,
     "code tokens in evaluation": 9_868,
-    "code tokens in finetuning": 8_811,
+    "code tokens in finetuning": 8_728,
     "code tokens in metrics": 8_397,
     "code tokens in model": 38_866,
     "code tokens in pages": 1_885,
     "code tokens in pretraining": 25_168,
     "code tokens in root": 3_124,
-    "code tokens in system": 10_471,
-    "code tokens in tasks": 35_162,
+    "code tokens in system": 10_485,
+    "code tokens in tasks": 35_163,
     "code tokens in tokenization": 26_334,
-    "code tokens in tools": 6_344,
-    "code tokens in training": 22_828,
+    "code tokens in tools": 6_367,
+    "code tokens in training": 22_930,
     "code tokens in vocabulary": 9_136,
     "doc words per 100 words and tokens": 17.8,
     "lines of tests": 20_000,
@@ -304,8 +304,8 @@ def main() -> int:
     paths = [path for top in (PACKAGE, *OUTSIDE) for path in sorted((HERE / top).rglob("*.py"))]
     counts, found = count([Module(path) for path in paths])
     tests = [path.read_text(encoding="utf-8") for path in (HERE / "tests").rglob("*.py")]
-    counts["lines of tests"] = sum(text.count("\n") for text in tests)
-    counts["match= in tests"] = sum(text.count("match=") for text in tests)
+    for name, part in (("lines of tests", "\n"), ("match= in tests", "match=")):
+        counts[name] = sum(text.count(part) for text in tests)
     if sys.argv[1:2] == ["--list"]:
         print(*found[" ".join(sys.argv[2:])], sep="\n")
         return 0

@@ -4,25 +4,22 @@
 """
 
 from dataclasses import replace
-from typing import Literal
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.reinitialize import has_own_queries, reset_queries
 from bertsmith.pretraining.cls_attention import reason_to_reset
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
 from bertsmith.training.run_folder import CONFIG, RunFolder
-
-ClsStart = Literal["keep", "reset"]
 
 
 def begin_attention(
     model: BertModel, folder: ModelFolder, settings: FinetuneSettings, head: str | None
-) -> ClsStart:
-    """Reset the last layer's queries to zero if the settings say so; return what was done.
+) -> ClsAttention:
+    """Reset the last layer's queries to zero if the settings say so.
 
-    A reset is noted in `model.load_report.note`.
+    A reset is noted in `model.load_report.note`. Return "reset" after one, else "keep".
 
     Args:
         model: that of the folder, with the head `head` of a task.

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertsmith.finetuning.cls_query_reset import ClsStart
 from bertsmith.model.config import BertConfig
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import FREE
 from bertsmith.system.files import sha256_file
 from bertsmith.system.matrix_products import Precision
 from bertsmith.tasks.example_objective import ExampleObjective
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
 from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import MAX_TIMES, Budget, EvaluationPlan
 from bertsmith.training.layerwise import LayerwiseOptim
@@ -61,7 +60,7 @@ class FinetuneConfig:
     optim: LayerwiseOptim
     precision: Precision
     best: BestSettings
-    cls_attention: ClsStart
+    cls_attention: ClsAttention
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
 
@@ -87,7 +86,7 @@ def resolve_finetuning(
     folder: Path,
     shape: BertConfig,
     max_length: int,
-    cls_attention: ClsStart,
+    cls_attention: ClsAttention,
     machine: Machine,
 ) -> FinetuneConfig:
     """Decide what the user left open.
@@ -95,7 +94,7 @@ def resolve_finetuning(
     Args:
         folder: the model's.
         max_length: longest row in tokens.
-        cls_attention: the attention of [CLS] that the model has.
+        cls_attention: keep or reset, as the model was loaded.
 
     Raises:
         ConfigError: a setting that the model cannot meet.

@@ -54,7 +54,7 @@ def _note_checkpoint(directory: Path) -> None:
     if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
         return
     run = read_run(SmallFiles(directory.parent.parent))
-    if "config" in run and run.get("command") not in PRETRAINING:
+    if "config" in run and kind_of_run(run) == "fine-tuning":
         warn_once(
             f"{directory}: a checkpoint from the middle of a fine-tuning: it has neither the best "
             "weights of the run nor what scoring sets, such as the threshold for 'no answer'."

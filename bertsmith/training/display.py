@@ -86,8 +86,8 @@ class Display(Callback):
         bar = Table.grid()  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
         speed = Text(f"{_speed(self._shown)} · waited for data {status.data_wait_fraction:.1%}")
-        rate = self._shown.get("learning_rate", 0)
-        head = Text(f"step {step:,} · {_times(status)} · rate {rate:.1e}")
+        rate = f"rate {self._shown.get('learning_rate', 0):.1e}"
+        head = Text(f"step {step:,} · {_times(status)} · {rate}")
         return Group(head, bar, table, speed)
 
     def _figures(self, term: str) -> list[str]:

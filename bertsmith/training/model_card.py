@@ -12,6 +12,7 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.model.hub import CARD_FILE, HUB_NAME, MARK, is_own_card
 from bertsmith.system.files import atomic_write
+from bertsmith.training.run_config import flatten
 
 PIPELINES = {
     "ForMaskedLM": "fill-mask",
@@ -114,10 +115,8 @@ def _name_of(place: object) -> str:
 
 def _summary(run: Mapping[str, Any]) -> str:
     shape = run["config"]["model"]
-    layers = (
-        "1 layer" if shape["num_hidden_layers"] == 1 else f"{shape['num_hidden_layers']} layers"
-    )
-    made = f"A model of {layers}, {shape['hidden_size']} wide"
+    layers = shape["num_hidden_layers"]
+    made = f"A model of {layers} layer{'s' * (layers > 1)}, {shape['hidden_size']} wide"
     base = _name_of(_base(run))
     if "compression" in run:
         what = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
@@ -213,12 +212,9 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _settings(run: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = []
+    config, found = dict(flatten(run["config"])), []
     for name in SETTINGS:
-        value: Any = run["config"]
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None:
+        if (value := config.get(name)) is not None:
             shown = f"{value:.6g}" if isinstance(value, float) else str(value)
             found.append((name.rpartition(".")[2].replace("_", " "), shown))
     return found

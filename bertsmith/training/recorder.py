@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from bertsmith.errors import ConfigError
@@ -75,16 +74,11 @@ class Recorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: Any) -> None:
         # What ended the run matters more than a last line that a full disk does not take. After a
         # `sync`, that is none of the journal.
         with suppress(OSError):
-            self._stack.__exit__(kind, error, traceback)
+            self._stack.__exit__(*problem)
 
 
 def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
