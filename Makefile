@@ -30,7 +30,7 @@ test-slow: .venv/test.stamp  ## the long comparisons over large data
 bench: .venv/bench.stamp  ## against the peers, half an hour; writes benchmarks/results/speed-DATE.md
 	$(BIN)/python -m benchmarks.speed
 
-bench-quick: .venv/bench.stamp  ## the same with less, five minutes; writes runs/speed-DATE-quick.md
+bench-quick: .venv/bench.stamp  ## the same with less, five minutes (20 without bf16); writes runs/speed-DATE-quick.md
 	$(BIN)/python -m benchmarks.speed --quick
 
 bench-quality: .venv/bench.stamp  ## what ten minutes of pre-training are worth on either side
