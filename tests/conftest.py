@@ -54,10 +54,10 @@ def pytest_testnodedown(node):
             refusals.written.setdefault(test, []).extend(messages)
 
 
-def pytest_sessionfinish(session):
+def pytest_sessionfinish(session, exitstatus):
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["wordings"] = refusals.written
-    elif refusals.written:
+    elif refusals.written and exitstatus == 0:
         refusals.write_table(refusals.written)
 
 

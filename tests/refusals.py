@@ -5,8 +5,8 @@ A test says what its user must find in a message: the file and row, the option, 
     with refuses(InputError, "a.csv:3", "--header yes"):
         read(tmp_path / "a.csv")
 
-The whole message must be one of those that `wordings.json` has for this test. Who changes a message
-runs `python -m pytest --write-wordings` over its tests, and reads the change of that one file.
+The whole message must be one of those that `wordings.json` has for this test. After a change of a
+message, run `python -m pytest FILES --write-wordings`, and read how that one file has changed.
 """
 
 import json

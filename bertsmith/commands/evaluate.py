@@ -205,14 +205,14 @@ def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any
     """Return a copy that reads several labels between separators of the data's own, if given.
 
     Raises:
-        ConfigError: the model gives each text one label, or the separator is empty.
+        ConfigError: the model does not give a text several labels, or the separator is empty.
     """
     if separator is None:
         return task
     if not isinstance(task, MultiLabel):
         raise ConfigError(
-            f"--label-separator: found '{separator}', but this model gives each text one label. "
-            "Leave it out."
+            f"--label-separator: found '{separator}', but this model does not give a text "
+            "several labels. Leave it out."
         )
     if not separator:
         raise ConfigError("--label-separator: found ''; allowed is text, such as ','. Give one.")

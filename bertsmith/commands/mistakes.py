@@ -14,7 +14,7 @@ NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
 SETTING = re.compile(
-    r"(?<![\w./-])(?:optim|training|model|pretraining)\.(\w+)\b(?!\.\w)"  # as in a recipe
+    r"(?<![\w./-])(?:optim|training|model|pretraining|best|task_settings\.\w+)\.(\w+)\b(?!\.\w)"
     r"|^(\w+)(?=: found ['\d.-])|^([a-z]+_\w+)(?=: )"  # as in Python
     r"|(?<![\w.-])([a-z_]+)(?= was [^;]*, is now )"  # as in run.json
 )

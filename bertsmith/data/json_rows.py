@@ -55,8 +55,8 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             ) from None
         if not isinstance(value, dict):
             raise InputError(
-                f"{row_place(path, row)}: found {json_type(value)}; a JSON object a line is "
-                'expected, such as {"text": "...", "label": "..."}. Fix the row.'
+                f"{row_place(path, row)}: found {json_type(value)}; one JSON object per "
+                'line is expected, such as {"text": "...", "label": "..."}. Fix the row.'
             )
         yield row, value
 

@@ -162,7 +162,7 @@ def score_range(scores: Sequence[float]) -> tuple[float, float]:
     low, high = min(scores), max(scores)
     if low == high:
         raise InputError(
-            f"--train: found the score {low:g} in every row; allowed are scores that differ. "
+            f"scores of the examples: found {low:g} in every row; allowed are scores that differ. "
             "Choose the column with --label-column, or pass --loss contrastive."
         )
     return (0.0, 1.0) if low >= -1 and high <= 1 else (low, high)

@@ -36,7 +36,10 @@ class Windowing:
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
         """Read a folder's settings; windows by default."""
-        return cls(settings.get("long_texts", "window"), settings.get("stride", DEFAULT_OVERLAP))
+        stride = settings.get("stride")
+        return cls(
+            settings.get("long_texts", "window"), DEFAULT_OVERLAP if stride is None else stride
+        )
 
     def overlap(self, max_length: int) -> int:
         """Return the tokens that neighbouring windows of `max_length` tokens share.
@@ -44,14 +47,13 @@ class Windowing:
         Raises:
             ConfigError: the stride is more than half of a row.
         """
-        if 0 < self.stride < 1:
-            return int(max_length * self.stride)
-        if not 0 <= self.stride <= max_length // 2:
+        stride = int(self.stride * max_length if 0 < self.stride < 1 else self.stride)
+        if not 0 <= stride <= max_length // 2:
             raise ConfigError(
                 f"--stride: found {self.stride}; allowed is 0 to {max_length // 2}, half of a "
-                f"window of {max_length} tokens. Lower it, or raise --max-length."
+                f"window of {max_length} tokens. Give one of these, or raise --max-length."
             )
-        return int(self.stride)
+        return stride
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ def as_source(
         items = as_list(plain_column(given), "X")
         if not unlabelled:
             raise InputError(
-                f"y: not given (X is a {name_type(given)}). Give a label for each item: "
+                f"y: not given (X: {name_type(given)}). Give a label for each item: "
                 "fit(texts, labels); or a table that holds both."
             )
         return BuiltRows(items, itertools.repeat(None), build)

@@ -32,7 +32,9 @@ class TokenClassifier(Estimator):
 
     def _row(self, item: Any, label: Any) -> Row:
         if label is None:
-            raise InputError(f"y: found None for {item!r:.40}…; allowed is a list of labels.")
+            raise InputError(
+                f"y: found None for the words {item!r:.40}; allowed is a list of labels."
+            )
         labels = list(label)
         if isinstance(item, str):
             if not all(isinstance(entity, Mapping | list | tuple) for entity in labels):

@@ -20,7 +20,7 @@ from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import MAX_TIMES, Budget, EvaluationPlan
 from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.machine import Machine
-from bertsmith.training.run_config import RunConfig, present, same_fields
+from bertsmith.training.run_config import RunConfig, drop_none, same_fields
 
 EVALUATION_SHARE = 0.1
 """Eval examples are scored after each epoch, but at most ten times in a run."""
@@ -72,7 +72,7 @@ class FinetuneConfig:
             seed=self.seed,
             precision=self.precision,
             num_processes=self.num_parts,
-            identity=present({**same_fields(self), **identity}),
+            identity=drop_none({**same_fields(self), **identity}),
             evaluations=EvaluationPlan(0, MAX_TIMES),
             eval_every=self.eval_every,
             keep=1,

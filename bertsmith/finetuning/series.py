@@ -38,7 +38,7 @@ from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, same_fields
-from bertsmith.training.run_folder import CONFIG, RunFolder, choices_in_force, run_names
+from bertsmith.training.run_folder import CONFIG, RunFolder, note_choices, run_names
 from bertsmith.training.run_progress import RunProgress
 
 Kind = Literal["seed", "fold"]
@@ -218,7 +218,7 @@ def finetune_repeatedly(
             stack.enter_context(folder.held(lambda: _check_series(folder, settings, facts)))
             if not settings.resume:
                 folder.begin()
-                folder.write_run(facts | choices_in_force(machine.device, machine.precision))
+                folder.write_run(facts | note_choices(machine.device, machine.precision))
 
         if settings.resume:
             take_folder()

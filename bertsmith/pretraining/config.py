@@ -11,7 +11,7 @@ from bertsmith.system.compute import FREE
 from bertsmith.system.matrix_products import Precision
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.run_config import RunConfig, present, same_fields
+from bertsmith.training.run_config import RunConfig, drop_none, same_fields
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PretrainConfig:
             seed=self.seed,
             precision=self.precision,
             num_processes=self.num_processes,
-            identity=present({**same_fields(self), **identity}),
+            identity=drop_none({**same_fields(self), **identity}),
             evaluations=self.evaluations,
             eval_every=self.eval_every,
             checkpoint_every=self.checkpoint_every,

@@ -86,7 +86,7 @@ def select_device(name: str) -> torch.device:
         raise ConfigError(f"device: found '{name}'; allowed are auto, cpu, cuda, cuda:N and mps.")
     if int(index or 0) >= present[kind]:
         raise ConfigError(
-            f"device: found '{name}', but {present[kind]} of that kind here. Use --device auto."
+            f"device: found '{name}'; there are {present[kind]} of that kind. Use --device auto."
         )
     return torch.device(name)
 

@@ -23,7 +23,7 @@ def check_finished(files: SmallFiles) -> None:
     if is_held(directory):
         return
     run = read_run(files)
-    kind = kind_of_run(run)
+    kind = name_kind(run)
     is_begun = "config" in run or "series" in run
     if is_begun and ("result" if kind == "fine-tuning" else "summary") not in run:
         try:
@@ -43,7 +43,7 @@ def check_finished(files: SmallFiles) -> None:
     _note_checkpoint(directory)
 
 
-def kind_of_run(run: Mapping[str, Any]) -> str:
+def name_kind(run: Mapping[str, Any]) -> str:
     if "series" in run:
         return "series of runs"
     return "pre-training" if run.get("command") in PRETRAINING else "fine-tuning"
@@ -54,7 +54,7 @@ def _note_checkpoint(directory: Path) -> None:
     if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
         return
     run = read_run(SmallFiles(directory.parent.parent))
-    if "config" in run and kind_of_run(run) == "fine-tuning":
+    if "config" in run and name_kind(run) == "fine-tuning":
         warn_once(
             f"{directory}: a checkpoint from the middle of a fine-tuning: it has neither the best "
             "weights of the run nor what scoring sets, such as the threshold for 'no answer'."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windows import DEFAULT_OVERLAP, LongTexts, Windowing
+from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_all_largest, check_choice, check_seed
 from bertsmith.system.compute import FREE, Advanced, Compute
@@ -187,5 +187,4 @@ class WindowSettings(FinetuneSettings):
 
     @property
     def windowing(self) -> Windowing:
-        stride = DEFAULT_OVERLAP if self.stride is None else self.stride
-        return Windowing(self.long_texts, stride)
+        return Windowing.of_settings({"long_texts": self.long_texts, "stride": self.stride})

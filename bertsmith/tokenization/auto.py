@@ -11,6 +11,7 @@ from bertsmith.system.sums import check_sums
 from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_files
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
+from bertsmith.tokenization.byte_bpe_files import MERGES_FILE, VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer, special_added_tokens
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
@@ -27,8 +28,6 @@ from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 Kind = Literal["wordpiece", "byte-bpe", "unigram"]
 
-MERGES_FILE = "merges.txt"
-VOCAB_JSON = "vocab.json"
 SENTENCEPIECE_FILE = "spiece.model"
 ADDED_TOKENS_FILE = "added_tokens.json"
 KIND_FILES: Mapping[str, Kind] = {

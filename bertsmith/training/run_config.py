@@ -52,14 +52,14 @@ def same_fields(config: Any) -> dict[str, Any]:
     }
 
 
-def present(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out of nested tables what is None: what a run does not have.
+def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop entries that are None, in nested tables, too.
 
-    >>> present({"steps": 9, "minutes": None, "best": {"patience": None}})
+    >>> drop_none({"steps": 9, "minutes": None, "best": {"patience": None}})
     {'steps': 9, 'best': {}}
     """
     return {
-        name: present(value) if isinstance(value, Mapping) else value
+        name: drop_none(value) if isinstance(value, Mapping) else value
         for name, value in values.items()
         if value is not None
     }
@@ -73,10 +73,10 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     """
     old, new = dict(flatten(before)), dict(flatten(now))
     differing = [
-        CHANGED.get(name if name in old else "", "{name} was {was}, is now {now}").format(
+        CHANGED.get(name, "{name} was {was}, is now {now}").format(
             name=name, was=_shown(old, name), now=_shown(new, name)
         )
-        for name in dict.fromkeys([*old, *new])
+        for name in old | new
         if old.get(name) != new.get(name)
     ]
     if differing:
@@ -99,6 +99,7 @@ CHANGED = {
     "unlabelled_sha256": "the texts of --unlabelled have changed",
     "micro_batch_size": DIVIDED + " as before, or --micro-batch-size {was}",
     "num_parts": DIVIDED + " as before",
+    "task_settings.windowing.stride": "--stride has changed",
     "source": "--from was {was}, is now {now}",
 }
 """Messages on settings whose values do not tell what to do."""

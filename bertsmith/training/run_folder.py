@@ -37,7 +37,7 @@ from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import hold_folder, locked, write_json, writing
 from bertsmith.system.hardware import ComputeChoices, compute_choices
 from bertsmith.system.matrix_products import Precision
-from bertsmith.system.run_state import kind_of_run
+from bertsmith.system.run_state import name_kind
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
 MODEL_FILES = tuple(
@@ -145,7 +145,7 @@ class RunFolder:
         """Refuse what the folder does not allow; nothing is written.
 
         `last` is what `run.json` holds of a run only when it is complete; a pre-training has its
-        curves then, too. `kind` is that of `kind_of_run`.
+        curves then, too. `kind` is pre-training, fine-tuning or series of runs.
 
         Raises:
             ConfigError: an earlier run or anything else stands here and was not named to go on or
@@ -162,10 +162,10 @@ class RunFolder:
                     f"{self.path}: no run to resume. Leave out --resume to begin one."
                 )
             run = self.read_run()
-            if (found := kind_of_run(run)) != kind:
+            if (found := name_kind(run)) != kind:
                 raise ConfigError(
                     f"{self.path}: holds a {found}, not a {kind}. Choose another --out, or resume "
-                    "it by the command that began it."
+                    "it by the command that began it, with --seeds or --folds if it had them."
                 )
             if last in run and (kind != "pre-training" or self.curves_path.exists()):
                 raise ConfigError(
@@ -327,7 +327,7 @@ def _is_complete(folder: Path) -> bool:
     return isinstance(run, dict) and "summary" in run
 
 
-def choices_in_force(device: torch.device, precision: Precision) -> dict[str, Any]:
+def note_choices(device: torch.device, precision: Precision) -> dict[str, Any]:
     """Return for `run.json` how a run computes, by which it can go on; empty on a GPU."""
     if device.type != "cpu":
         return {}

@@ -43,7 +43,7 @@ from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_config import RunConfig, check_same
-from bertsmith.training.run_folder import CONFIG, RunFolder, choices_in_force, machine_facts
+from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts, note_choices
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
@@ -144,7 +144,7 @@ class Trainer:
             **machine_facts(self.device),
             "computing": self.computing,
             "precision": self.config.precision,
-            **choices_in_force(self.device, self.config.precision),
+            **note_choices(self.device, self.config.precision),
         }
         self.folder.write_run({**facts, **known, CONFIG: self.state.identity})
 

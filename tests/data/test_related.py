@@ -57,5 +57,5 @@ def test_scored_pairs_and_the_same_as_pairs():
 def test_what_is_refused(rows, kind, parts):
     with refuses(InputError, "the rows given:", *parts):
         read(rows, kind)
-    with refuses(InputError, "--train:", "found the score 1", "--label-column", "--loss con"):
+    with refuses(InputError, "scores", "found 1 in", "--label-column", "--loss contrastive"):
         score_range([1.0, 1.0])

@@ -265,7 +265,7 @@ def test_every_task_fits_predicts_scores_and_is_saved(model, tmp_path, task, cap
 
 FRAME = pandas.DataFrame({"text": TEXTS, "label": LABELS})
 REFUSED = {
-    "no labels": ((TEXTS,), {}, "y: ", "X is a list of str", "fit(texts, labels)"),
+    "no labels": ((TEXTS,), {}, "y: ", "X: list of str", "fit(texts, labels)"),
     "lengths": ((TEXTS, LABELS[1:]), {}, "y: found 23 ", "X has 24"),
     "kinds": ((TEXTS, [1, *LABELS[1:]]), {}, "y: ", "(int, str)"),
     "lists": ((TEXTS, [[label] for label in LABELS]), {}, "y[0]: ", "multi_label=True"),

@@ -10,7 +10,7 @@ import torch
 from refusals import refuses
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.training.run_folder import RunFolder, choices_in_force
+from bertsmith.training.run_folder import RunFolder, note_choices
 
 
 def earlier_run(path, *, complete):
@@ -90,7 +90,7 @@ def test_a_damaged_run_is_told_and_leftovers_are_in_nobodys_way(tmp_path):
 
 def test_a_run_on_a_gpu_goes_on_without_the_choices_of_a_cpu(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.write_run(choices_in_force(torch.device("cuda"), "bf16"))
+    folder.write_run(note_choices(torch.device("cuda"), "bf16"))
     assert folder.read_choices() is None
     folder.write_run({"compute_choices": {"threads": 1}})
     with refuses(CheckpointError, "run.json: ", "compute_choices", "--overwrite", worded=False):
