@@ -26,6 +26,8 @@ def in_flags(message: str, line: Sequence[str], command: str | None) -> str:
 
     >>> in_flags("training.batch_size: found 0; allowed is 1 or more.", [], "pretrain")
     '--batch-size: found 0; allowed is 1 or more.'
+    >>> in_flags("seed was 1, is now 2; best.patience was 3, is now 4", [], "finetune classify")
+    '--seed was 1, is now 2; --patience was 3, is now 4'
     """
     if command is None:
         return message

@@ -208,7 +208,7 @@ def _prepare_student(
     whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = student.shortened(whole)
-    cls = begin_attention(model, folder, settings, dataset.task.head)
+    attention = begin_attention(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = "nothing but the shape; every weight begins at random (--from-scratch)"
     teaching = _teaching_of(student, model, teacher, dataset.task)
@@ -229,7 +229,9 @@ def _prepare_student(
         unlabelled=objectives[1] if unlabelled else None,
         facts=facts,
     )
-    config = resolve_finetuning(settings, objective, folder.path, model.config, limit, cls, machine)
+    config = resolve_finetuning(
+        settings, objective, folder.path, model.config, limit, attention, machine
+    )
     known = facts_of(student, teacher.fingerprint, made_of) | {"num_unlabelled": len(unlabelled)}
     facts = {"distillation": known}
     return PreparedRun(dataset, tokenizer, objective, config, made_of, facts), model

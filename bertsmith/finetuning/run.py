@@ -276,12 +276,14 @@ def _prepare_run(
     folder = read_folder(settings.model)
     dataset = replace(dataset, task=dataset.task.with_model(folder, settings))
     model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
-    cls = begin_attention(model, folder, settings, dataset.task.head)
+    attention = begin_attention(model, folder, settings, dataset.task.head)
     # Saved with the model, so that it is used as it was trained.
     limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
     tokenizer.model_max_length = limit
     objective = encode_examples(settings, dataset, tokenizer, machine, settings.batch_size)
-    config = resolve_finetuning(settings, objective, folder.path, model.config, limit, cls, machine)
+    config = resolve_finetuning(
+        settings, objective, folder.path, model.config, limit, attention, machine
+    )
     load_report = str(model.load_report)
     if settings.from_scratch:
         load_report = "Loaded only the shape; all weights start at random (--from-scratch)."
