@@ -47,7 +47,7 @@ docs: .venv/test.stamp  ## the documentation as a site without a network, build/
 notebooks: .venv/test.stamp  ## run docs/notebooks and store their outputs, a quarter of an hour
 	$(BIN)/python tools/run_notebooks.py
 
-check: .venv/test.stamp  ## format, lint, types, import directions, sizes
+check: .venv/test.stamp  ## format, lint, types, import directions, what misleads readers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

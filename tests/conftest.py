@@ -58,7 +58,7 @@ def pytest_sessionfinish(session, exitstatus):
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["wordings"] = refusals.written
     elif refusals.written and exitstatus == 0:
-        refusals.write_table(refusals.written)
+        refusals.write_tables(refusals.written)
 
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

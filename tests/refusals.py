@@ -1,12 +1,13 @@
-"""Errors, tested by type, place and flag; their wording stands once, in `wordings.json`.
+"""Errors, tested by type, place and flag; their wording stands once, in a folder's `wordings.json`.
 
 A test says what its user must find in a message: the file and row, the option, the value.
 
     with refuses(InputError, "a.csv:3", "--header yes"):
         read(tmp_path / "a.csv")
 
-The whole message must be one of those that `wordings.json` has for this test. After a change of a
-message, run `python -m pytest FILES --write-wordings`, and read how that one file has changed.
+The whole message must be one of those that `wordings.json` beside the test's file has for this
+test. After a change of a message, run `python -m pytest FILES --write-wordings`, and read how that
+table has changed.
 """
 
 import json
@@ -18,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-TABLE = Path(__file__).with_name("wordings.json")
-PROJECT = TABLE.parents[1]
+PROJECT = Path(__file__).parents[1]
 written: dict[str, list[str]] | None = None
 """Messages by test, while they are written instead of checked."""
 folders = Path()
@@ -53,14 +53,27 @@ def check_message(message: str, *parts: str, worded: bool = True) -> None:
     if written is not None:
         written.setdefault(test, []).append(message)
         return
-    known = json.loads(TABLE.read_text(encoding="utf-8")).get(test, [])
+    path = table_of(test)
     mend = f"python -m pytest {test} --write-wordings"
-    assert message in known, f"{message}\nis not in {TABLE.name}. If it is meant: {mend}"
+    assert message in read_table(path).get(test, []), (
+        f"{message}\nis not in {path}. If it is meant: {mend}"
+    )
 
 
-def write_table(news: dict[str, list[str]]) -> None:
-    """Replace what the table has for these tests."""
-    table = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
-    table |= {test: sorted(set(messages)) for test, messages in news.items()}
-    text = json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False)
-    TABLE.write_text(text + "\n", encoding="utf-8")
+def table_of(test: str) -> Path:
+    """Return the table of the folder that a test stands in."""
+    return PROJECT / Path(test.partition("::")[0]).with_name("wordings.json")
+
+
+def read_table(path: Path) -> dict[str, list[str]]:
+    """Read the messages by test; none where there is no such table yet."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def write_tables(news: dict[str, list[str]]) -> None:
+    """Replace what the tables have for these tests."""
+    for path in sorted({table_of(test) for test in news}):
+        table = read_table(path)
+        table |= {test: sorted(set(news[test])) for test in news if table_of(test) == path}
+        text = json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
