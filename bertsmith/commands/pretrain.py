@@ -12,17 +12,15 @@ import tyro
 from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.model.electra_pair import GENERATOR
-from bertsmith.pretraining.from_model import describe_start
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.objective import PAIR_TERMS
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.system.files import hold_outputs
 from bertsmith.system.paths import shell_path
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
-from bertsmith.training.objective import TERM_NAMES
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.page import RunPage
 from bertsmith.training.recorder import Callback
@@ -41,9 +39,6 @@ vocabulary; `bertsmith tokenizer extend` adds tokens to it.
 
 With --recipe, the command starts from settings that were tried: quarter-hour learns the most in 15
 minutes on a laptop; hour and night are for more time."""
-
-
-NOTED_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -113,72 +108,16 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def describe_run(result: dict[str, Any]) -> str:
-    lines = [
-        *describe_start(result.get("source")),
-        f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
-        f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
-        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['data_wait_fraction']:.1%})",
-    ]
-    if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
-        lack = "teach no order" if "sop_loss" in result else "have no next sentence"
-        lines.append(
-            f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
-            f"one sentence, which {lack}"
-        )
-    if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
-        lines.append(
-            f"note       {result['single_character_share']:.1%} of the text are Chinese "
-            "characters, each of them a word here, as none were named (--word-list, --segmenter)"
-        )
-    before = result.get("before", {})
-    if "held_out_mlm_loss" in result:
-        lines.append(
-            f"eval       masked LM {_figures('mlm', before, result)} "
-            f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
-        )
-    lines += [
-        f"           {TERM_NAMES[term]} {_figures(term, before, result)}"
-        f"{'' if term == 'contrast' else ' (chance 50.0 %)'}"
-        for term in PAIR_TERMS.values()
-        if f"held_out_{term}_loss" in result
-    ]
-    if "held_out_rtd_loss" in result:
-        lines += describe_detection(before, result)
-    lines.append(f"model      {result['out']}  (curves.svg and journal.jsonl beside it)")
-    lines += [
-        f"note       {finding['evidence']}. {finding['advice']}"
-        for finding in result.get("findings", ())
-        if finding["severity"] != "info" and finding["code"] != "plateau"
-    ]
-    if (plateau := find_plateau(result)) is not None:
-        lines.append(f"next       {plateau.advice}")
-        return "\n".join(lines)
+    return "\n".join([*describe_pretraining(result), *suggest_commands(result)])
+
+
+def suggest_commands(result: Mapping[str, Any]) -> list[str]:
+    """List commands that use the model; none before it knows more than token frequencies."""
+    if find_plateau(result) is not None:
+        return []
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
-    lines.append(f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"')
-    return "\n".join(lines)
-
-
-def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
-    original = 1 - after["held_out_rtd_replaced"]
-    recall, precision, auc = (after[f"held_out_rtd_{x}"] for x in ("recall", "precision", "auc"))
-    return [
-        f"           {TERM_NAMES['rtd']} {_figures('rtd', before, after)} (all called original: "
-        f"{100 * original:.1f} %)",
-        f"           recall {recall:.1%}, precision {precision:.1%}, area under the ROC curve "
-        f"{auc:.3f}",
-    ]
-
-
-def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """Format eval loss and accuracy; with `--from`, also those at the beginning."""
-    loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
-    if loss not in before:
-        return f"loss {after[loss]:.3f}, accuracy {100 * after[accuracy]:.1f} %"
-    return (
-        f"loss {before[loss]:.3f} → {after[loss]:.3f}, accuracy {100 * before[accuracy]:.1f} → "
-        f"{100 * after[accuracy]:.1f} %"
-    )
+    return [f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"']
 
 
 def one_length(args: Sequence[str]) -> list[str]:

@@ -305,11 +305,12 @@ def _with_timed_evaluations(
 def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
     notes = [str(plan)] if str(plan) else []
     if steps < LEARNING_STEPS:
-        fit = f"{steps} step{'s are' if steps > 1 else ' is'}"
+        few, length = f"{max(1, steps)} step{'s' if steps > 1 else ''}", "--steps"
         if config.minutes is not None:
-            fit = f"about {max(1, steps)} steps fit into {config.minutes:.2g} min,"
+            few, length = f"About {few} in {config.minutes:.2g} minutes", "--minutes"
+        verb = "is" if steps <= 1 else "are"
         notes.append(
-            f"{fit} too few for a new model to learn more than token frequencies: give it more, "
-            "or a smaller model or --batch-size"
+            f"{few} {verb} too few to learn more than token frequencies. Use more {length}, a "
+            "smaller --preset or a smaller --batch-size."
         )
     return replace(config, evaluations=plan, notes=(*config.notes, *notes))

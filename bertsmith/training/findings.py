@@ -48,10 +48,7 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
     else:
         is_found = loss >= LEARNED_SHARE * entropy
         evidence = f"eval loss {loss:.3f}, by token frequency alone {entropy:.3f}"
-    advice = (
-        "more steps ('bertsmith plan --minutes M' estimates how many fit): so far the model "
-        "predicts masked tokens no better than token frequencies do"
-    )
+    advice = "The model is no better than token frequencies yet: train longer."
     return Finding("plateau", "warn", steps, evidence, advice) if is_found else None
 
 

@@ -63,7 +63,7 @@ def test_what_is_printed_and_written_and_not_lost(typed, refused, corpus_dir, tm
     (out / "curves.svg").unlink()  # as if it was killed before its curves
     captured = typed(*words, "--resume")
     for part in ("trained    2 steps", "masked LM loss", "token frequency alone",
-                 "next       more steps"):  # fmt: skip
+                 "note       The model is no better"):  # fmt: skip
         assert part in captured.out
     assert "bertsmith fill" not in captured.out  # after two steps it would guess nothing
     assert "bertsmith fill" in describe_run({**result, "held_out_mlm_loss": 0.0})

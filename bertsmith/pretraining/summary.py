@@ -1,0 +1,89 @@
+"""The last lines about a pre-training: what it took, its scores, and their baselines."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bertsmith.pretraining.from_model import describe_start
+from bertsmith.pretraining.objective import PAIR_TERMS
+from bertsmith.training.findings import find_plateau
+from bertsmith.training.objective import TERM_NAMES
+
+NOTED_SHARE = 0.01
+"""Share of the text from which a line tells what the run cannot learn from it."""
+
+
+def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
+    """Describe the result of `run_pretraining` in lines, warnings included."""
+    lines = [
+        *describe_start(result.get("source")),
+        f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
+        f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
+        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['data_wait_fraction']:.1%})",
+        *_describe_text(result),
+        *_describe_scores(result),
+        f"model      {result['out']}  (curves.svg and journal.jsonl beside it)",
+    ]
+    lines += [
+        f"note       {finding['evidence']}. {finding['advice']}"
+        for finding in result.get("findings", ())
+        if finding["severity"] != "info" and finding["code"] != "plateau"
+    ]
+    if (plateau := find_plateau(result)) is not None:
+        lines.append(f"note       {plateau.advice}")
+    return lines
+
+
+def _describe_text(result: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
+        lack = "teach no order" if "sop_loss" in result else "have no next sentence"
+        lines.append(
+            f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
+            f"one sentence, which {lack}"
+        )
+    if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
+        lines.append(
+            f"note       {result['single_character_share']:.1%} of the text are Chinese "
+            "characters, each of them a word here, as none were named (--word-list, --segmenter)"
+        )
+    return lines
+
+
+def _describe_scores(result: Mapping[str, Any]) -> list[str]:
+    lines, before = [], result.get("before", {})
+    if "held_out_mlm_loss" in result:
+        lines.append(
+            f"eval       masked LM {_figures('mlm', before, result)} "
+            f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
+        )
+    lines += [
+        f"           {TERM_NAMES[term]} {_figures(term, before, result)}"
+        f"{'' if term == 'contrast' else ' (chance 50.0 %)'}"
+        for term in PAIR_TERMS.values()
+        if f"held_out_{term}_loss" in result
+    ]
+    if "held_out_rtd_loss" in result:
+        lines += _describe_detection(before, result)
+    return lines
+
+
+def _describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
+    original = 1 - after["held_out_rtd_replaced"]
+    recall, precision, auc = (after[f"held_out_rtd_{x}"] for x in ("recall", "precision", "auc"))
+    return [
+        f"           {TERM_NAMES['rtd']} {_figures('rtd', before, after)} (all called original: "
+        f"{100 * original:.1f} %)",
+        f"           recall {recall:.1%}, precision {precision:.1%}, area under the ROC curve "
+        f"{auc:.3f}",
+    ]
+
+
+def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Format eval loss and accuracy; of a continued model, also those at the beginning."""
+    loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
+    if loss not in before:
+        return f"loss {after[loss]:.3f}, accuracy {100 * after[accuracy]:.1f} %"
+    return (
+        f"loss {before[loss]:.3f} → {after[loss]:.3f}, accuracy {100 * before[accuracy]:.1f} → "
+        f"{100 * after[accuracy]:.1f} %"
+    )
