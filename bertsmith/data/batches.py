@@ -20,7 +20,8 @@ class Batch:
     Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where `tokens ==
     sum(lengths)`; `lengths` never rises from one sequence to the next. `targets` holds what an
     objective needs, by name, with indices into the packed row. `order[i]` is the index of packed
-    sequence `i` in the list given to `pack`.
+    sequence `i` in the list given to `pack`. `columns`, int64 `[tokens]`, are the places of tokens
+    in their padded row, where padding stands between them; None where none does.
     """
 
     input_ids: Tensor
@@ -29,6 +30,7 @@ class Batch:
     lengths: tuple[int, ...]
     order: tuple[int, ...]
     targets: Mapping[str, Tensor] = field(default_factory=dict)
+    columns: Tensor | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -52,6 +54,7 @@ class Batch:
             token_type_ids=send(self.token_type_ids, device),
             position_ids=send(self.position_ids, device),
             targets={name: send(value, device) for name, value in self.targets.items()},
+            columns=None if self.columns is None else send(self.columns, device),
         )
 
 

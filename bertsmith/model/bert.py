@@ -229,7 +229,9 @@ class BertModel(TrainableModel):
         if first_only and self.every_token:
             return self.encode(batch, trace, words=words).index_select(0, batch.first_tokens)
         trace = trace or OutputRecorder()
-        layout = BlockLayout(batch.lengths, batch.input_ids.device, batch.position_ids)
+        layout = BlockLayout(
+            batch.lengths, batch.input_ids.device, batch.position_ids, batch.columns
+        )
         record_weights = None if trace.attentions is None else trace.record_weights
         hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1
@@ -280,12 +282,13 @@ class BertModel(TrainableModel):
 
         A model with the head "choose" takes `[batch, choices, length]`, too.
 
-        `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. `position_ids`
-        default to the columns. `inputs_embeds`, `[batch, length, embedding size]`, replace the word
-        embeddings of `input_ids`. Every output is zero at padding. Gradients by hidden states and
-        attentions are those of transformers. So is `loss`, given `labels` (`model/head_losses.py`),
-        or for "answer" `start_positions` and `end_positions`; a model with "masked_lm" and a head
-        for pairs has the masked-LM loss alone.
+        `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. A head that reads one
+        vector reads that of the first real token, where transformers reads column 0 though it may
+        be padding. `position_ids` default to the columns. `inputs_embeds`, `[batch, length,
+        embedding size]`, replace the word embeddings of `input_ids`. Every output is zero at
+        padding. Gradients by hidden states and attentions are those of transformers. So is `loss`,
+        given `labels` (`model/head_losses.py`), or for "answer" `start_positions` and
+        `end_positions`; a model with "masked_lm" and a head for pairs has the masked-LM loss alone.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.

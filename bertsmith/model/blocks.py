@@ -33,21 +33,25 @@ MAX_SCORES = 2**19
 class AttentionPattern:
     """Keys that a query sees in its sequence: by default all.
 
-    `causal` hides those behind it, `window` those that are more than so many tokens away.
+    `causal` hides those behind it, `window` those that are more than so many columns away: padding
+    between tokens counts, as in transformers.
     """
 
     causal: bool = False
     window: int | None = None
 
-    def allows(self, length: int) -> np.ndarray:
-        """Return a mask of the pairs that may be seen, bool [queries, keys]."""
-        distance = np.arange(length)[:, None] - np.arange(length)
-        allowed = distance >= 0 if self.causal else np.full((length, length), True)
+    def allows(self, columns: np.ndarray) -> np.ndarray:
+        """Return a mask of the pairs that may be seen, bool [..., queries, keys].
+
+        `columns` are the places of the tokens in their row, [..., length].
+        """
+        distance = columns[..., :, None] - columns[..., None, :]
+        allowed = distance >= 0 if self.causal else np.full(distance.shape, True)
         return allowed if self.window is None else allowed & (abs(distance) <= self.window)
 
-    def within(self, length: int) -> "AttentionPattern":
-        """Return the pattern without a window that sequences up to `length` do not reach."""
-        is_reached = self.window is not None and self.window < length - 1
+    def within(self, span: int) -> "AttentionPattern":
+        """Return the pattern without a window that no sequence of `span` columns reaches."""
+        is_reached = self.window is not None and self.window < span - 1
         return self if is_reached else replace(self, window=None)
 
 
@@ -120,7 +124,7 @@ class Block:
 
     On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
     without a token repeat the token before them: in the row of a sequence its own last one, so that
-    nothing passes between sequences, not even NaN.
+    nothing passes between sequences, not even NaN. `columns`, [tokens], are those of the batch.
     """
 
     lengths: tuple[int, ...]
@@ -128,6 +132,7 @@ class Block:
     length: int
     device: torch.device
     pattern: AttentionPattern = FULL
+    columns: np.ndarray | None = field(default=None, repr=False, compare=False)
     _places: dict[int, HeadPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -153,7 +158,7 @@ class Block:
         """
         if self.pattern != FULL:
             # A query that is no token sees all: a row of -inf would be NaN, in gradients too.
-            is_seen = self.is_real[:, None] & self.pattern.allows(self.length)
+            is_seen = self.is_real[:, None] & self.pattern.allows(self._columns_of_cells)
             return self._send_bias(is_seen | ~self.is_real[:, :, None])
         if self.num_tokens == self.num_rows * self.length:
             return None
@@ -165,6 +170,15 @@ class Block:
     def first_bias(self) -> Tensor | None:
         """The part of `bias` that first tokens read, [rows, 1, keys]."""
         return None if self.bias is None else self.bias[:, :1]
+
+    @property
+    def _columns_of_cells(self) -> np.ndarray:
+        """The column of each cell, [length] or [rows, length]; any number where it has no token."""
+        if self.columns is None:
+            return np.arange(self.length)
+        columns = np.zeros(self.is_real.shape, dtype=np.int64)
+        columns[self.is_real] = self.columns
+        return columns
 
     def _send_bias(self, is_seen: np.ndarray) -> Tensor:
         bias = np.where(is_seen, np.float32(0), np.float32(-np.inf))
@@ -204,25 +218,32 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 class AttentionView:
     """The sequences of a packed row as attention with one pattern reads them.
 
-    `lengths` never rises. The form that each path of attention reads is computed on first use.
+    `lengths` never rises. `columns`, [tokens], are those of the batch. The form that each path of
+    attention reads is computed on first use.
     """
 
     lengths: tuple[int, ...]
     device: torch.device
     pattern: AttentionPattern
+    columns: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def blocks(self) -> list[Block]:
         max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
         ranges = cut_blocks(self.lengths, max_scores)
-        return [self._block(self.lengths[first:end]) for first, end in ranges]
+        return [self._block(first, end) for first, end in ranges]
 
-    def _block(self, lengths: tuple[int, ...]) -> Block:
+    def _block(self, first: int, end: int) -> Block:
+        lengths = self.lengths[first:end]
         num_rows, length = len(lengths), lengths[0]
         if self.device.type == "cpu":
             num_rows = rounded_up(num_rows, steps=4, smallest=1)
             length = rounded_up(length, steps=8)
-        return Block(lengths, num_rows, length, self.device, self.pattern.within(lengths[0]))
+        if self.columns is None:
+            return Block(lengths, num_rows, length, self.device, self.pattern.within(lengths[0]))
+        start = sum(self.lengths[:first])
+        columns = self.columns[start : start + sum(lengths)]
+        return Block(lengths, num_rows, length, self.device, self.pattern, columns)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -236,12 +257,20 @@ class AttentionView:
 
 
 class BlockLayout:
-    """The sequences of a packed row, for all layers, whatever their patterns of attention."""
+    """The sequences of a packed row, for all layers, whatever their patterns of attention.
+
+    `position_ids` and `columns`, int64 [tokens], are those of the batch.
+    """
 
     def __init__(
-        self, lengths: tuple[int, ...], device: torch.device, position_ids: Tensor | None = None
+        self,
+        lengths: tuple[int, ...],
+        device: torch.device,
+        position_ids: Tensor | None = None,
+        columns: Tensor | None = None,
     ) -> None:
         self.lengths, self.device, self.position_ids = lengths, device, position_ids
+        self.columns = None if columns is None else columns.cpu().numpy()
         self._views: dict[AttentionPattern, AttentionView] = {}
         self._rotations: dict[tuple[float, int], Rotation] = {}
 
@@ -255,10 +284,16 @@ class BlockLayout:
 
     def view(self, pattern: AttentionPattern = FULL) -> AttentionView:
         """Return the row as attention with this pattern reads it, made once for all layers."""
-        pattern = pattern.within(self.lengths[0])
+        pattern = pattern.within(self._span)
         if pattern not in self._views:
-            self._views[pattern] = AttentionView(self.lengths, self.device, pattern)
+            columns = self.columns if pattern.window is not None else None
+            self._views[pattern] = AttentionView(self.lengths, self.device, pattern, columns)
         return self._views[pattern]
+
+    @property
+    def _span(self) -> int:
+        """The most columns that a sequence can take."""
+        return self.lengths[0] if self.columns is None else int(np.ptp(self.columns)) + 1
 
 
 class _ToBlock(torch.autograd.Function):

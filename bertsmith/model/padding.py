@@ -70,6 +70,7 @@ class PaddedBatch:
             position_ids=positions[order[place], column],
             lengths=tuple(lengths.tolist()),
             order=tuple(order.tolist()),
+            columns=column if has_holes(mask) else None,
         )
         return cls(batch, (mask.shape[0], mask.shape[1]), cells, order.argsort())
 
@@ -194,6 +195,13 @@ def as_mask(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
             f"{attention_mask[row, column].item()}. Use 1 for real tokens, 0 for padding."
         )
     return mask
+
+
+def has_holes(mask: Tensor) -> bool:
+    """Return whether a row of a mask [batch, length] has padding between real tokens."""
+    begins_again = mask[:, 1:] & ~mask[:, :-1]
+    num_runs = begins_again.sum(1) + mask[:, 0]
+    return bool((num_runs > 1).any())
 
 
 def check_padding(lengths: Tensor, order: Tensor) -> None:

@@ -13,6 +13,7 @@ from tiny_models import assert_same_weights, save_tiny_of
 
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
+from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.families.distilbert import DistilBertConfig
@@ -149,8 +150,6 @@ def read_by_transformers(folder, head="masked_lm"):
 def inputs_of(name, padded_inputs):
     """Rows with any mask whose first column is real, which transformers' classifiers read."""
     padded_inputs["attention_mask"][:, 0] = 1
-    if family_of(name) == "modernbert":  # whose windows count padding between tokens, over there
-        padded_inputs["attention_mask"] = padded_inputs["attention_mask"].sort(1, True).values
     types = padded_inputs.pop("token_type_ids")
     if num_types := CASES[name].get("type_vocab_size"):
         padded_inputs["token_type_ids"] = types % num_types
@@ -274,6 +273,55 @@ def test_gradients_by_what_is_shown(padded_inputs, tmp_path):
     for mine, their in zip(*gradients, strict=True):
         rows = mask if their.ndim == 3 else both_seen.expand_as(their)
         assert difference(mine, their, rows) < TOLERANCE < their.abs().max()
+
+
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_of_a_modernbert_count_padding_between_tokens(seed, path, tmp_path, monkeypatch):
+    monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: path == "fused")
+    draw = np.random.default_rng(seed)
+    length = 29
+    config = transformers.ModernBertConfig(
+        **MODERNBERT | {
+            "num_hidden_layers": 3,
+            "local_attention": int(draw.integers(0, 24)),
+            "global_attn_every_n_layers": int(draw.integers(1, 4)),
+        },
+        attn_implementation="eager",
+    )  # fmt: skip
+    torch.manual_seed(seed)
+    theirs = transformers.ModernBertModel(config).eval()
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    theirs.save_pretrained(tmp_path)
+    ours = load_model(tmp_path)
+    mask = torch.from_numpy(draw.random((9, length)) < draw.uniform(0.2, 1.0, (9, 1))).long()
+    mask[:, 0] |= mask.sum(1) == 0
+    mask[7] = (torch.arange(length) >= 9).long()
+    mask[8] = (torch.arange(length) != 10).long()
+    ids = torch.from_numpy(draw.integers(4, 101, (9, length)))
+    weights = torch.randn(9, length, 42) * mask[..., None]
+    gradients = []
+    for model in (ours, theirs):
+        hidden = model(ids, attention_mask=mask).last_hidden_state
+        (hidden * weights).sum().backward()
+        gradients.append((hidden, {key: x.grad for key, x in model.named_parameters()}))
+    (found, ours_by_name), (expected, theirs_by_name) = gradients
+    assert difference(found, expected, mask) < TOLERANCE
+    family = family_named("modernbert")
+    theirs_by_name = {canonical(key, family): x for key, x in theirs_by_name.items()}
+    for key, gradient in ours_by_name.items():
+        parts = [theirs_by_name[their] for their in their_names(key, ours.config)]
+        assert difference(gradient, torch.cat(parts)) < TOLERANCE, key
+
+
+def test_columns_are_kept_only_where_padding_stands_between_tokens():
+    model, ids = build("modernbert"), torch.randint(4, 101, (3, 13))
+    mask = torch.ones(3, 13, dtype=torch.int64)
+    mask[1, :4], mask[2, 9:] = 0, 0
+    assert model.pack(ids, mask, None).batch.columns is None
+    mask[0, 5] = 0
+    assert model.pack(ids, mask, None).batch.columns.max() == 12
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "albert", "modernbert"])
