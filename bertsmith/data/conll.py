@@ -13,6 +13,7 @@ from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.tables import column_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.data.tagged_checks import check_rows
 from bertsmith.data.text_files import check_line_ends
 from bertsmith.errors import InputError
 
@@ -20,8 +21,6 @@ Row = tuple[int, str]
 """A line's number in its file, and the line without its end."""
 
 DOCUMENT_START = "-DOCSTART-"
-WORD_NAMES = ("word", "words", "token", "tokens", "form")
-LABEL_NAMES = ("label", "labels", "tag", "tags", "pos", "upos", "ner", "ner_tags")
 LOOKED_AT = 200
 """Rows that are read to find the number of columns."""
 MAX_ROWS = 1_000_000
@@ -145,6 +144,9 @@ class ColumnParser:
         """Find the file's layout in its first blocks, then return all blocks.
 
         Comments after the last sentence are left out, and counted with it.
+
+        Raises:
+            InputError: the rows look like a table of texts, or the first names the columns.
         """
         head: list[LineBlock] = []
         num_rows = 0
@@ -155,6 +157,9 @@ class ColumnParser:
                 break
         rows = [row for block in head for row in block.rows]
         self._shape = find_shape(rows, self.labelled) or self._shape
+        cells = filter(None, (self._shape.cells(line) for _, line in rows))
+        word_place = column_number(self.columns.word_column or "1", self._shape.width) or 0
+        check_rows(self.place, rows, list(zip(*cells, strict=True)), word_place)
         held: list[LineBlock] = []
         for block in itertools.chain(head, blocks):
             if held and not all(self._is_comment(line) for _, line in block.rows):
@@ -191,15 +196,6 @@ class ColumnParser:
                     "tabs or spaces; choose them with --word-column and --label-column."
                 )
             labels = [self._label(row, found[label_place]) for row, found in cells]
-            if (
-                self._is_first
-                and words[0].lower() in WORD_NAMES
-                and labels[0].lower() in LABEL_NAMES
-            ):
-                raise InputError(
-                    f"{self.place}:{rows[0][0]}: '{words[0]}' and '{labels[0]}' of the first row "
-                    "seem to name the columns. Remove this row."
-                )
         remarks: list[Remark] = ["comments"] * self._num_comments
         if block.before and block.before[-1]:
             remarks.append("joined_documents")

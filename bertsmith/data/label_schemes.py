@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from bertsmith.data.near_schemes import find_near_label
 from bertsmith.errors import InputError
 
 Scheme = Literal["IOB1", "IOB2", "BIOES", "BMES", "BILOU", "plain"]
@@ -79,8 +80,33 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
     ('IOB1', 'plain')
 
     Raises:
-        InputError: most labels begin with a letter of a scheme, but some do not.
+        InputError: most labels begin with a letter of a scheme, but some do not; or they nearly
+            follow a scheme, such as `B_PER`.
     """
+    sequences = list(sequences)
+    found = _detect(sequences)
+    if found == "plain" or _hold_blanks(sequences):
+        _check_not_near(Counter(label for labels in sequences for label in labels))
+    return found
+
+
+def _hold_blanks(sequences: Iterable[Sequence[str]]) -> bool:
+    """Return whether some type begins or ends with a blank, as in `B- PER`."""
+    types = {_part_or_outside(label).type for labels in sequences for label in labels}
+    return any(type_ != type_.strip() for type_ in types)
+
+
+def _check_not_near(labels: Counter[str]) -> None:
+    """Raise InputError for labels that nearly follow a scheme."""
+    if near := find_near_label(list(labels)):
+        raise InputError(
+            f"the label '{near.label}' (found {labels[near.label]:,}×) looks like "
+            f"'{near.written}' of a scheme that marks spans. Write it so, or pass --scheme plain "
+            "if each label stands for one word."
+        )
+
+
+def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
     labels: Counter[str] = Counter()
     fresh: Counter[Role] = Counter()  # how spans begin that do not follow one of their own type
     for sequence in sequences:
@@ -115,7 +141,7 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
         InputError: as in `detect_scheme`.
     """
     sequences = list(sequences)
-    found = detect_scheme(sequences)
+    found = _detect(sequences) if gold == "plain" else detect_scheme(sequences)
     letters = _letters(Counter(label for labels in sequences for label in labels))
     if letters == set():
         return gold

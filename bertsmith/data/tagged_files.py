@@ -25,6 +25,7 @@ from bertsmith.data.reader import Reader, count_chars
 from bertsmith.data.sources import ending_of
 from bertsmith.data.tables import read_txt
 from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged_checks import FOR_TEXTS, check_words
 from bertsmith.data.tagged_objects import ObjectParser, parse_line
 from bertsmith.data.text_files import (
     STANDARD_INPUT,
@@ -96,11 +97,11 @@ class TaggedReader(Reader[TaggedSentence]):
 
         Raises:
             InputError: the file cannot be read as asked, a row does not fit (unless such
-                sentences are to be skipped), or there is no sentence at all.
+                sentences are to be skipped), it holds texts where words are expected, or there is
+                no sentence at all.
         """
         self.num_skipped = num_sentences = 0
-        sentences = self._sentences()
-        for sentence in self._with_scheme(sentences) if self.labelled else sentences:
+        for sentence in self._checked(self._sentences()):
             if sentence is None:
                 self.num_skipped += 1
             else:
@@ -149,31 +150,49 @@ class TaggedReader(Reader[TaggedSentence]):
                 if sentence is not None:  # not comments alone
                     yield sentence
 
-    def _with_scheme(
+    def _checked(
         self, sentences: Iterator[TaggedSentence | None]
     ) -> Iterator[TaggedSentence | None]:
-        """Set the scheme that was asked for, or that the first sentences show."""
+        """Check that the first sentences are of words, and find the scheme of their labels.
+
+        Running text and standard input without labels are not read ahead, so that each text can be
+        answered at once.
+        """
+        format_ = find_format(self.source, self.columns, labelled=self.labelled)
+        if not self.labelled and (format_ == "text" or self.source == STANDARD_INPUT):
+            yield from sentences
+            return
         first: list[TaggedSentence | None] = []
         error: InputError | None = None
         try:
             held = up_to(MAX_HELD, sentences, lambda one: count_chars(one.words) if one else 0)
-            first.extend(itertools.islice(held, DETECTED_FROM))
+            first.extend(itertools.islice(held, DETECTED_FROM if self.labelled else LOOKED_AT))
         except InputError as found:  # raised again where its turn comes
             error = found
-        scheme = self.columns.scheme or self._detect(list(filter(None, first)))
+        whole = list(filter(None, first))
+        if whole:
+            is_alone = format_ != "jsonl" and len(first) == 1 and error is None
+            check_words(self.source, whole, is_alone=is_alone)
+        scheme: Scheme | None = None
+        if self.labelled:
+            scheme = self.columns.scheme or self._detect(whole)
         for sentence in first:
-            yield sentence and self._finished(sentence, scheme)
+            yield self._finished(sentence, scheme)
         if error:
             raise error
         for sentence in sentences:
-            yield sentence and self._finished(sentence, scheme)
+            yield self._finished(sentence, scheme)
 
-    def _finished(self, sentence: TaggedSentence, scheme: Scheme) -> TaggedSentence:
-        """Set a sentence's scheme, and repair its labels if asked.
+    def _finished(
+        self, sentence: TaggedSentence | None, scheme: Scheme | None
+    ) -> TaggedSentence | None:
+        """Set the scheme of a sentence with labels, and repair them if asked.
 
         Raises:
             InputError: a label that is none in this scheme.
         """
+        if sentence is None or scheme is None:
+            return sentence
         labels, remarks = sentence.labels, sentence.remarks
         if self.columns.repair:
             try:
@@ -247,7 +266,8 @@ def _format_by_name(path: Path) -> FoundFormat | None:
     if suffix in UNREADABLE:
         raise InputError(
             f"{path}: labelled words are not read from .{suffix}. Give CoNLL columns (a word and "
-            "its label a line, an empty line after each sentence), CoNLL-U or jsonl."
+            "its label a line, an empty line after each sentence), CoNLL-U or jsonl. "
+            f"{FOR_TEXTS}"
         )
     return SUFFIXES.get(suffix)
 

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bertsmith.data.examples import LABEL_COLUMNS
 from bertsmith.data.json_rows import json_type, list_names
 from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.data.tagged_checks import FOR_TEXTS, shorten
 from bertsmith.data.text_files import ExampleSource, row_place
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import Place, find_words
@@ -111,14 +113,17 @@ class ObjectParser:
         entities = value.get(key)
         if not isinstance(entities, list):
             found = "missing" if entities is None else json_type(entities)
+            has_label = any(isinstance(value.get(name), str | int) for name in LABEL_COLUMNS)
             raise self._refusal(
                 row,
                 f"'{key}' is {found}",
-                'A list of {"start": 0, "end": 4, "label": "..."} is expected',
+                'A list of {"start": 0, "end": 4, "label": "..."} is expected'
+                + (f". {FOR_TEXTS.removesuffix('.')}" if has_label else ""),
             )
         spans: list[Span] = []
         remarks: list[Remark] = []
         starts, ends = [place[0] for place in places], [place[1] for place in places]
+        end_before = 0
         for start, end, label in sorted(self._entity(row, text, entry) for entry in entities):
             touched = range(bisect_right(ends, start), bisect_left(starts, end))
             if not touched:
@@ -126,16 +131,25 @@ class ObjectParser:
                     row, f"the entity {start} to {end} ('{label}') holds no word", "Fix its places"
                 )
             if spans and touched[0] < spans[-1].end:
-                raise self._refusal(
-                    row,
-                    f"the entity {start} to {end} ('{label}') shares a word with the one before",
-                    "A word has one label: keep one of the two",
-                )
+                word = text[slice(*places[touched[0]])]
+                entity = f"the entity {start} to {end} ('{label}')"
+                raise self._refusal(row, *self._shared(entity, word, start < end_before))
             spans.append(Span(label, touched[0], touched[-1] + 1))
+            end_before = end
             exact = text[start:end].strip() == text[places[touched[0]][0] : places[touched[-1]][1]]
             remarks += [] if exact else ["misaligned_entities"]
         labels = write_labels(spans, len(places), "IOB2")
         return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
+
+    def _shared(self, entity: str, word: str, overlaps: bool) -> tuple[str, str]:
+        """Describe an entity that wants the word of the one before, and the cure."""
+        advice = "keep one of the two"
+        if overlaps:
+            return f"{entity} overlaps the one before", f"A word has one label: {advice}"
+        if self.columns.split != "characters":
+            advice = f"pass --split characters, or {advice}"
+        fault = f"{entity} and the one before stand in one word, '{shorten(word)}'"
+        return fault, f"A word has one label: {advice}"
 
     def _entity(self, row: int, text: str, entry: Any) -> tuple[int, int, str]:
         """Parse start, end and label of an entity: an object, or a list."""

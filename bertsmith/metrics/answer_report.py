@@ -14,6 +14,7 @@ from bertsmith.metrics.answers import (
     QuestionScores,
 )
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.system.counts import counted
 
 CUT: dict[LongTexts, tuple[str, str]] = {
     "window": (
@@ -137,15 +138,6 @@ class AnswerReport:
                 "questions or their passages are empty",
             ),
         ]
-
-
-def counted(count: int, one: str, several: str) -> list[str]:
-    """Format a count with its singular or plural text.
-
-    >>> counted(1, "is", "are"), counted(2000, "is", "are"), counted(0, "is", "are")
-    (['1 is'], ['2,000 are'], [])
-    """
-    return [f"{count:,} {one if count == 1 else several}"] if count else []
 
 
 def which_answers(best: BestThreshold) -> str:

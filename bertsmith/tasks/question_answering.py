@@ -26,7 +26,7 @@ from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.metrics.answer_report import AnswerReport, counted, summarize_answers
+from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     ENDLESS,
     Language,
@@ -35,6 +35,7 @@ from bertsmith.metrics.answers import (
     find_language,
 )
 from bertsmith.model.bert import BertModel
+from bertsmith.system.counts import counted
 from bertsmith.tasks.answer_prediction import (
     NONE,
     SHOWN_CHARACTERS,

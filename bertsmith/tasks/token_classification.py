@@ -37,6 +37,7 @@ from bertsmith.data.windows import RowWords, Windowing, encode_words, label_piec
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.system.compute import Advanced
+from bertsmith.system.counts import counted
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax64, token_logits
 from bertsmith.tasks.losses import ClassLoss, LossSettings
@@ -60,6 +61,11 @@ from bertsmith.tokenization.words import WordRule
 from bertsmith.training.objective import LossTerm
 
 Metric = Literal["f1", "macro_f1", "accuracy"]
+
+LONG_LONE_SENTENCE = 200
+"""Words of the only training sentence from which its file seems to lack empty lines."""
+NUMBERS = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
+CURE = " (--split characters labels each character)"
 
 
 @dataclass(frozen=True)
@@ -231,6 +237,21 @@ transformers open."""
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
         """Count words with a label; at least 1, as a divisor."""
         return max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))
+
+    def notes(self, examples: Sequence[TaggedSentence], encoded: EncodedExamples) -> list[str]:
+        """List what is unusual about the training sentences."""
+        num_within = sum(one.remarks.count("misaligned_entities") for one in examples)
+        are_numbers = all(label.isdecimal() for label in self.labels)
+        is_lone = len(examples) == 1 and len(examples[0].words) >= LONG_LONE_SENTENCE
+        return [
+            *([NUMBERS] if are_numbers else []),
+            *([f"all {len(examples[0].words):,} words are one sentence"] if is_lone else []),
+            *counted(
+                num_within,
+                f"entity ends within a word and labels all of it{CURE}",
+                f"entities end within a word and label all of it{CURE}",
+            ),
+        ]
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum the loss over the words of the batch."""

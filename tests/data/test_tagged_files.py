@@ -277,3 +277,17 @@ def test_columns_are_chosen_by_number_in_files_of_any_name(tmp_path):
     sentences = read(path, repair=True, scheme="IOB2")
     assert [s.labels[0] for s in sentences] == ["B-PER", "B-PER"]
     assert [s.remarks for s in sentences] == [("repaired",), ()]
+
+
+@pytest.mark.parametrize("text", ["นายสมชายไปกรุงเทพ", "Anna-Berlin"])
+def test_two_names_in_one_word_are_read_by_characters(text):
+    spans = [(0, 4, "PER"), (len(text) - 5, len(text), "LOC")]
+    rows = [{"text": text, "entities": [list(span) for span in spans]}]
+    check_refusal(rows, ": ", "--split characters", f"'{text}'")
+    labels = read(rows, split="characters")[0].labels
+    assert labels[:4] == ("B-PER", *["I-PER"] * 3) and labels[-5:] == ("B-LOC", *["I-LOC"] * 4)
+
+
+def test_overlapping_entities_are_refused_however_text_is_cut():
+    rows = [{"text": "Anna", "entities": [[0, 3, "PER"], [2, 4, "LOC"]]}]
+    check_refusal(rows, ": ", "overlaps the one before", split="characters")
