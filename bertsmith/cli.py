@@ -18,10 +18,16 @@ from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
 from bertsmith.commands.mistakes import in_flags
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.system.argument_names import on_command_line
+from bertsmith.system.escaping import escaped_streams
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
-from bertsmith.system.stop_signal import StopSignal
+from bertsmith.system.stop_signal import (
+    StopSignal,
+    exit_code,
+    raising_on_signals,
+    stopped_by,
+)
 from bertsmith.system.streams import (
     allow_any_character,
     discard,
@@ -81,14 +87,13 @@ COMMANDS = {
 
 PROG = "bertsmith"
 GLOBAL_FLAGS = (("--debug",), ("-q", "--quiet"), ("-v", "--verbose"))
-STOPPED = 130
-"""Exit code after Ctrl-C, as of a shell's own commands: 128 and the number of the signal."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command.
 
-    The process ends with 0, with 2 after a problem the user can solve, with 130 after Ctrl-C.
+    The process ends with 0, with 2 after a problem the user can solve, and after a signal
+    with 128 and its number: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
     if argv is None:
         restart_in_utf8()
@@ -97,16 +102,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     if args[:1] == ["help"]:
         args = [*args[1:], "--help"]
+    with escaped_streams():
+        _run(args, is_program=argv is None)
+
+
+def _run(args: list[str], *, is_program: bool) -> None:
     debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
     try:
         notes = silenced() if quiet else nullcontext()
-        with on_command_line(), shown_warnings(PROG), notes, showing_progress(details=verbose):
+        with (
+            raising_on_signals(at_exit=is_program),
+            on_command_line(),
+            shown_warnings(PROG),
+            notes,
+            showing_progress(details=verbose),
+        ):
             try:
                 run = _find(args)
                 run()
             except HelpAsked as asked:
                 asked.print(f"{PROG} {_name_of(args)}")
-        sys.stdout.flush()  # here, where it is answered that nobody takes it
+        sys.stdout.flush()  # so that a closed pipe is handled below
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
         discard(sys.stdout)
@@ -116,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         message = in_flags(str(error), args, _name_of(args))
         print(f"{PROG}: {message}", file=sys.stderr)
-        raise SystemExit(STOPPED if isinstance(error, Interrupted) else 2) from None
+        raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
             print(f"{PROG}: {_name_of(args)}: {_lack_of_memory(error)}", file=sys.stderr)
@@ -132,8 +148,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{PROG}: {place}: {error.strerror}. {advice_on(error)}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
-        raise SystemExit(STOPPED) from None
+        print(f"{PROG}: stopped by {stopped_by()}. Earlier results are kept.", file=sys.stderr)
+        raise SystemExit(exit_code()) from None
 
 
 def _take(args: list[str], *flags: str) -> bool:

@@ -16,6 +16,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs
 
 BAR_WIDTH = 40
@@ -64,9 +65,7 @@ def main(args: Sequence[str], prog: str) -> None:
         found = {"corpus": str(corpus), **manifest.summary(), "examples": shown}
         print(json.dumps(found, ensure_ascii=False))
         return
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = make_console(highlight=False, markup=False, soft_wrap=True)
     for name, split in manifest.splits.items():
         _print_split(console, name, split)
         for example in shown[name]:

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bertsmith.system.escaping import escape_controls, unescaped
+
 HELP_FLAGS = {"-h", "--help", "--help-all"}
 TABLE = Path(__file__).with_name("help.json")
 
@@ -112,7 +114,8 @@ class HelpAsked(Exception):  # noqa: N818 - a request by the user, not an error
 
     def print(self, prog: str) -> None:
         width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
-        print(self.page.format(prog, everything=self.everything, width=width))
+        text = self.page.format(prog, everything=self.everything, width=width)
+        print(text, file=unescaped(sys.stdout))  # whose titles are bold
 
 
 @cache
@@ -136,7 +139,7 @@ def to_text(found: dict[str, Page]) -> str:
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> str:
-    words = " ".join(text.split())
+    words = escape_controls(" ".join(text.split()))
     return textwrap.fill(words, width, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 

@@ -21,6 +21,7 @@ from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
+from bertsmith.system.escaping import make_console
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.marks import Marked, MarkedPart
 from bertsmith.tasks.task import Task
@@ -208,9 +209,7 @@ def _show(
     if settings.json:
         predictions = [{**example.to_json(), **found.to_json()} for example, found in pairs]
         return {"model": str(settings.model), "predictions": predictions}
-    from rich.console import Console
-
-    console = Console(soft_wrap=True, highlight=False)
+    console = make_console(soft_wrap=True, highlight=False)
     for example, prediction in pairs:
         line = prediction.line(example)
         if isinstance(line, str) or not console.is_terminal:

@@ -10,6 +10,7 @@ from bertsmith.commands.flags import parse
 from bertsmith.commands.tokenizer_train import build_command, describe_source
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.paths import check_outside
 from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
 from bertsmith.vocabulary.train import check_tokenizer_out
 
@@ -38,6 +39,7 @@ class Settings:
 def main(args: Sequence[str], prog: str) -> None:
     settings = parse(Settings, args, prog)
     out, overwrite = settings.out, settings.overwrite
+    check_outside(out, settings.extension.from_, *settings.extension.texts)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         tokenizer, report = extend_tokenizer(settings.extension)
         with atomic_dir(out) as folder:

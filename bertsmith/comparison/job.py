@@ -7,6 +7,7 @@ from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import Work, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
 from bertsmith.system.files import atomic_write, hold_folder, write_json
+from bertsmith.system.paths import check_outside
 from bertsmith.system.terminal import Say
 from bertsmith.training.recorder import Callback
 
@@ -26,6 +27,7 @@ def compare(
         Interrupted: the user asked to stop; the same call continues from there.
     """
     comparison = read_comparison(settings)
+    check_outside(settings.out, settings.corpus)
     with hold_folder(settings.out):
         results = run_all(Work(comparison, callbacks, command, tell))
         report = ComparisonReport(comparison, tuple(results))

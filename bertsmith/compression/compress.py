@@ -26,6 +26,7 @@ from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import hold_folder
 from bertsmith.system.hardware import select_device
+from bertsmith.system.paths import check_outside
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,7 @@ def compress(settings: CompressSettings) -> Compressed:
     """
     check_all_largest(settings, "--")
     way = settings.way
+    check_outside(settings.out, settings.model, settings.corpus)
     with hold_folder(settings.out):
         path = find_checkpoint(settings.model)
         check_model_out(settings.out, path, overwrite=settings.overwrite)

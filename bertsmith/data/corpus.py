@@ -47,7 +47,7 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
-from bertsmith.system.paths import is_within
+from bertsmith.system.paths import check_outside, is_within
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -109,6 +109,7 @@ def build_corpus(
     executor = executor or LocalProcesses()
     paths = [] if isinstance(texts, TextsInMemory) else sorted(map(str, texts))
     check_corpus_out(out, overwrite, paths)
+    check_outside(out, *paths)
     place = ", ".join(paths[:9]) or IN_MEMORY
     report = SourceReport()
     sources = select_sources(paths, report)

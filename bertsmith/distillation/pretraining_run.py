@@ -33,6 +33,7 @@ from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.run import flat_summary
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.matrix_products import DTYPES
+from bertsmith.system.paths import check_outside
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
@@ -136,6 +137,7 @@ def distill_pretraining(
     check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
     check()
     student.check_out(out)
+    check_outside(out, job.corpus)
     computing = computing_on(training, folder if resume else None)
     with folder.held(check), computing as machine:
         teacher, tokenizer = _load_teacher(student.teacher)

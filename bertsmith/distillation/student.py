@@ -16,7 +16,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.shrinking import choose_layers, truncate_layers
 from bertsmith.pretraining.from_model import first_difference
 from bertsmith.system.compute import Advanced
-from bertsmith.system.paths import is_within
+from bertsmith.system.paths import check_outside, is_within
 from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -72,7 +72,8 @@ class StudentSettings:
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
-        """Refuse an output folder that holds the teacher, student or cache."""
+        """Refuse an output folder that holds the teacher, student or cache, or is inside one."""
+        check_outside(out, self.teacher, self.student)
         for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
             if folder is not None and is_within(folder, out):
                 raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")

@@ -35,6 +35,7 @@ from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
+from bertsmith.system.paths import check_outside
 from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.system.terminal import Say, align_columns
 from bertsmith.tasks.auto import load_predictor
@@ -176,6 +177,7 @@ def run_glue(
         ConfigError: `out` holds runs with other settings.
         Interrupted: the user asked to stop; the same call resumes there.
     """
+    check_outside(settings.out, settings.model, settings.data)
     found = find_tasks(settings.data, settings.tasks)
     series = RunSeries(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}

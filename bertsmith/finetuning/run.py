@@ -27,7 +27,7 @@ from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.system.files import sha256_file
-from bertsmith.system.paths import is_within
+from bertsmith.system.paths import check_outside, is_within
 from bertsmith.system.progress import has_details
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
@@ -296,6 +296,7 @@ def check_run_out(settings: FinetuneSettings) -> None:
     out = settings.out
     if is_within(settings.model, out):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
+    check_outside(out, settings.model)
     # A single run is complete when it is scored.
     last = "summary" if settings.is_series else "result"
     RunFolder(out).check(

@@ -33,7 +33,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.token_counts import token_counts
-from bertsmith.system.paths import is_within
+from bertsmith.system.paths import check_outside, is_within
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.findings import diagnose
@@ -74,6 +74,7 @@ def run_pretraining(
     check()
     if job.from_ is not None and is_within(job.from_, out):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
+    check_outside(out, job.corpus, job.from_)
     with (
         folder.held(check),
         computing_on(training, folder if resume else None) as machine,

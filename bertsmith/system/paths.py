@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bertsmith.errors import ConfigError
+
 
 def shell_path(path: Path | str) -> str:
     """Quote a path for a shell; one with a leading dash would be read as an option.
@@ -20,6 +22,22 @@ def is_within(path: Path, folder: Path) -> bool:
     """Return whether a path, its links followed, is a folder or lies in it."""
     # Path.resolve raises a RuntimeError for a link to itself.
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def check_outside(out: Path, *inputs: Path | str | None) -> None:
+    """Refuse an output folder inside a folder that is read.
+
+    It would be read the next time, as one of the texts, or stand in the way of replacing the input.
+
+    Raises:
+        ConfigError: names both.
+    """
+    for path in inputs:
+        if path is not None and Path(path).is_dir() and is_within(out, Path(path)):
+            raise ConfigError(
+                f"--out {out} is inside {path}, which this command reads. Choose a folder outside "
+                "it."
+            )
 
 
 @contextmanager

@@ -174,7 +174,8 @@ class _Worker:
 
 
 def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
+    for number in SIGNALS:  # the main process answers them, and ends this one
+        signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):  # they were held back while this process began
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeVar
 
+from bertsmith.system.escaping import make_console
+
 T = TypeVar("T")
 
 BAR_AFTER = 0.7
@@ -137,13 +139,11 @@ def tracked(items: Collection[T], what: str) -> Iterator[T]:
 @cache
 def console() -> Any:
     """Return the console on standard error, which all live displays must share."""
-    from rich.console import Console  # a tenth of a second, for those who look on
-
-    return Console(stderr=True)
+    return make_console(stderr=True)
 
 
 def _open_display() -> Any:
-    from rich import progress  # as above
+    from rich import progress  # a tenth of a second, for those who look on
     from rich.text import Text
 
     class Times(progress.ProgressColumn):

@@ -2,30 +2,108 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
 from typing import Any, Self
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 HANG_UP = getattr(signal, "SIGHUP", None)
 """Sent when the terminal is gone; Windows has none."""
-SIGNALS = tuple(filter(None, (*STOP_SIGNALS, HANG_UP)))
+SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANG_UP)))
 """Signals that the main process answers, also where its whole group gets them."""
+REPEAT_SECONDS = 2.0
+"""A signal that follows another this soon asks for the same: a key pressed twice, or a job's end
+that is told to the whole group and to each of its processes."""
+NEVER = -float("inf")
+
+
+class _LastRequest:
+    """The last stop request of this process, as signals are a process's."""
+
+    number: int = signal.SIGINT
+    at: float = NEVER
+
+    def note(self, number: int) -> None:
+        self.number, self.at = number, time.monotonic()
+
+    def is_repeated_by(self, number: int) -> bool:
+        """Return whether a signal asks for nothing new.
+
+        A hang-up comes from the shell and from the system, at any distance.
+        """
+        if number == HANG_UP:
+            return self.at > NEVER
+        return time.monotonic() - self.at < REPEAT_SECONDS
+
+
+_last = _LastRequest()
+
+
+def stopped_by() -> str:
+    """Name the last stop request as a user knows it."""
+    return "Ctrl-C" if _last.number == signal.SIGINT else signal.Signals(_last.number).name
+
+
+def exit_code() -> int:
+    """Return the exit code after the last stop request, as of a shell: 128 and its number."""
+    return 128 + _last.number
+
+
+@contextmanager
+def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up.
+
+    A second signal right after the first does not disturb the cleaning. A signal stays ignored
+    where it was, and a program's own handlers stay.
+
+    Args:
+        at_exit: after a request, go on so while the process ends.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _last.number, _last.at = signal.SIGINT, NEVER
+    is_raised = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal is_raised
+        if not _last.is_repeated_by(number):
+            _last.note(number)
+            is_raised = True
+            raise KeyboardInterrupt
+
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    previous = {
+        number: signal.signal(number, stop)
+        for number in SIGNALS
+        if signal.getsignal(number) in usual
+    }
+    try:
+        yield
+    except Exception as error:
+        if is_raised:  # other languages' code, such as safetensors', has made an error of it
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        if not at_exit or _last.at == NEVER:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 class StopSignal:
-    """While entered, the first signal sets `requested`; a second one acts as it always does.
+    """While entered, the first signal sets `requested`; a later one acts as it always does.
 
-    A signal stays ignored where it was, as by nohup, or in the background of a script. A hang-up
-    can come twice, from the shell and from the system, so a second one does nothing.
+    A second one within `REPEAT_SECONDS` is taken for the first. A signal stays ignored where it
+    was, as by nohup, or in the background of a script.
 
     Python delivers signals to the main thread only; elsewhere nothing is caught.
     """
 
     def __init__(self) -> None:
         self.requested = False
+        self._is_finishing = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -36,16 +114,20 @@ class StopSignal:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self._restore(*self._previous)
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def ignore_more(self) -> None:
+        """Let no further signal stop the saving that the first one asked for."""
+        self._is_finishing = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.requested = True
-        self._restore(*STOP_SIGNALS)
-
-    def _restore(self, *numbers: int) -> None:
-        for number in numbers:
-            if number in self._previous:
-                signal.signal(number, self._previous.pop(number))
+        if not self.requested:
+            self.requested = True
+            _last.note(number)
+        elif not self._is_finishing and not _last.is_repeated_by(number):
+            signal.signal(number, self._previous.pop(number))
+            signal.raise_signal(number)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from bertsmith.errors import BertsmithWarning, given_warnings
+from bertsmith.system.escaping import escape_controls
 
 
 def restart_in_utf8() -> None:
@@ -80,7 +81,7 @@ def shown_warnings(program: str) -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, BertsmithWarning):
-                print(f"{program}: {message}", file=sys.stderr)
+                print(escape_controls(f"{program}: {message}"), file=sys.stderr)
             else:
                 show_other(message, category, filename, lineno, file, line)
 

@@ -36,6 +36,7 @@ from bertsmith.training.checkpoint import (
     Checkpoint,
     TrainingState,
     clear_leftovers,
+    list_checkpoints,
     save_checkpoint,
 )
 from bertsmith.training.journal import cut_journal, is_held_out, read_journal
@@ -188,7 +189,8 @@ class Trainer:
         """Train to the end of the budget and write the final model.
 
         Raises:
-            Interrupted: Ctrl-C or SIGTERM; a checkpoint was written first.
+            Interrupted: Ctrl-C, SIGTERM or SIGHUP; a checkpoint was written first, unless a later
+                second one stopped the run at once.
             TrainingError: loss or gradient is not finite; nothing was updated with it.
             InputError: the disk is full; earlier checkpoints are intact.
             ConfigError: another process trains in the folder.
@@ -204,11 +206,18 @@ class Trainer:
                 Recorder(self.folder, first, self.report_to) as self._recorder,
                 self.workers,
             ):
-                if self.state.step == 0 and (self.best is None or self.best.settings.from_start):
-                    self._evaluate()
-                self._loop(stop)
-                if self._held_out.get("step") != self.state.step:
-                    self._evaluate()
+                try:
+                    if self.state.step == 0 and (
+                        self.best is None or self.best.settings.from_start
+                    ):
+                        self._evaluate()
+                    self._loop(stop)
+                    if self._held_out.get("step") != self.state.step:
+                        self._evaluate()
+                except KeyboardInterrupt:
+                    if not stop.requested:
+                        raise
+                    raise self._interrupt_at_once() from None
                 if self.best is None and self._checkpointed_step != self.state.step:
                     self._checkpoint()
                 else:
@@ -228,6 +237,7 @@ class Trainer:
         progress = self.budget.progress(self.state.step, self._elapsed())
         while not self.budget.is_done(self.state.step, self._elapsed(), step_seconds):
             if stop.requested:
+                stop.ignore_more()
                 raise self._save_and_interrupt()
             started_at = self._clock()
             sizes = self.workers.prepare(self.state.step + 1)
@@ -359,6 +369,15 @@ class Trainer:
         return Interrupted(
             f"{self.folder.path}: stopped after step {self.state.step}, saved in {checkpoint}. "
             f"Continue with: {self.resume_command}"
+        )
+
+    def _interrupt_at_once(self) -> Interrupted:
+        """Say what is lost where a second signal did not wait for the saving."""
+        checkpoints = list_checkpoints(self.folder.checkpoints_dir)
+        start = f"{checkpoints[-1].name}, its last checkpoint" if checkpoints else "its beginning"
+        return Interrupted(
+            f"{self.folder.path}: stopped at once, without saving step {self.state.step}. "
+            f"Continue from {start}, with: {self.resume_command}"
         )
 
     def _report_failure(

@@ -24,6 +24,7 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced, is_installed
 from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.sums import SUMS_FILE
@@ -283,6 +284,7 @@ def write_tokenizer(
         ConfigError: the folder holds something; and as `train_tokenizer`.
         InputError: as `train_tokenizer`.
     """
+    check_outside(out, *settings.files)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
         found = train_tokenizer(settings, texts)
         with atomic_dir(out) as folder:

@@ -78,3 +78,26 @@ def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(
 def test_an_output_that_cannot_be_written_is_named_as_the_user_does():
     with refuses(InputError, "/proc/a.csv: ", worded=False):
         hold_outputs({"--out": Path("/proc/a.csv")}, None).__enter__()
+
+
+@pytest.mark.parametrize("line", [
+    "tokenizer train {texts} --vocab-size 60",
+    "tokenizer extend --from {model} --texts {texts}/a.txt",
+    "corpus build {texts} --tokenizer {model}",
+    "pretrain --steps 1 --corpus {texts}",
+    "pretrain --steps 1 --corpus x --from {model}",
+    "finetune classify --train a.csv --eval b.csv --model {model}",
+    "finetune classify --train a.csv --eval b.csv --teacher {model}",
+    "distill pretraining --steps 1 --teacher x --corpus {texts}",
+    "compress {model} --num-layers 1",
+    "glue --data {texts} --model x",
+])  # fmt: skip
+def test_an_output_within_a_folder_that_is_read_is_refused(tmp_path, refused, line):
+    texts, model = tmp_path / "texts", save_tiny(tmp_path / "model")
+    texts.mkdir()
+    (texts / "a.txt").write_text("The film was good.\n")
+    read = texts if "{texts}" in line and "extend" not in line else model
+    words = line.format(texts=texts, model=model).split()
+    message = refused(*words, "--out", read / "new" / "out", worded=False)
+    assert f"is inside {read}, which this command reads" in message
+    assert not (read / "new").exists()
