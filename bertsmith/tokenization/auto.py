@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.small_files import SmallFiles
@@ -13,6 +13,7 @@ from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import MERGES_FILE, VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer, special_added_tokens
+from bertsmith.tokenization.tokenizer_class import Kind, add_model_class, check_class, check_kind
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -25,8 +26,6 @@ from bertsmith.tokenization.tokenizer_files import (
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-
-Kind = Literal["wordpiece", "byte-bpe", "unigram"]
 
 SENTENCEPIECE_FILE = "spiece.model"
 ADDED_TOKENS_FILE = "added_tokens.json"
@@ -73,7 +72,8 @@ def read_tokenizer(files: SmallFiles) -> Tokenizer:
     """Read the tokenizer of a folder whose checksums were looked at.
 
     Raises:
-        CheckpointError: none, a damaged one, or tokenizers of two kinds.
+        CheckpointError: none, a damaged one, tokenizers of two kinds, or one of a class that cuts
+            text otherwise.
     """
     return _read(*_find(files))
 
@@ -141,10 +141,13 @@ def _read_added_tokens_file(
 
 
 def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
+    config = add_model_class(files, _read_config(files))
+    check_class(files, config)
     for name in (TOKENIZER_FILE, *KIND_FILES):
         if files.has(name):
-            kind, source = _of_file(files, name, _read_config(files))
+            kind, source = _of_file(files, name, config)
             _check_alone(files, kind, name)
+            check_kind(files, config, kind, name)
             return kind, source
     directory = files.directory
     raise CheckpointError(

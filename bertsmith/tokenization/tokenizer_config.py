@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bertsmith.errors import CheckpointError, warn_once
+from bertsmith.tokenization.tokenizer_class import PLAIN_CLASSES
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     FEWEST_TOKENS,
@@ -15,9 +16,6 @@ from bertsmith.tokenization.tokenizer_files import (
     listed_tokens,
     member,
 )
-
-PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Classes of transformers that go by tokenizer.json alone."""
 
 
 def config_settings(config: Json, path: Path) -> Json:

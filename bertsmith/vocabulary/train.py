@@ -28,11 +28,11 @@ from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.sums import SUMS_FILE
-from bertsmith.tokenization.auto import Kind
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
 from bertsmith.tokenization.grouping import group_by_size
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer_class import Kind
 from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import learn_byte_bpe

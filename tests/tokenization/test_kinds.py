@@ -20,6 +20,7 @@ from transformers import AutoTokenizer
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer_class import CLASSES
 from bertsmith.tokenization.unigram import ALBERT_STEPS
 
 VARIANTS = [
@@ -43,6 +44,87 @@ def test_random_strings_are_encoded_as_in_the_library(make, settings):
         if len(text + pair) < 100:  # the library keeps every overlap of what is cut off
             assert_same(ours, library, text, pair, max_length=rng.randrange(4, 40))
     assert_same_batch(ours, library, texts)
+
+
+def change_json(file, **changes):
+    """Change a JSON file, which is made where it is missing; None takes an entry out."""
+    settings = json.loads(file.read_text()) if file.exists() else {}
+    settings = {key: value for key, value in (settings | changes).items() if value is not None}
+    file.write_text(json.dumps(settings))
+
+
+def saved_without_sums(kind, folder, *, only_own_files=False):
+    """Save a tiny tokenizer; with `only_own_files` as it was before tokenizer.json."""
+    tiny = TINY[kind]()
+    tiny.save(folder)
+    (folder / "SHA256SUMS").unlink()
+    if only_own_files:
+        (folder / "tokenizer.json").unlink()
+    if only_own_files and kind == "unigram":
+        pieces = [(piece, -1.0, 1 + (piece == "<unk>")) for piece in tiny.vocab]
+        (folder / "spiece.model").write_bytes(sentencepiece_file(pieces))
+    return folder
+
+
+OTHER_CLASSES = [
+    "BertJapaneseTokenizer", "T5Tokenizer", "XLNetTokenizerFast", "XLMRobertaTokenizer",
+    "MPNetTokenizerFast", "GPT2Tokenizer", "HerbertTokenizerFast", "CanineTokenizer", "MyTokenizer",
+]  # fmt: skip
+OWN_CLASSES = {
+    "wordpiece": "BertTokenizer", "byte-bpe": "RobertaTokenizer", "unigram": "AlbertTokenizer"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+@pytest.mark.parametrize("kind", TINY)
+def test_classes_that_cut_text_otherwise_are_refused(kind, file, tmp_path):
+    of_other_kinds = [name for other, name in OWN_CLASSES.items() if other != kind]
+    for only_own_files in (False, True):
+        folder = saved_without_sums(kind, tmp_path / kind, only_own_files=only_own_files)
+        change_json(folder / "tokenizer_config.json", tokenizer_class=None)
+        for name in (*OTHER_CLASSES, *of_other_kinds, ["A", None]):
+            change_json(folder / file, tokenizer_class=name)
+            is_worded = name in ("T5Tokenizer", "BertTokenizer")
+            with refuses(CheckpointError, str(folder / file), json.dumps(name), worded=is_worded):
+                load_tokenizer(folder)
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_every_class_that_is_read_gives_the_ids_of_transformers(kind, tmp_path):
+    folder = saved_without_sums(kind, tmp_path)
+    for name in sorted(CLASSES[kind] | {"PreTrainedTokenizerFast", "TokenizersBackend"}):
+        for ending in ("", "Fast") if name.endswith("Tokenizer") else ("",):
+            change_json(folder / "tokenizer_config.json", tokenizer_class=name + ending)
+            ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(folder)
+            for text in ("Who runs the café?", "漢字 12 doors."):
+                assert ours.encode(text).ids == theirs(text)["input_ids"], name
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_what_transformers_writes_again_is_read(kind, tmp_path):
+    ours = TINY[kind]()
+    ours.save(tmp_path / "ours")
+    AutoTokenizer.from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")
+    again = load_tokenizer(tmp_path / "theirs")
+    assert again.encode("Who runs the café?").ids == ours.encode("Who runs the café?").ids
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+@pytest.mark.parametrize("auto_map", [{"AutoTokenizer": ["tok.Mine", None]}, ["tok.Mine", None]])
+def test_tokenizers_that_are_programs_are_refused(file, auto_map, tmp_path):
+    folder = saved_without_sums("wordpiece", tmp_path)
+    change_json(folder / "tokenizer_config.json", tokenizer_class=None)
+    change_json(folder / file, auto_map={"AutoModel": "model.Mine"})
+    load_tokenizer(folder)
+    change_json(folder / file, auto_map=auto_map)
+    with refuses(CheckpointError, str(folder / file), "auto_map", "tok.Mine"):
+        load_tokenizer(folder)
+
+
+def test_the_class_is_named_where_no_tokenizer_of_ours_is(tmp_path):
+    change_json(tmp_path / "tokenizer_config.json", tokenizer_class="CanineTokenizer")
+    with refuses(CheckpointError, str(tmp_path / "tokenizer_config.json"), "CanineTokenizer"):
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize("kind", TINY)

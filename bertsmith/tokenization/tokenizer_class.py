@@ -1,0 +1,99 @@
+"""The class of transformers that a folder names for its tokenizer, and the kinds that we have.
+
+The files of a kind, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
+BertTokenizer have the same. So a class that is none of the kind's is refused by name.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+from bertsmith.errors import CheckpointError
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.tokenization.tokenizer_files import CONFIG_FILE, TOKENIZER_FILE, Json
+
+Kind = Literal["wordpiece", "byte-bpe", "unigram"]
+
+MODEL_CONFIG_FILE = "config.json"
+"""The model's settings, where older folders name the class."""
+
+CLASSES: Mapping[Kind, frozenset[str]] = {
+    "wordpiece": frozenset(
+        f"{name}Tokenizer"
+        for name in (
+            "Bert", "DistilBert", "Electra", "ConvBert", "DPRContextEncoder",
+            "DPRQuestionEncoder", "LayoutLM", "Lxmert", "MobileBert", "SqueezeBert",
+        )
+    ),
+    "byte-bpe": frozenset(f"{name}Tokenizer" for name in ("Roberta", "Bart", "Longformer")),
+    "unigram": frozenset({"AlbertTokenizer"}),
+}  # fmt: skip
+"""Classes that cut text as each kind does, without the ending "Fast"."""
+
+PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Classes of transformers that go by tokenizer.json alone."""
+
+ANY_KIND = frozenset(
+    {"PreTrainedTokenizer", *(name.removesuffix("Fast") for name in PLAIN_CLASSES)}
+)
+
+ALL_CLASSES = ANY_KIND.union(*CLASSES.values())
+
+CHOOSE_ANOTHER = (
+    "Choose a model whose tokenizer is that of BERT (BertTokenizer), RoBERTa (RobertaTokenizer) or "
+    "ALBERT (AlbertTokenizer)."
+)
+
+
+def add_model_class(files: SmallFiles, config: Json) -> Json:
+    """Add what config.json says of the tokenizer where tokenizer_config.json names no class.
+
+    Raises:
+        CheckpointError: the folder wants a tokenizer that is a program of its own.
+    """
+    if config.get("tokenizer_class") is None and files.has(MODEL_CONFIG_FILE):
+        model = files.read_json(MODEL_CONFIG_FILE)
+        config = {**config, "tokenizer_class": model.get("tokenizer_class")}
+        _check_program(files, MODEL_CONFIG_FILE, model)
+    _check_program(files, CONFIG_FILE, config)
+    return config
+
+
+def _check_program(files: SmallFiles, name: str, settings: Json) -> None:
+    """Raise CheckpointError if `auto_map` names a program in the folder as the tokenizer."""
+    programs = settings.get("auto_map")
+    if isinstance(programs, dict):
+        programs = programs.get("AutoTokenizer")
+    if programs:
+        raise CheckpointError(
+            f"{files.path(name)}: auto_map says that the tokenizer is a program of its own "
+            f"({json.dumps(programs)[:80]}), which bertsmith does not run. {CHOOSE_ANOTHER}"
+        )
+
+
+def check_class(files: SmallFiles, config: Json) -> None:
+    """Raise CheckpointError if a folder names a class that cuts text as no kind of ours does."""
+    if _name(config) not in ALL_CLASSES:
+        raise _refusal(files, config, "which cuts text in another way than bertsmith")
+
+
+def check_kind(files: SmallFiles, config: Json, kind: Kind, file: str) -> None:
+    """Raise CheckpointError if a folder names a class of another kind than that of its `file`."""
+    if _name(config) not in ANY_KIND | CLASSES[kind]:
+        raise _refusal(files, config, f"and {file} is a {kind} tokenizer")
+
+
+def _name(config: Json) -> str:
+    named = config.get("tokenizer_class")
+    return "PreTrainedTokenizer" if named is None else str(named).removesuffix("Fast")
+
+
+def _refusal(files: SmallFiles, config: Json, reason: str) -> CheckpointError:
+    is_own = files.has(CONFIG_FILE) and "tokenizer_class" in files.read_json(CONFIG_FILE)
+    cure = CHOOSE_ANOTHER
+    if files.has(TOKENIZER_FILE):
+        cure = f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else c{cure[1:]}"
+    return CheckpointError(
+        f"{files.path(CONFIG_FILE if is_own else MODEL_CONFIG_FILE)}: tokenizer_class is "
+        f"{json.dumps(config['tokenizer_class'])[:60]}, {reason}. {cure}"
+    )
