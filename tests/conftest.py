@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import refusals
 from browser import find_faults, open_browser
+from computing import CHOICES, NOTED, ComputingPlugin, pin
 from hypothesis import settings
-from measurements import store
 
 from bertsmith.cli import main
 from bertsmith.data.corpus import CorpusSettings, build_corpus
@@ -40,25 +40,48 @@ side_by_side.TIMED_SECONDS = 0.0
 
 def pytest_addoption(parser):
     parser.addoption("--write-wordings", action="store_true", help="see refusals.py")
+    parser.addoption(
+        "--computing", choices=CHOICES, default="fp32-explicit", help="see computing.py"
+    )
+    parser.addoption("--only-computing", action="store_true", help="see computing.py")
 
 
 def pytest_configure(config):
     refusals.written = {} if config.getoption("--write-wordings") else None
+    plugin = ComputingPlugin(CHOICES[config.getoption("--computing")])
+    config.pluginmanager.register(plugin, "computing")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--only-computing"):
+        noted = config.cache.get(NOTED, None)
+        assert noted is not None, "run all tests first: they note which of them ask for a choice"
+        items[:] = [item for item in items if item.nodeid in noted]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    """Take over what a worker of pytest-xdist has written."""
+    """Take over what a worker of pytest-xdist has noted."""
+    computing_plugin(node.config).asked |= set(node.workeroutput["asked"])
     if refusals.written is not None:
         for test, messages in node.workeroutput["wordings"].items():
             refusals.written.setdefault(test, []).extend(messages)
 
 
 def pytest_sessionfinish(session, exitstatus):
+    asked = computing_plugin(session.config).asked
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["wordings"] = refusals.written
-    elif refusals.written and exitstatus == 0:
+        session.config.workeroutput["asked"] = sorted(asked)
+        return
+    if refusals.written and exitstatus == 0:
         refusals.write_tables(refusals.written)
+    if not session.config.getoption("--only-computing"):
+        session.config.cache.set(NOTED, sorted(asked))
+
+
+def computing_plugin(config) -> ComputingPlugin:
+    return config.pluginmanager.get_plugin("computing")
 
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -107,10 +130,10 @@ def corpus_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def remember(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Replaces this machine's remembered measurements, as another user's or a fresh one does."""
+    """Pin other measurements than the session's for one test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     measured_paths.cache_clear()
-    yield store
+    yield pin
     measured_paths.cache_clear()
 
 

@@ -9,7 +9,6 @@ import bertsmith
 from bertsmith.commands.predict import main
 from bertsmith.data import tagged_files
 from bertsmith.data.examples import Example
-from bertsmith.evaluation import precision_agreement
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_class_files, score_number_files
 from bertsmith.tasks import predictor as prediction
@@ -55,7 +54,6 @@ def write_texts(path, count, task):
 def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
     monkeypatch.setattr(tagged_files, "DETECTED_FROM", 50)
-    monkeypatch.setattr(precision_agreement, "SAMPLED_FROM", 50)
     folder = save_tiny(tmp_path / "m", task, labels=LABELS[task])
     suffix = "conll" if task == "tag" else "csv"
     files = [write_texts(tmp_path / f"{count}.{suffix}", count, task) for count in ROWS]

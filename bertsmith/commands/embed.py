@@ -11,15 +11,13 @@ import numpy as np
 import tyro
 
 from bertsmith.commands.flags import parse, tell
-from bertsmith.data.examples import Columns, Example, ExampleReader
+from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
-from bertsmith.evaluation.precision_agreement import agreement_with_fp32
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
-from bertsmith.tasks.agreement import Agreement
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors
 
@@ -66,7 +64,7 @@ def main(args: Sequence[str], prog: str) -> None:
         )
         tell(encoder.loaded.precision_note)
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
-        report, agreement = embed(encoder, texts, out)
+        report = embed(encoder, texts, out)
     if settings.json:
         print(json.dumps(report))
     else:
@@ -75,31 +73,25 @@ def main(args: Sequence[str], prog: str) -> None:
             f"pooling {report['pooling']}, {report['precision']}, "
             f"{report['texts_per_second']:,.0f} texts/s)"
         )
-        if agreement is not None:
-            print(agreement.sentence(encoder.loaded.precision))
     tell_unknown(report["unknown_rate"], place_name(file))
     counts = ReadingCounts(num_truncated=report["num_truncated"], num_skipped=report["num_skipped"])
     for note in counts.notes("a text"):
         tell(f"{note}.")
 
 
-def embed(
-    encoder: Predictor[TextVectors], source: ExampleReader, out: Path
-) -> tuple[dict[str, Any], Agreement | None]:
+def embed(encoder: Predictor[TextVectors], source: ExampleReader, out: Path) -> dict[str, Any]:
     """Write the vectors of all texts, chunk by chunk; return the report."""
     started = time.perf_counter()
     num_texts = num_truncated = 0
-    first: list[Example] = []
     size = encoder.loaded.model.config.hidden_size
     with vector_writer(out, size) as write:
         for examples in in_chunks(source):
-            first = first or examples
             predictions = encoder.predict(examples)
             write(examples, np.stack([each.vector for each in predictions]))
             num_texts += len(examples)
             num_truncated += sum(each.is_truncated for each in predictions)
     seconds = time.perf_counter() - started
-    report: dict[str, Any] = {
+    return {
         "out": str(out),
         "num_texts": num_texts,
         "num_truncated": num_truncated,
@@ -113,7 +105,3 @@ def embed(
         "seconds": round(seconds, 3),
         "texts_per_second": round(num_texts / seconds, 1),
     }
-    if encoder.loaded.precision == "fp32":
-        return report, None
-    agreement = agreement_with_fp32(encoder, first)
-    return report | {f"{agreement.name}_beside_fp32": agreement.figures}, agreement

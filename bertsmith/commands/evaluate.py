@@ -24,7 +24,6 @@ from bertsmith.evaluation.minimal_pairs import (
     load_pair_scorer,
 )
 from bertsmith.evaluation.page import Survey, write_evaluation_page
-from bertsmith.evaluation.precision_agreement import FirstExamples, agreement_with_fp32
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
@@ -140,16 +139,15 @@ def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> 
         max_length=settings.max_length,
     )
     tell(scorer.loaded.precision_note)
-    first = FirstExamples()
     with ExitStack() as stack:
-        callbacks: list[PairCallback] = [first.see]
+        callbacks: list[PairCallback] = []
         if settings.scores is not None:
             file = stack.enter_context(atomic_write(settings.scores, "w"))
             callbacks.append(partial(write_scores, file))
         result = evaluate_minimal_pairs(
             scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
         )
-    print_result(settings, scorer, result, path, first, {})
+    print_result(settings, scorer, result, path, {})
 
 
 def print_result(
@@ -157,18 +155,12 @@ def print_result(
     predictor: Predictor[Any],
     result: Evaluation,
     path: Path,
-    first: FirstExamples,
     more: Mapping[str, float],
 ) -> None:
-    """Print the result; beside it what is unknown, and what fp32 would have given."""
+    """Print the result, and beside it the share of unknown tokens."""
     unknown_rate = predictor.unknown_tokens.rate
     report = {**result.to_json(), "unknown_rate": unknown_rate, **more}
     tell_unknown(unknown_rate, place_name(path))
-    precision = predictor.loaded.precision
-    if precision != "fp32":
-        agreement = agreement_with_fp32(predictor, first.examples)
-        report[f"{agreement.name}_beside_fp32"] = agreement.figures
-        tell(agreement.sentence(precision))
     print(json_module.dumps(report) if settings.json else result)
 
 
@@ -183,8 +175,8 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     predictor = predictor.with_definition(
         with_separator(predictor.definition, settings.label_separator)
     )
-    survey, first = Survey(), FirstExamples()
-    callbacks: list[OutcomeCallback] = [survey, first]
+    survey = Survey()
+    callbacks: list[OutcomeCallback] = [survey]
     with ExitStack() as stack:
         if settings.errors is not None:
             callbacks.append(stack.enter_context(write_misses(settings.errors)))
@@ -194,7 +186,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     more = {}
     if survey.calibration.num_predictions:
         more["expected_calibration_error"] = survey.calibration.error
-    print_result(settings, predictor, result, data, first, more)
+    print_result(settings, predictor, result, data, more)
     if settings.page is not None:
         write_evaluation_page(
             settings.page, predictor, survey, result, model=settings.model, data=data

@@ -16,7 +16,6 @@ from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.evaluation.precision_agreement import FirstExamples, agreement_with_fp32
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pages.page import write_page
@@ -86,10 +85,9 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     if settings.out is not None:
         _check_ending(settings.out, task.formats)
     source = _examples_to_predict(task, settings)
-    first = FirstExamples()
     totals = _Totals()
     rows: list[_PageRow] = []
-    pairs = totals.counting(predictor.iter_predictions(first.passing(source)))
+    pairs = totals.counting(predictor.iter_predictions(source))
     report = _show(task, settings, pairs if settings.page is None else _shown(pairs, rows), totals)
     if settings.page is not None:
         write_page(
@@ -104,11 +102,6 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     totals.num_empty = getattr(source, "num_empty", 0)
     unknown_rate = predictor.unknown_tokens.rate
     tell_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
-    # A model is loaded for this a second time, which a few texts are not worth.
-    if settings.file is not None and predictor.loaded.precision != "fp32":
-        agreement = agreement_with_fp32(predictor, first.examples)
-        report[f"{agreement.name}_beside_fp32"] = agreement.figures
-        tell(agreement.sentence(predictor.loaded.precision))
     if settings.json:
         whole = {**report, **asdict(totals), "unknown_rate": unknown_rate}
         print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))

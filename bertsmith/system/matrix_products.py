@@ -146,7 +146,9 @@ def using_route(route: Float32Route) -> Iterator[None]:
 
 
 def has_onednn() -> bool:
-    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    """Return whether torch has oneDNN, and its user lets it be used."""
+    is_available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    return is_available and bool(torch.backends.mkldnn.enabled)
 
 
 def multiplies_bf16() -> bool:

@@ -2,7 +2,8 @@
 
 A stored measurement is repeated if it is a month old, if other programs kept the cores busy while
 it was taken, or if a short trial contradicts it; but not while the computer is busy, since the new
-one would be no better. It holds for one processor, set of instructions and version of torch.
+one would be no better. It holds for one processor, set of instructions and version of torch. One
+that is pinned (`"is_pinned": true` in the file) is never repeated.
 """
 
 import contextlib
@@ -51,6 +52,8 @@ class Measured(Generic[T]):
     """UTC, in ISO format."""
     load: float | None
     """Share of the cores that other programs had; None where the system does not tell."""
+    is_pinned: bool = False
+    """Whether someone chose the value, so that no trial is asked whether it is true."""
 
     @property
     def is_busy(self) -> bool:
@@ -78,6 +81,8 @@ def remember(
     """
     found, is_first = _stored(key, decode), key not in _checked
     _checked.add(key)
+    if found is not None and found.is_pinned:
+        return found
     if found is not None and is_first:
         is_disproved = not found.is_busy and is_wrong(found.value)
         if (is_disproved or found.is_busy or found.is_old) and _is_quiet():
@@ -143,7 +148,12 @@ def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
 def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
     with contextlib.suppress(KeyError, TypeError, ValueError):  # not there, or of another version
         found = _read()[key]
-        return Measured(decode(**found["value"]), found["measured_at"], found["load"])
+        return Measured(
+            decode(**found["value"]),
+            found["measured_at"],
+            found["load"],
+            found.get("is_pinned") is True,
+        )
     return None
 
 

@@ -83,7 +83,6 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
     pipeline = "minimal-pairs"
     heads = ("masked_lm",)
     example_type = MinimalPair
-    decision = ("choice", "pair")
     fields = ("sentence_good", "sentence_bad")
 
     @classmethod

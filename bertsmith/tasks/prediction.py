@@ -13,7 +13,6 @@ from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import Example
 from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.agreement import Agreement, compare_decisions
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -76,8 +75,6 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     """The heads (model/heads.py) of this task's models, which have one of them; empty for a task
     whose model is the bare encoder."""
     example_type: ClassVar[type[Any]]
-    decision: ClassVar[tuple[str, str]] = ("label", "text")
-    """Nouns for messages: the kind of decision, and the kind of input it is about."""
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
     """Titles of the parts of a prediction's line."""
     fields: ClassVar[tuple[str, ...]]
@@ -110,11 +107,6 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ExampleT]
     ) -> list[PredictionT]:
         """Predict any number of examples, in their order, in groups (tasks/inference.py)."""
-
-    def agreement(self, mine: Sequence[PredictionT], exact: Sequence[PredictionT]) -> Agreement:
-        """Compare predictions with the `exact` ones (fp32) of the same examples."""
-        ours, theirs = ([each.answer for each in side] for side in (mine, exact))
-        return compare_decisions(ours, theirs, *self.decision)
 
 
 def text_field(record: Mapping[str, Any], name: str) -> str:

@@ -198,7 +198,6 @@ Face's transformers open."""
     stored = ("may_abstain", "threshold", "max_answer_length", "language")
     pipeline = "question-answering"
     example_type = Question
-    decision = ("answer", "question")
     fields = ("question", "context")
     texts_per_example = 2
     formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}

@@ -22,7 +22,6 @@ from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
-from bertsmith.tasks.agreement import Agreement, compare_numbers
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import WindowSettings
@@ -158,11 +157,6 @@ transformers open."""
             score=1.0 - abs(prediction.value - gold),
             is_distance=True,
         )
-
-    def agreement(
-        self, mine: Sequence[NumberPrediction], exact: Sequence[NumberPrediction]
-    ) -> Agreement:
-        return compare_numbers(*([each.value for each in side] for side in (mine, exact)))
 
 
 def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float64]:

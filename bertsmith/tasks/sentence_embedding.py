@@ -36,7 +36,6 @@ from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.compute import Advanced
-from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
@@ -515,10 +514,6 @@ That holds a vector of every text, and takes time that grows with the square of 
             score=1 - abs(prediction.cosine - wanted),
             is_distance=True,
         )
-
-    def agreement(self, mine: Sequence[Vectors], exact: Sequence[Vectors]) -> Agreement:
-        sides = ([row for each in side for row in each.vectors] for side in (mine, exact))
-        return compare_vectors(*sides)
 
 
 def rows_at(batch: Batch, place: int) -> Tensor:

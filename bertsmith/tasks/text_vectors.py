@@ -22,7 +22,6 @@ from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.system.bounds import check_choice
-from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import InferenceTask, text_example
 from bertsmith.tasks.sentence_folder import (
@@ -129,9 +128,6 @@ class TextVectors(InferenceTask[Example, TextVector]):
             return np.empty((0, model.config.hidden_size), np.float32)
         vectors = compute_in_order(model, texts, COMPUTE[self.pooling])
         return unit_length(vectors) if self.normalize else vectors
-
-    def agreement(self, mine: Sequence[TextVector], exact: Sequence[TextVector]) -> Agreement:
-        return compare_vectors(*([each.vector for each in side] for side in (mine, exact)))
 
 
 def mean_vectors(model: BertModel, batch: Batch) -> Tensor:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -26,7 +26,6 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.system.matrix_products import measure_products
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
@@ -229,8 +228,7 @@ def wait_for_checkpoint(process, folder):
         time.sleep(0.02)
 
 
-def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, tmp_path, remember):
-    remember(**asdict(measure_products()))  # true speeds, so that no process measures paths anew
+def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, tmp_path):
     out, length = tmp_path / "stopped", ("--steps", 80, "--checkpoint-every", 4)
     typed(*command(corpus_dir, tmp_path / "whole", *length))
     words = command(corpus_dir, out, *length)

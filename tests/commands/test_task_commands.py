@@ -152,18 +152,6 @@ def test_predict(bertsmith, place, tmp_path, monkeypatch):
     assert [line.split("\t")[2] for line in lines] == ["good film", "«dull»"]
 
 
-def test_less_exact_ways_say_how_many_labels_they_change(bertsmith, place):
-    data, less = place / "data.csv", ("--device", "cpu", "--precision", "int8", "--json")
-    predict = ("predict", place / "classifier", "--file", data)
-    report, exact = (json.loads(bertsmith(*predict, *how)) for how in (less, (*FP32, "--json")))
-    labels = [[row["label"] for row in each["predictions"]] for each in (report, exact)]
-    changed = sum(mine != theirs for mine, theirs in zip(*labels, strict=True))
-    evaluated = json.loads(bertsmith("evaluate", place / "classifier", "--data", data, *less))
-    for each in (report, evaluated):
-        assert each["labels_beside_fp32"] == {"num_changed": changed, "num_texts": 9}
-    assert "labels_beside_fp32" not in exact
-
-
 def test_predict_tags(bertsmith, place, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     predict = ("predict", place / "tagger", *FP32)
@@ -210,7 +198,6 @@ def test_the_report_counts_what_was_cut_or_skipped(typed, place, tmp_path):
     assert np.load(out).shape == (2, 24)
     assert (report["num_texts"], report["num_truncated"], report["num_skipped"]) == (2, 1, 2)
     assert (report["hidden_size"], report["pooling"], report["precision"]) == (24, "mean", "fp32")
-    assert "cosine_beside_fp32" not in report
 
 
 def test_fill(bertsmith, place):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from measurements import speeds
+from computing import speeds
 from refusals import refuses
 from torch_threads import another_number, threads
 

@@ -1,0 +1,139 @@
+"""What kind of computer the tests compute as, so that their results are the same on every one.
+
+bertsmith chooses by measuring: the precision, the path of attention, the number of processes. Here
+the choices come from a stored measurement instead, which `--computing NAME` names (`CHOICES`). The
+tests must pass with each. A whole run notes in pytest's cache which tests asked for a choice;
+`--only-computing` runs these alone, with other choices.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bertsmith.model.attention_paths import ATTENTION_LENGTHS, measured_paths
+from bertsmith.system import measurements
+from bertsmith.system.matrix_products import ProductSpeeds, threads_key
+
+MAX_THREADS = 16
+NOTED = "computing/asked"
+"""Where pytest's cache has the tests that asked for a choice."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What bertsmith chooses by measuring on a kind of computer."""
+
+    precision: str
+    attention: str
+    threads: int = 1
+    has_onednn: bool = True
+    """Without oneDNN weights are not packed, and there is no int8."""
+
+
+CHOICES = {
+    "fp32-explicit": Choices("fp32", "explicit"),
+    "bf16-fused": Choices("bf16", "fused"),
+    "bf16-explicit-2": Choices("bf16", "explicit", threads=2),
+    "fp32-fused-unpacked": Choices("fp32", "fused", has_onednn=False),
+}
+USES = [
+    f"{dtype} {use} {length}"
+    for dtype in ("fp32", "bf16")
+    for use in ("reading", "learning")
+    for length in ATTENTION_LENGTHS
+]
+PRODUCTS = {
+    "fp32_gflops": 100.0, "fp32_medium_gflops": 200.0, "fp32_medium_error": 4e-7,
+    "bf16_gflops": 400.0, "bf16_error": 3e-3,
+}  # fmt: skip
+SLOW_BF16 = {"bf16_gflops": 50.0}
+
+
+def speeds(**changes: float) -> ProductSpeeds:
+    """Make speeds where bf16 is twice as fast as fp32."""
+    return ProductSpeeds(**(PRODUCTS | changes))
+
+
+def pin(attention: str = "fused", int8_gflops: float = 800.0, **changes: float) -> None:
+    """Write pinned measurements of this machine into the cache of `XDG_CACHE_HOME`."""
+    values: dict[str, Mapping[str, Any]] = {}
+    before = torch.get_num_threads()
+    for number in range(1, MAX_THREADS + 1):
+        torch.set_num_threads(number)
+        values[threads_key("products")] = PRODUCTS | changes
+        values[threads_key("int8")] = {"int8_gflops": int8_gflops, "int8_error": 1.5e-2}
+    torch.set_num_threads(before)
+    values[f"{measurements.machine_key()} | attention"] = dict.fromkeys(USES, attention)
+    now = datetime.now(UTC).isoformat()
+    stored = {
+        key: {"value": value, "measured_at": now, "load": 0.0, "is_pinned": True}
+        for key, value in values.items()
+    }
+    path = measurements._cache_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(stored))
+    measured_paths.cache_clear()
+
+
+class ComputingPlugin:
+    """Computes as one kind of computer in a whole session, and notes which tests depend on it."""
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
+        self.asked: set[str] = set()
+        self.asking_fixtures: list[Any] = []
+        self.fixtures: list[Any] = []
+        self.item: pytest.Item | None = None
+        self.folder = Path(tempfile.mkdtemp(prefix="bertsmith-tests-"))
+        os.environ["XDG_CACHE_HOME"] = str(self.folder)
+        os.environ["OMP_NUM_THREADS"] = str(choices.threads)
+        torch.set_num_threads(choices.threads)
+        if not choices.has_onednn:
+            torch.backends.mkldnn.set_flags(False)
+        self.pin()
+        sys.addaudithook(self.see)
+
+    def pin(self) -> None:
+        pin(self.choices.attention, **({} if self.choices.precision == "bf16" else SLOW_BF16))
+
+    def see(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note the test or fixture that reads the measurements or starts another process."""
+        if event == "subprocess.Popen" or (
+            event == "open" and str(args[0]).endswith(measurements.CACHE_NAME)
+        ):
+            self.asking_fixtures += self.fixtures
+            if self.item is not None:
+                self.asked.add(self.item.nodeid)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.item = item
+        measured_paths.cache_clear()  # so that each test is seen to ask
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        self.fixtures.append(fixturedef)
+        try:
+            return (yield)
+        finally:
+            self.fixtures.pop()
+
+    def pytest_runtest_call(self, item: Any) -> None:
+        """Note a test that uses what an earlier test's fixture has computed."""
+        own = [each for several in item._fixtureinfo.name2fixturedefs.values() for each in several]
+        if any(fixture in self.asking_fixtures for fixture in own):
+            self.asked.add(item.nodeid)
+
+    def pytest_unconfigure(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
