@@ -25,6 +25,7 @@ from bertsmith.system import measurements
 from bertsmith.system.matrix_products import ProductSpeeds, threads_key
 
 MAX_THREADS = 16
+"""Measurements are pinned for up to so many threads."""
 NOTED = "computing/asked"
 """Where pytest's cache has the tests that asked for a choice."""
 

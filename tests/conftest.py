@@ -76,7 +76,8 @@ def pytest_sessionfinish(session, exitstatus):
         return
     if refusals.written and exitstatus == 0:
         refusals.write_tables(refusals.written)
-    if not session.config.getoption("--only-computing"):
+    is_whole_run = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if is_whole_run and not session.config.getoption("--only-computing"):
         session.config.cache.set(NOTED, sorted(asked))
 
 

