@@ -1,28 +1,34 @@
 # Set-up and checks. `make demo` and `make test` are all that a newcomer needs.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTRUCTION_TESTS := tests/model/test_int8.py tests/system/test_hardware.py \
-  tests/model/test_families.py tests/tasks/test_embed.py \
-  tests/tasks/test_transformers.py tests/tasks/test_predictors.py \
-  tests/evaluation/test_precision_agreement.py tests/commands/test_task_commands.py
+# Minutes that `make demo` takes.
+MINUTES ?= 5
+# Kinds of computers that the tests compute as; tests/computing.py says what each is.
+OTHER_COMPUTERS := bf16-fused bf16-explicit-2 fp32-fused-unpacked
 
-.PHONY: demo test test-avx2 test-slow bench bench-quick bench-quality docs notebooks check format lock clean
+.PHONY: demo test test-computing test-slow bench bench-quick bench-quality docs notebooks check format lock clean
 
 demo: .venv/demo.stamp  ## the whole road, on the documentation on this computer
-	$(BIN)/bertsmith demo --out runs/demo
+	$(BIN)/bertsmith demo --minutes $(MINUTES) --out runs/demo
 
 test: .venv/test.stamp  ## the tests, without the long comparisons
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow"
 
-# Which kernels torch takes depends on the processor. ONEDNN_MAX_CPU_ISA hides newer instructions from
-# oneDNN: it then has no bf16 products (the check in mkldnn_reorder_linear_weight asks oneDNN, not
-# cpuinfo) and adds 8-bit products in 16 bits. ATEN_CPU_CAPABILITY hides them from torch's own kernels;
-# MKL keeps what it finds. Where there is nothing to hide, `make test` has run the same.
-test-avx2: .venv/test.stamp  ## what depends on the processor's instructions, as with AVX2 alone
+# What bertsmith chooses by measuring (precision, path of attention, number of processes, packed
+# weights) differs between computers. `make test` computes as one kind; this runs the tests that such
+# choices reach as the others, whatever this computer is. Which tests these are, `make test` notes.
+# Which kernels torch takes depends on the processor, too: ONEDNN_MAX_CPU_ISA hides newer
+# instructions from oneDNN, which then has no bf16 products and adds 8-bit products in 16 bits;
+# ATEN_CPU_CAPABILITY hides them from torch's own kernels; MKL keeps what it finds.
+test-computing: .venv/test.stamp  ## after `make test`: its tests as other kinds of computers
+	for computer in $(OTHER_COMPUTERS); do \
+	  $(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow" --only-computing \
+	    --computing $$computer || exit 1; \
+	done
 	@if grep -qsE 'avx512|avx_vnni|amx' /proc/cpuinfo; then \
 	  ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -n auto \
-	    --maxprocesses 4 -m "not slow" $(INSTRUCTION_TESTS); \
-	else echo "test-avx2: this processor has no instructions to hide"; fi
+	    --maxprocesses 4 -m "not slow" --only-computing; \
+	else echo "test-computing: this processor has no newer instructions to hide"; fi
 
 test-slow: .venv/test.stamp  ## the long comparisons over large data
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal -m slow

@@ -95,6 +95,12 @@ def _folders(tmp_path_factory):
     refusals.folders = tmp_path_factory.getbasetemp()
 
 
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """No test sees what stands where pytest was started, such as `runs`."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real public data, or a skipped test where it is absent."""

@@ -128,6 +128,8 @@ def test_a_task_outside_the_package_is_one_file_and_one_line(
     assert result.evaluation.figures()["loss"] < 0.4
     predictor = load_predictor(settings.out, device="cpu", precision="fp32")
     assert type(predictor.definition) is task
-    assert evaluate(predictor, settings.eval).to_json() == result.evaluation.to_json()
+    # The same weights give the same scores but for rounding: for predictions they may be packed.
+    again = evaluate(predictor, settings.eval).to_json()
+    assert again == pytest.approx(result.evaluation.to_json(), abs=1e-5)
     assert load(settings.out, device="cpu")("film film").answer == pytest.approx(2, abs=0.9)
     assert bertsmith("predict", settings.out, "film", "--device", "cpu").endswith("\tfilm\n")
