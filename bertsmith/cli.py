@@ -82,6 +82,7 @@ COMMANDS = {
     ),
     "demo": Command("All", "the whole road, on the documentation on this computer"),
     "hardware": Command("All", "show what this computer does best, as measured"),
+    "recipes": Command("All", "list the recipes: settings that go well together, by command"),
     "completion": Command("All", "print the completion of commands and options for bash and zsh"),
 }
 

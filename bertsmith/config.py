@@ -28,39 +28,54 @@ def shipped_recipes(kind: str = "*") -> dict[str, Path]:
     return {path.stem: path for path in sorted(RECIPES.glob(f"{kind}/*.toml"))}
 
 
-def find_recipe(recipe: Path, folder: Path = Path()) -> Path:
+def recipe_summary(path: Path) -> str:
+    """Return the first line of a recipe of the package, which says what it is for."""
+    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+
+def find_recipe(recipe: Path, folder: Path = Path(), kind: str = "*") -> Path:
     """Find a recipe's file: `recipe` within `folder`, otherwise the package's.
 
     Names of the package's are such as "quarter-hour" or "pretrain/quarter-hour.toml".
+
+    Args:
+        kind: the kind of the package's recipes that the command takes, such as "pretrain".
 
     Raises:
         ConfigError: neither exists.
     """
     if (own := folder / recipe).exists() and not own.is_dir():
         return own
-    shipped = shipped_recipes()
     name = recipe.as_posix().removesuffix(".toml")
-    for stem, path in shipped.items():
+    for stem, path in shipped_recipes().items():
         if name in (stem, f"{path.parent.name}/{stem}"):
-            return path
+            if kind in ("*", path.parent.name):
+                return path
+            raise ConfigError(
+                f"{recipe} is a recipe of another command. {_choice_of_recipes(kind)} "
+                "'bertsmith recipes' shows which command takes which."
+            )
     if own.is_dir():
         raise ConfigError(f"{own}: a folder, not a recipe. Name a .toml file in it.")
-    near = difflib.get_close_matches(recipe.stem, shipped, n=1)
+    near = difflib.get_close_matches(recipe.stem, shipped_recipes(kind), n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
-    raise ConfigError(
-        f"{own}: no such recipe. {hint}Give the path of a .toml file, or one of bertsmith's "
-        f"recipes by its name: {', '.join(shipped)}."
-    )
+    raise ConfigError(f"{own}: no such recipe. {hint}{_choice_of_recipes(kind)}")
 
 
-def read_recipe(path: Path, folder: Path = Path()) -> dict[str, Any]:
+def _choice_of_recipes(kind: str) -> str:
+    names = ", ".join(shipped_recipes(kind))
+    shipped = f", or one of bertsmith's recipes by its name: {names}" if names else ""
+    return f"Give the path of a .toml file{shipped}."
+
+
+def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str, Any]:
     """Read a recipe, by path or name, into plain tables.
 
     Raises:
         ConfigError: the file is missing or is not TOML (with line and column).
     """
     try:
-        text = find_recipe(path, folder).read_bytes().decode("utf-8")
+        text = find_recipe(path, folder, kind).read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."

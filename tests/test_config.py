@@ -6,6 +6,7 @@ from typing import Literal
 import pytest
 from refusals import refuses
 
+from bertsmith.commands.finetune import parse as parse_finetuning
 from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.config import RECIPES, from_mapping, read_recipe, shipped_recipes, to_jsonable
 from bertsmith.errors import ConfigError
@@ -38,9 +39,9 @@ def write(tmp_path: Path, text: str) -> str:
 
 def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
     recipe = write(tmp_path, 'corpus = "c"\nsteps = 7\n[optim]\nlearning_rate = 3\n')
-    from_recipe = parse_with_recipe(Settings, [recipe], "p", "d")
+    from_recipe = parse_with_recipe(Settings, ["--recipe", recipe], "p", "d")
     assert from_recipe == Settings(Path("c"), "tiny", 7, Optim(3.0))
-    args = [recipe, "--steps", "9", "--learning-rate", "2e-4"]
+    args = [f"--recipe={recipe}", "--steps", "9", "--learning-rate", "2e-4"]
     on_top = parse_with_recipe(Settings, args, "p", "d")
     assert on_top == Settings(Path("c"), "tiny", 9, Optim(2e-4))
 
@@ -59,7 +60,7 @@ def test_strict_reading_names_file_and_key(tmp_path, text, parts, worded):
     """Pydantic and tomllib word some of it."""
     recipe = write(tmp_path, text)
     with refuses(ConfigError, *parts, worded=worded) as error:
-        parse_with_recipe(Settings, [recipe, "--corpus", "x"], "p", "d")
+        parse_with_recipe(Settings, ["--recipe", recipe, "--corpus", "x"], "p", "d")
     assert str(error.value).startswith(f"{recipe}: ")
     assert "\n" not in str(error.value)
 
@@ -76,12 +77,33 @@ def test_a_recipe_of_the_package_is_known_by_its_name(tmp_path, monkeypatch):
 
 def test_an_unknown_recipe_is_told_the_nearest_and_all_names(tmp_path):
     with refuses(ConfigError, "quarterhour: ", "'quarter-hour'", ".toml", " albert, "):
-        parse_with_recipe(Settings, ["quarterhour"], "p", "d")
+        parse_with_recipe(Settings, ["--recipe", "quarterhour"], "p", "d")
     (tmp_path / "bad.toml").write_bytes(b"a = 1\n\xff")
     for path, place in ((tmp_path, f"{tmp_path}: "), (tmp_path / "bad.toml", "bad.toml: byte 6 ")):
         with refuses(ConfigError, place, ".toml" if path == tmp_path else "UTF-8"):
             read_recipe(path)
     assert len(shipped_recipes()) == len(list(RECIPES.glob("*/*.toml"))), "names differ"
+
+
+def test_a_command_is_told_of_its_own_recipes_alone(refused):
+    line = refused("pretrain", "--recipe", "quarterhour", "--corpus", "x", "--out", "y")
+    assert "'quarter-hour'" in line and "masks" not in line and "few-labels" not in line
+    assert "bertsmith recipes" in refused("pretrain", "--recipe", "masks", "--out", "y")
+    assert "quarter-hour" not in refused("finetune", "tag", "--recipe", "few-label")
+
+
+def test_a_length_on_the_line_replaces_the_other_kind_of_the_recipe(tmp_path):
+    flags = ["--teacher", "t", "--train", "a", "--eval", "b", "--out", tmp_path / "new"]
+    words = ["--recipe", "few-labels", "--steps", "10", *map(str, flags)]
+    settings, _ = parse_finetuning(words, "bertsmith finetune classify")
+    assert (settings.steps, settings.epochs) == (10, None)
+
+
+@pytest.mark.parametrize("line", ["pretrain hour --corpus x --out y", "pretrain hour", "plan hour",
+    "finetune classify few-labels --out y", "pretrain --corpus x mine.toml"])  # fmt: skip
+def test_a_stray_word_is_no_recipe(refused, line):
+    word = next(word for word in line.split() if word in ("hour", "few-labels", "mine.toml"))
+    assert f"Did you mean --recipe {word}?" in refused(*line.split())
 
 
 def test_the_package_has_all_its_files():

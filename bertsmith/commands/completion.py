@@ -5,6 +5,11 @@ from dataclasses import dataclass
 
 from bertsmith.commands.flags import parse
 from bertsmith.commands.help import pages
+from bertsmith.commands.recipes import kind_of
+from bertsmith.config import shipped_recipes
+
+PLACEHOLDERS = {"INT", "NUMBER", "TEXT", "PATH", "NAME"}
+"""What stands for a value in help, where that is not one of a few words."""
 
 SCRIPT = """\
 [ -n "$ZSH_VERSION" ] && autoload -U +X compinit bashcompinit && compinit && bashcompinit
@@ -40,7 +45,27 @@ def cases() -> Iterator[str]:
         if second:
             follow.setdefault(f"{first} ", []).append(second)
         flags = [option.flag.split()[0] for option in page.options if not option.is_positional]
-        follow[f"{name} "] = [*flags, "--help"]
+        recipes = list(shipped_recipes("compare")) if name == "compare" else []
+        follow[f"{name} "] = [*flags, "--help", *recipes]
     for start in sorted(follow, key=len, reverse=True):
+        command = start.rstrip()
+        for flag, values in _values(command).items():
+            yield f'        "{start}"*"{flag} ") words=\'{" ".join(values)}\' ;;'
         pattern = f'"{start}"*' if start else "*"
         yield f"        {pattern}) words='{' '.join(follow[start])}' ;;"
+
+
+def _values(command: str) -> dict[str, list[str]]:
+    """Map a command's flags to their values; none of a path, for which the shell lists files."""
+    values: dict[str, list[str]] = {}
+    page = pages().get(command)
+    for option in page.options if page else ():
+        flag, _, placeholder = option.flag.partition(" ")
+        choices = placeholder.removesuffix(" ...").split("|")
+        if flag == "--recipe":
+            values[flag] = list(shipped_recipes(kind_of(command)))
+        elif len(choices) > 1 and not PLACEHOLDERS & set(choices):
+            values[flag] = choices
+        elif placeholder.startswith("PATH"):
+            values[flag] = []
+    return values

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bertsmith.commands.flags import parse_with_recipe
-from bertsmith.commands.pretrain import describe_run, one_length
+from bertsmith.commands.flags import parse_with_recipe, unset_other
+from bertsmith.commands.pretrain import describe_run
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.distillation.pretraining_run import (
     DistillPretrainingJob,
@@ -51,7 +51,9 @@ class Settings:
 
 def parse(args: Sequence[str], prog: str) -> Settings:
     """Parse recipe and flags; a given length unsets the recipe's other kind."""
-    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION, "distill")
+    return parse_with_recipe(
+        Settings, unset_other(args, "minutes", "steps"), prog, DESCRIPTION, "distill"
+    )
 
 
 def main(args: Sequence[str], prog: str) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.commands.flags import parse_with_recipe, print_report, tell, typed_flags
+from bertsmith.commands.flags import parse_with_recipe, print_report, tell, typed_flags, unset_other
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError
@@ -47,6 +47,7 @@ def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
     """Read recipe and flags of the task that `prog` ends with: its settings, and a teacher's."""
     task = task_named(prog.split()[-1])
     description = task.description + TEACHER
+    args = unset_other(args, "epochs", "steps")
     settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
     return with_student(settings, settings.distillation)
 

@@ -28,6 +28,8 @@ from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
 HELP = ConstructorRegistry()
+NEEDED_FOR = {"finetune": " (with --teacher and --unlabelled)"}
+"""What recipes of a kind take besides, for the line of help that names them."""
 
 
 def parse(
@@ -109,9 +111,9 @@ def parse_with_recipe(
     description: str | None = None,
     kind: str = "*",
 ) -> T:
-    """Parse a command line that may name a recipe: `--recipe NAME`, or its first argument.
+    """Parse a command line that may name a recipe by `--recipe`, a path or a name.
 
-    The recipe is a path or a name. It replaces the defaults of `cls`, and flags replace the recipe.
+    The recipe replaces the defaults of `cls`, and flags replace the recipe.
     Fields without a default stay required unless the recipe gives them.
 
     Args:
@@ -126,10 +128,12 @@ def parse_with_recipe(
             if field.default is field.default_factory is dataclasses.MISSING
         }
         recipe = Path(name)
-        default = from_mapping(cls, read_recipe(recipe), str(recipe), cls(**required))
+        default = from_mapping(cls, read_recipe(recipe, kind=kind), str(recipe), cls(**required))
     names = ", ".join(shipped_recipes(kind))
-    text = f"Recipe that sets options: a .toml file{names and f', or one of {names}'}. "
-    text += "Options on the line replace its values."
+    text = f"Recipe: a .toml file{names and f', or {names}'}{NEEDED_FOR.get(kind, '')}. "
+    text += "It sets options, and those on the line replace its values."
+    if names:
+        text += " 'bertsmith recipes' explains each."
     option = Option("--recipe NAME", text, MAIN_PANEL)
     return parse(cls, args, prog, description, default, [option])
 
@@ -140,9 +144,7 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
     Raises:
         ConfigError: it names two, or none behind --recipe.
     """
-    found, rest = [], list(args)
-    if rest and rest[0] and not rest[0].startswith("-"):
-        found.append(rest.pop(0))
+    names, rest = [], list(args)
     for place in reversed(range(len(rest))):
         flag, equals, name = rest[place].partition("=")
         if flag != "--recipe":
@@ -150,12 +152,24 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
         if not equals:
             name = rest.pop(place + 1) if place + 1 < len(rest) else ""
         rest.pop(place)
-        found.append(name)
-    if len(found) > 1 or "" in found:
-        raise ConfigError(
-            f"--recipe: found {' and '.join(map(repr, found))}; allowed is the name of one recipe."
-        )
-    return (found[0] if found else None), rest
+        names.append(name)
+    if "" in names:
+        raise ConfigError("--recipe needs a name. 'bertsmith recipes' lists those that there are.")
+    if len(names) > 1:
+        raise ConfigError("Give --recipe once; a command takes one recipe.")
+    return (names[0] if names else None), rest
+
+
+def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
+    """Unset the recipe's value of one of two flags where the line gives the other flag."""
+    given = {word.split("=")[0] for word in args}
+    unset = [
+        word
+        for name, rival in ((one, other), (other, one))
+        if f"--{name}" not in given and f"--{rival}" in given
+        for word in (f"--{name}", "None")
+    ]
+    return [*args, *unset]
 
 
 def typed_flags(settings: Any) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from bertsmith.commands.help import Option, pages
+from bertsmith.config import shipped_recipes
 
 FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
 """Placeholders of values that only the command itself can refuse, and words for them."""
@@ -34,8 +35,7 @@ def in_flags(message: str, line: Sequence[str], command: str | None) -> str:
     args = line[len(command.split()) :]
     flags = {each.flag.split()[0] for each in pages()[command].options}
     typed = {word.partition("=")[0].replace("_", "-") for word in args}
-    is_first = len(args) > 0 and not args[0].startswith("-")
-    is_recipe = "--recipe" in flags and ("--recipe" in typed or is_first)
+    is_recipe = "--recipe" in flags and "--recipe" in typed
 
     def spelled(found: re.Match[str]) -> str:
         flag = f"--{found[found.lastindex or 0].replace('_', '-')}"
@@ -78,6 +78,11 @@ def _of_words(
 ) -> str | None:
     """Describe a word too many, or needed options that are missing."""
     places = [each for each in options if each.is_positional]
+    takes_recipe = any(each.flag.startswith("--recipe ") for each in options)
+    for word in words:
+        name = word.removesuffix(".toml").rpartition("/")[2]
+        if takes_recipe and (name in shipped_recipes() or word.endswith(".toml")):
+            return f"'{word}' is not an option. Did you mean --recipe {word}?"
     if len(words) > len(places) and not any(each.flag.endswith(" ...") for each in places):
         return (
             f"'{words[len(places)]}': found, but '{prog}' takes no further word. A text of several "

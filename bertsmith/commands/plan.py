@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands import pretrain
-from bertsmith.commands.flags import parse_with_recipe
-from bertsmith.commands.pretrain import build_job, one_length
+from bertsmith.commands.flags import parse_with_recipe, unset_other
+from bertsmith.commands.pretrain import build_job
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import RELEASED_VOCABULARY
 from bertsmith.model.config import BertConfig
@@ -73,7 +73,9 @@ class Settings(pretrain.Settings):
 
 
 def main(args: Sequence[str], prog: str) -> None:
-    settings = parse_with_recipe(Settings, one_length(args), prog, kind="pretrain")
+    settings = parse_with_recipe(
+        Settings, unset_other(args, "minutes", "steps"), prog, kind="pretrain"
+    )
     settings.training.check_length()
     with _with_corpus(settings) as job:
         found = forecast(

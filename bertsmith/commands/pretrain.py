@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.commands.flags import parse_with_recipe
+from bertsmith.commands.flags import parse_with_recipe, unset_other
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.job import PretrainJob
@@ -81,7 +81,9 @@ def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
 
 def parse(args: Sequence[str], prog: str) -> Settings:
     """Parse recipe and flags; a given length unsets the recipe's other kind."""
-    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION, "pretrain")
+    return parse_with_recipe(
+        Settings, unset_other(args, "minutes", "steps"), prog, DESCRIPTION, "pretrain"
+    )
 
 
 def main(args: Sequence[str], prog: str) -> None:
@@ -118,14 +120,3 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
     return [f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"']
-
-
-def one_length(args: Sequence[str]) -> list[str]:
-    """Unset `steps` where `minutes` is given on the line, and the reverse."""
-    given = {word.split("=")[0] for word in args}
-    unset = [
-        [f"--{other}", "None"]
-        for name, other in (("minutes", "steps"), ("steps", "minutes"))
-        if f"--{name}" in given and f"--{other}" not in given
-    ]
-    return [*args, *(word for pair in unset for word in pair)]

@@ -169,7 +169,11 @@ def _name_folders(first: Place, out: Place | None, corpus: Place | None) -> tupl
 def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> PretrainJob:
     """Build the job of a recipe and the settings that replace its own."""
     ignored = ("corpus", *OF_THE_COMMAND)
-    table = {key: value for key, value in read_recipe(Path(recipe)).items() if key not in ignored}
+    table = {
+        key: value
+        for key, value in read_recipe(Path(recipe), kind="pretrain").items()
+        if key not in ignored
+    }
     base = from_mapping(PretrainJob, table, os.fspath(recipe), PretrainJob(corpus))
     hints = {name: type(getattr(base, name)) for name in PARTS}
     owners = {field.name: part for part, cls in hints.items() for field in dataclasses.fields(cls)}

@@ -38,7 +38,7 @@ def test_values_that_look_like_options_are_values(refused):
 
 
 @pytest.mark.parametrize(("line", "said", "told"), [
-    ("pretrain hour", "training.batch_size: found 0", "training.batch_size: found 0"),
+    ("pretrain --recipe hour", "training.batch_size: found 0", "training.batch_size: found 0"),
     ("pretrain --recipe hour --max-length 3", "max_length: found 3", "--max-length: found 3"),
     ("score training.json", "training.json: data[0]", "training.json: data[0]"),
     ("compress x", "m/x: model.layers.0.mlp is bad", "m/x: model.layers.0.mlp is bad"),

@@ -205,7 +205,11 @@ def test_a_file_names_no_code_to_run(tmp_path):
     with refuses(ConfigError, *parts):
         from_mapping(PretrainingSettings, read_recipe(recipe), str(recipe))
     with refuses(ConfigError, *parts):
-        parse_with_recipe(PretrainingSettings, [str(recipe), "--segmenter", "a:b"], "p", "d")
+        parse_with_recipe(
+            PretrainingSettings, ["--recipe", str(recipe), "--segmenter", "a:b"], "p", "d"
+        )
     recipe.write_text('masking = "word"\n')
-    found = parse_with_recipe(PretrainingSettings, [str(recipe), "--segmenter", "a:b"], "p", "d")
+    found = parse_with_recipe(
+        PretrainingSettings, ["--recipe", str(recipe), "--segmenter", "a:b"], "p", "d"
+    )
     assert found.segmenter == "a:b"

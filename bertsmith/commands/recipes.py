@@ -1,0 +1,60 @@
+"""`bertsmith recipes`: the recipes that come with bertsmith, by the command that takes them."""
+
+import json as json_module
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from bertsmith.commands.flags import parse
+from bertsmith.config import recipe_summary, shipped_recipes
+from bertsmith.system.terminal import align_columns
+
+TAKEN_BY = {
+    "pretrain": "pretrain --recipe NAME (also plan)",
+    "finetune": "finetune TASK --recipe NAME",
+    "distill": "distill pretraining --recipe NAME",
+    "compare": "compare NAME",
+}
+"""How a recipe of each kind is given."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """List the recipes that come with bertsmith, by the command that takes them.
+
+    A recipe is a .toml file that sets options of a command; options on the line replace its values.
+    Your own file is given by its path.
+    """
+
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    settings = parse(Settings, args, prog)
+    recipes = {
+        kind: {name: recipe_summary(path) for name, path in shipped_recipes(kind).items()}
+        for kind in TAKEN_BY
+    }
+    if settings.json:
+        print(json_module.dumps(recipes, ensure_ascii=False))
+    else:
+        print("\n".join(_lines(recipes)))
+
+
+def kind_of(command: str) -> str:
+    """Return the kind of recipes that a command takes.
+
+    >>> kind_of("plan"), kind_of("finetune tag")
+    ('pretrain', 'finetune')
+    """
+    first = command.split()[0]
+    return "pretrain" if first == "plan" else first
+
+
+def _lines(recipes: dict[str, dict[str, str]]) -> Iterator[str]:
+    for kind, summaries in recipes.items():
+        yield f"bertsmith {TAKEN_BY[kind]}"
+        for line in align_columns(list(summaries.items()), str.ljust):
+            yield f"  {line}"
+        yield ""
+    yield "Each is a file that explains itself; your own is given by its path: --recipe mine.toml."
