@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from bertsmith.commands.flags import parse
 from bertsmith.commands.help import pages
-from bertsmith.commands.recipes import kind_of
+from bertsmith.commands.recipes import recipe_kind
 from bertsmith.config import shipped_recipes
 
-PLACEHOLDERS = {"INT", "NUMBER", "TEXT", "PATH", "NAME"}
+FREE_VALUES = {"INT", "NUMBER", "TEXT", "PATH", "NAME"}
 """What stands for a value in help, where that is not one of a few words."""
 
 SCRIPT = """\
@@ -63,8 +63,8 @@ def _values(command: str) -> dict[str, list[str]]:
         flag, _, placeholder = option.flag.partition(" ")
         choices = placeholder.removesuffix(" ...").split("|")
         if flag == "--recipe":
-            values[flag] = list(shipped_recipes(kind_of(command)))
-        elif len(choices) > 1 and not PLACEHOLDERS & set(choices):
+            values[flag] = list(shipped_recipes(recipe_kind(command)))
+        elif len(choices) > 1 and not FREE_VALUES & set(choices):
             values[flag] = choices
         elif placeholder.startswith("PATH"):
             values[flag] = []

@@ -41,10 +41,10 @@ def main(args: Sequence[str], prog: str) -> None:
         print("\n".join(_lines(recipes)))
 
 
-def kind_of(command: str) -> str:
+def recipe_kind(command: str) -> str:
     """Return the kind of recipes that a command takes.
 
-    >>> kind_of("plan"), kind_of("finetune tag")
+    >>> recipe_kind("plan"), recipe_kind("finetune tag")
     ('pretrain', 'finetune')
     """
     first = command.split()[0]

@@ -73,7 +73,6 @@ class StudentSettings:
 
     def check_out(self, out: Path) -> None:
         """Refuse an output folder that holds the teacher, student or cache, or is inside one."""
-        check_outside(out, self.teacher, self.student)
         for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
             if folder is not None and is_within(folder, out):
                 raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
@@ -82,6 +81,7 @@ class StudentSettings:
                 f"--cache {self.cache}: in --out {out}. Choose a folder elsewhere, which serves "
                 "other runs too."
             )
+        check_outside(out, self.teacher, self.student)
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
         """Build the student from the loaded model; also describe its origin.
