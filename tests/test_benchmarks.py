@@ -75,7 +75,16 @@ def test_the_speeds_of_the_readmes_are_those_of_a_result(page):
     shown = readme.shown(page)
     named = re.search(r"\(benchmarks/results/(speed-[\w-]+)\.md\)", shown)
     results = ROOT / "benchmarks" / "results"
-    assert named and shown == readme.table(results / f"{named[1]}.json")
+    assert named and shown == readme.table(results / f"{named[1]}.json", page)
+
+
+def test_the_table_in_chinese_has_no_english_words_and_repeats_no_label():
+    text, _, _ = readme.shown(readme.CHINESE).partition("\n\n")
+    names = {"bertsmith", "int", "fp", "tokenizers", "onnxruntime", "sentence", "transformers",
+             "tiny", "mini", "small", "base", "MB"}  # fmt: skip
+    assert set(re.findall(r"[A-Za-z]+", text)) <= names
+    labels = [label for row in text.split("\n") if (label := row.split("|")[1].strip())]
+    assert len(labels) == len(set(labels)) > 5
 
 
 @pytest.mark.parametrize("name", CASES)
