@@ -7,6 +7,7 @@ prints. It is imported only when called, so `bertsmith --help` answers at once.
 import errno
 import gc
 import importlib
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from bertsmith._version import __version__
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
 from bertsmith.commands.mistakes import in_flags
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
+from bertsmith.pages.page import made_by
 from bertsmith.system.argument_names import on_command_line
 from bertsmith.system.escaping import escaped_streams
 from bertsmith.system.memory import asked_bytes, lacks_memory
@@ -120,7 +122,8 @@ def _run(args: list[str], *, is_program: bool) -> None:
         ):
             try:
                 run = _find(args)
-                run()
+                with made_by(shlex.join([PROG, *args])):
+                    run()
             except HelpAsked as asked:
                 asked.print(f"{PROG} {_name_of(args)}")
         sys.stdout.flush()  # so that a closed pipe is handled below

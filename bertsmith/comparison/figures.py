@@ -50,7 +50,8 @@ class Figure:
     def shown(self, value: float, *, signed: bool = False) -> str:
         """Format a value: losses as they are, shares times 100."""
         sign = "+" if signed else ""
-        return f"{value:{sign}.3f}" if self.is_loss else f"{100 * value:{sign}.1f}"
+        # z: what rounds to zero is 0.0, never -0.0.
+        return f"{value:{sign}z.3f}" if self.is_loss else f"{100 * value:{sign}z.1f}"
 
     def cell(self, recipe: str) -> str:
         """Format mean ± standard deviation; – where the recipe lacks the metric."""

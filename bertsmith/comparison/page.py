@@ -15,6 +15,8 @@ from bertsmith.pages.page import write_page
 
 GRID = 60
 """Points along a curve at which the runs of a recipe are averaged."""
+MIN_DOTS = 3
+"""Fewest recipes of which scores are drawn over cost, a dot for each: two show no trend."""
 
 
 def write_comparison_page(path: Path, report: ComparisonReport) -> None:
@@ -32,9 +34,11 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
 
 
 def cost_charts(report: ComparisonReport) -> list[Chart]:
-    """Draw scores over size and speed, where the recipes differ in these by a tenth."""
+    """Draw scores over size and speed, where `MIN_DOTS` recipes differ in these by a tenth."""
     scores = [task.name for task in report.comparison.tasks] or ["one_segment_accuracy"]
     costs = {name: cost for name in report.names if (cost := report.cost(name))}
+    if len(costs) < MIN_DOTS:
+        return []
     axes = {
         "million parameters": {name: cost["parameters"] / 1e6 for name, cost in costs.items()},
         "thousand tokens a second, in training": {

@@ -32,7 +32,7 @@ METHODS = {
 }
 
 MORE_MINUTES = (
-    "on film reviews, a model of this size had 29 % of the hidden words right after 4 minutes of "
+    "on film reviews, a model of this size guessed 29 % of the hidden tokens after 4 minutes of "
     "pre-training, 35 % after 15 and 40 % after 60"
 )
 """Rows minutes-4, quarter-hour and minutes-60 of benchmarks/results/quality.md."""
@@ -86,15 +86,14 @@ def shortened(results: Mapping[str, Any]) -> str:
     if steps < NEARLY_ALL * plan["full_steps"]:
         sentences.append(
             f"This computer trained {steps:,} of the {plan['full_steps']:,} steps of pre-training "
-            "for which this demo is made, since the whole had to fit into five minutes. A model "
-            "that has seen less text guesses fewer of the hidden words, and pre-training is worth "
-            "less for the question than it could be."
+            "that this demo plans, so that everything ends within five minutes. A model that has "
+            "seen less text guesses fewer of the hidden tokens, and helps less with the question."
         )
     if steps < LEARNING_STEPS:
         sentences.append(
-            "So few steps teach no more than how frequent words are, so the figures say nothing of "
-            "what pre-training is worth. Repeat the demo when the computer is less busy, or give "
-            "it more time."
+            "In so few steps the model learns only how frequent tokens are, so the figures do not "
+            "show what pre-training is worth. Repeat the demo when the computer is less busy, or "
+            "give it more time."
         )
     if (draws := results["question"]["num_draws"]) < plan["full_draws"]:
         known = "less well known" if draws > 1 else "not known"
@@ -113,8 +112,8 @@ def shortened(results: Mapping[str, Any]) -> str:
     return " ".join(
         [
             *sentences,
-            f"All steps take about {plan['full_seconds'] / 60:.1f} minutes here: bertsmith demo "
-            f"--minutes {plan['full_minutes']}.",
+            f"Pre-training alone needs about {plan['full_seconds'] / 60:.1f} minutes here for all "
+            f"its steps. To give it that time: bertsmith demo --minutes {plan['full_minutes']}.",
         ]
     )
 
@@ -134,8 +133,8 @@ def _against_words(difference: float, accuracy: float) -> str:
     if difference > 0:
         return f"{name} gets {accuracy:.1%}."
     return (
-        f"{name} is still ahead with {accuracy:.1%}, and needs no pre-training. More minutes of it "
-        "(--minutes) may turn that round."
+        f"{name} is still ahead with {accuracy:.1%}, and needs no pre-training. Longer "
+        "pre-training (--minutes) may change that."
     )
 
 

@@ -19,11 +19,12 @@ from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
-from bertsmith.pages.charts import Chart, Color, Scale, Series, shorten
+from bertsmith.pages.charts import Chart, Color, Point, Scale, Series, round_step, shorten
 from bertsmith.pages.page import write_page
 from bertsmith.tasks.marks import MarkedPart
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, Outcome
+from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_classification import Classify
 
@@ -37,6 +38,8 @@ MISS_CHARS = 400
 MIN_ANSWERS = 10
 """Fewest answers of similar confidence of which the share that is right is drawn."""
 NUM_THRESHOLDS = 200
+MAX_POINTS = 1000
+"""Most points of the scatter plot; of more examples every second, every fourth … is drawn."""
 
 TITLES = {
     "accuracy": ("Accuracy", "share of the {} that are right"),
@@ -110,6 +113,9 @@ class Survey:
     """Whether the answers are numbers."""
     confidences: dict[tuple[str, str], NDArray[np.int64]] = field(default_factory=dict)
     """Counts of confidences, in `NUM_THRESHOLDS` steps, by gold and predicted label of two."""
+    points: list[Point] = field(default_factory=list)
+    """Right and predicted numbers of every `_stride`-th example."""
+    _stride: int = 1
     _misses: list[Miss] = field(default_factory=list)
     _counts: dict[int, int] = field(default_factory=dict)
     _scores: dict[int, float] = field(default_factory=dict)
@@ -122,6 +128,8 @@ class Survey:
         )
         self.is_distance = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
+            if outcome.is_distance and self.num_examples % self._stride == 0:
+                self._add_point(outcome)
             self.num_examples += 1
             if not outcome.is_right:
                 self.num_misses += 1
@@ -140,6 +148,13 @@ class Survey:
             if pair in self.confidences:
                 step = int((outcome.confidence or 0.0) * NUM_THRESHOLDS)
                 self.confidences[pair][min(step, NUM_THRESHOLDS - 1)] += 1
+
+    def _add_point(self, outcome: Outcome) -> None:
+        if len(self.points) == MAX_POINTS:
+            self.points, self._stride = self.points[::2], 2 * self._stride
+            if self.num_examples % self._stride:
+                return
+        self.points.append((float(outcome.gold), float(outcome.predicted)))
 
     @property
     def misses(self) -> list[Miss]:
@@ -188,7 +203,9 @@ def write_evaluation_page(
         model=str(model),
         data=str(data),
         scores=scores_of(evaluation),
-        notes=notes(),
+        notes=[*notes(), *_scale_notes(definition)],
+        scatter=draw_scatter(survey.points),
+        scatter_count=len(survey.points),
         classes=getattr(evaluation, "classes", getattr(evaluation, "types", ())),
         survey=survey,
         misses=misses,
@@ -243,13 +260,48 @@ def _confusion_of(evaluation: Evaluation) -> Confusion | None:
     return found if len(found.names) <= MAX_CLASSES else None
 
 
+def _scale_notes(task: Task[Any, Any]) -> list[str]:
+    """Say how scores of the data become cosines."""
+    if not isinstance(task, Embed) or task.score_range is None:
+        return []
+    low, high = task.score_range
+    if (low, high) == (0, 1):
+        return []
+    if low == 0:
+        return [f"the scores of the data are divided by {high:g}, as a cosine is at most 1"]
+    return [f"the scores of the data, {low:g} to {high:g}, are mapped to cosines from 0 to 1"]
+
+
+def draw_scatter(points: Sequence[Point]) -> Chart | None:
+    """Draw predicted over right numbers; None where all right numbers are equal."""
+    right = [x for x, _ in points]
+    if len(set(right)) < 2:
+        return None
+    numbers = [value for point in points for value in point]
+    step = round_step(max(numbers) - min(numbers))
+    low, high = (step * bound for bound in (min(numbers) // step, -(-max(numbers) // step)))
+    return Chart(
+        "Predicted over right numbers",
+        "right",
+        "predicted",
+        [
+            Series("examples", points, "points", 0),
+            Series("predicted = right", [(low, low), (high, high)], "line", 2),
+        ],
+        low=low,
+        high=high,
+        x_low=low,
+        x_high=high,
+    )
+
+
 def draw_reliability(calibration: Calibration) -> Chart | None:
-    """Draw accuracy over confidence; None where no bin has `MIN_ANSWERS`.
+    """Draw accuracy over confidence; None unless two bins have `MIN_ANSWERS`.
 
     On the diagonal, probabilities are calibrated.
     """
     bins = [each for each in calibration.bins() if each.count >= MIN_ANSWERS]
-    if not bins:
+    if len(bins) < 2:
         return None
     points = [(each.confidence, each.accuracy) for each in bins]
     return Chart(

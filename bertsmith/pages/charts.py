@@ -23,7 +23,8 @@ LEGEND_LEFT, LEGEND_ROW, KEY_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
 MAX_NAME = 48
 """Most characters of a name in the legend; of wide ones half as many."""
 
-Style = Literal["line", "dots", "reference", "mean"]
+Style = Literal["line", "dots", "points", "reference", "mean"]
+"""`dots` are joined by a line, `points` are not."""
 Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
 COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
 """Colors of curves of equal rank, distinct also for the colour-blind; in the style `mean` each has
@@ -44,6 +45,11 @@ class Series:
     color: Color = 0
     band: Sequence[tuple[float, float, float]] = ()
     """Band around a `mean`: x, and its lower and upper bound there."""
+
+    @property
+    def is_line(self) -> bool:
+        """Whether something is drawn from point to point."""
+        return self.style == "reference" or (self.style != "points" and len(self.points) > 1)
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class Chart:
     low: float = 0.0
     high: float | None = None
     """Upper end of the vertical axis; by default what the points need."""
+    x_low: float = 0.0
     x_high: float | None = None
     """Right end of the horizontal axis; by default the last point."""
     x_names: Sequence[str] = ()
@@ -115,7 +122,7 @@ class Chart:
     def x_ticks(self) -> list[_Tick]:
         if self.x_names:
             return [_Tick(self._x(place), name) for place, name in enumerate(self.x_names)]
-        return [_Tick(self._x(value), short(value)) for value in ticks(0, self.x_max)]
+        return [_Tick(self._x(value), short(value)) for value in ticks(self.x_low, self.x_max)]
 
     @property
     def y_ticks(self) -> list[_Tick]:
@@ -124,7 +131,9 @@ class Chart:
 
     @property
     def curves(self) -> list[_Curve]:
-        return [self._curve(series) for series in self.series]
+        """The series in the order of drawing: references last, as a curve would hide them."""
+        in_order = sorted(self.series, key=lambda series: series.style == "reference")
+        return [self._curve(series) for series in in_order]
 
     @property
     def keys(self) -> list[_Key]:
@@ -146,7 +155,9 @@ class Chart:
         shown = "{:.1%}" if self.is_share else "{:.2f}"
         ends = []
         for series in self.series:
-            if series.style != "reference" and series.points:
+            if series.style == "points":
+                ends.append(f"{series.name}: {len(series.points)} points")
+            elif series.style != "reference" and series.points:
                 first, *_, last = (shown.format(y) for _, y in (series.points[0], *series.points))
                 path = first if len(series.points) == 1 else f"from {first} to {last}"
                 ends.append(f"{series.name}: {path}")
@@ -158,6 +169,8 @@ class Chart:
         if series.style == "reference":
             y = self._y(series.points[0][1])
             return _Curve(series, f"M{self.left} {y:.1f}H{self.right}", ())
+        if series.style == "points":
+            return _Curve(series, "", [(self._x(x), self._y(y)) for x, y in series.points])
         points = [(self._x(x), self._y(y)) for x, y in thin(series.points)]
         dots = points if series.style == "dots" else ()
         return _Curve(series, _outline(points), dots, self._area(series.band))
@@ -168,7 +181,8 @@ class Chart:
         return _outline([*there, *back]) + "Z" if band else ""
 
     def _x(self, value: float) -> float:
-        return self.left + (self.right - self.left) * value / self.x_max
+        share = (value - self.x_low) / (self.x_max - self.x_low)
+        return self.left + (self.right - self.left) * share
 
     def _y(self, value: float) -> float:
         share = (value - self.low) / (self.y_max - self.low)

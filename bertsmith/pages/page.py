@@ -5,16 +5,33 @@ style for wide and narrow screens, light and dark. All values are escaped, so th
 data set never becomes markup.
 """
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bertsmith._version import __version__
 from bertsmith.system.files import atomic_write
 
 if TYPE_CHECKING:
     import jinja2
 
 TEMPLATES_DIR = Path(__file__).parents[1]
+
+_command = ContextVar("_command", default="")
+
+
+@contextmanager
+def made_by(command: str) -> Iterator[None]:
+    """Show a command, as it was typed, at the end of each page that the block writes."""
+    token = _command.set(command)
+    try:
+        yield
+    finally:
+        _command.reset(token)
 
 
 @cache
@@ -35,7 +52,15 @@ def _environment(folder: Path) -> "jinja2.Environment":
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Fill a template, named by its path in the package, such as `demo/page.html`."""
-    page = _environment(TEMPLATES_DIR).get_template(template).render(**values)
+    """Fill a template, named by its path in the package, such as `demo/page.html`.
+
+    Each page ends with the date, the version, and the command that made it.
+    """
+    origin = {
+        "written_at": time.strftime("%Y-%m-%d, %H:%M"),
+        "version": __version__,
+        "command": _command.get(),
+    }
+    page = _environment(TEMPLATES_DIR).get_template(template).render(**origin, **values)
     with atomic_write(path, "w") as file:
         file.write(page)

@@ -20,34 +20,38 @@ def draw_curves(
 def build_charts(
     entries: Sequence[Mapping[str, Any]], reference_loss: float | None = None
 ) -> list[Chart]:
-    """Build charts of losses and accuracies, with eval metrics as dots.
+    """Build a chart of each loss and one of all accuracies, with eval metrics as dots.
 
-    `reference_loss`, drawn as a dashed line, is the first term's loss of a unigram model.
+    Losses have a chart each, since one may be ten times another. `reference_loss`, drawn as a
+    dashed line, is the first term's loss of a unigram model.
     """
     terms = list_terms(name for entry in entries for name in entry)
     charts = []
-    for kind in ("loss", "accuracy"):
-        series = []
-        shown = [term for term in terms if kind == "loss" or term not in WITHOUT_ACCURACY]
-        for term in shown:
-            color, label = COLORS[terms.index(term) % len(COLORS)], TERM_NAMES.get(term, term)
-            lines = [
-                Series(f"{label}, training", _points(entries, f"{term}_{kind}"), "line", color),
-                Series(
-                    f"{label}, eval", _points(entries, f"held_out_{term}_{kind}"), "dots", color
-                ),
-            ]
-            series += [each for each in lines if each.points]
-        if series and kind == "loss" and reference_loss is not None:
+    for term in terms:
+        series = _series(entries, terms, term, "loss")
+        if series and term == terms[0] and reference_loss is not None:
             series.append(Series("token frequency alone", [(0, reference_loss)], "reference", 2))
-        if series and kind == "accuracy" and CHANCE_TERMS & {*shown}:
-            series.append(Series("chance", [(0, 0.5)], "reference", 2))
         if series:
-            is_share = kind == "accuracy"
-            title = kind.capitalize()
-            high = 1.0 if is_share else None
-            charts.append(Chart(title, "step", "", series, is_share=is_share, high=high))
+            title = f"Loss: {TERM_NAMES.get(term, term)}"
+            charts.append(Chart(title, "step", "", series))
+    shown = [term for term in terms if term not in WITHOUT_ACCURACY]
+    series = [each for term in shown for each in _series(entries, terms, term, "accuracy")]
+    if series and CHANCE_TERMS & {*shown}:
+        series.append(Series("chance", [(0, 0.5)], "reference", 2))
+    if series:
+        charts.append(Chart("Accuracy", "step", "", series, is_share=True, high=1.0))
     return charts
+
+
+def _series(
+    entries: Sequence[Mapping[str, Any]], terms: Sequence[str], term: str, kind: str
+) -> list[Series]:
+    color, label = COLORS[terms.index(term) % len(COLORS)], TERM_NAMES.get(term, term)
+    lines = [
+        Series(f"{label}, training", _points(entries, f"{term}_{kind}"), "line", color),
+        Series(f"{label}, eval", _points(entries, f"held_out_{term}_{kind}"), "dots", color),
+    ]
+    return [each for each in lines if each.points]
 
 
 def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[Point]:

@@ -9,7 +9,6 @@ from typing import Any, Self
 from bertsmith.errors import InputError, Interrupted
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
-from bertsmith.system.progress import clock
 from bertsmith.training.curves import build_charts
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
@@ -20,6 +19,19 @@ from bertsmith.training.run_folder import RunFolder
 REFRESH_SECONDS = 10
 LEAST_SECONDS = 2.0
 """Shortest time between two writings at evaluations, which a short run has often."""
+
+
+def in_units(seconds: float) -> str:
+    """Format a duration with its units.
+
+    >>> in_units(47.3), in_units(167), in_units(3900)
+    ('47 s', '2 min 47 s', '1 h 5 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 class RunPage(Callback):
@@ -64,8 +76,9 @@ class RunPage(Callback):
             refresh=REFRESH_SECONDS if state == "running" else None,
             time=time.strftime("%H:%M:%S"),
             status=self.status,
-            spent=clock(self.status.elapsed_seconds),
-            left=clock(left) if progress else "",
+            title=f"Training of {self.folder.path.name}",
+            spent=in_units(self.status.elapsed_seconds),
+            left=in_units(left) if progress else "",
             share=Scale(0, 1),
             last=last,
             terms=[(term, title) for term, title in TERM_NAMES.items() if f"{term}_loss" in last],

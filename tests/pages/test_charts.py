@@ -31,6 +31,21 @@ def test_a_curve_is_thinned_to_its_limit(values, limit):
         assert thinned == values
 
 
+def test_a_level_is_drawn_over_the_curve_that_would_hide_it():
+    flat = Series("flat", [(0, 0.5), (9, 0.5)])
+    chart = Chart("title", "x", "y", [Series("chance", [(0, 0.5)], "reference", 2), flat])
+    assert [curve.series.name for curve in chart.curves] == ["flat", "chance"]
+
+
+def test_single_dots_and_points_have_no_line():
+    dot, points = Series("a", [(1, 2)], "dots"), Series("b", [(-1, -2), (3, 4)], "points")
+    chart = Chart("title", "x", "y", [dot, points], low=-2, x_low=-1)
+    assert not dot.is_line and not points.is_line
+    assert Series("c", [(1, 2), (3, 4)], "dots").is_line
+    assert chart.curves[1].path == "" and chart.curves[1].dots[0] == (chart.left, chart.bottom)
+    assert [tick.text for tick in chart.x_ticks] == ["-1", "0", "1", "2", "3"]
+
+
 def test_a_missing_value_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "page.html").write_text("<p>{{ text }}</p>", encoding="utf-8")
     monkeypatch.setattr(page, "TEMPLATES_DIR", tmp_path)

@@ -1,7 +1,9 @@
 """Pages hold what was measured; they load nothing, and texts of users are never markup."""
 
+import html
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -47,12 +49,27 @@ def test_evaluations_and_predictions_of_texts_that_break_pages(
     assert titles == TITLES[task]
 
 
+def test_numbers_beside_those_that_are_right(bertsmith, tmp_path, check_page):
+    model = save_tiny(tmp_path / "model", "regress")
+    file, page = tmp_path / "data.jsonl", tmp_path / "page.html"
+    rows = [{"text": "a good film", "label": label} for label in (-1.5, 0, 2)]
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    command = ("evaluate", model, "--data", file, *FP32, "--page", page)
+    bertsmith(*command)
+    shown = page.read_text(encoding="utf-8")
+    assert shown.count('<circle class="points') == len(rows)
+    check_page(page)
+    assert f"bertsmith {shlex.join(map(str, command))}" in html.unescape(shown)
+    assert "by bertsmith 0." in shown
+
+
 def test_a_run_and_its_corpus(bertsmith, corpus_dir, tmp_path, check_page):
     page = tmp_path / "run" / "page.html"
     run = ("pretrain", "--corpus", corpus_dir, "--out", tmp_path / "run", *SIZE, "--page", page)
     bertsmith(*run, "--steps", 3)
     shown = page.read_text(encoding="utf-8")
     assert "complete" in shown and "step 3" in shown and "refresh" not in shown
+    assert "Training of run" in shown and "minutes, seconds" not in shown
     check_page(page)
     bertsmith("corpus", "inspect", corpus_dir, "--page", page)
     check_page(page)

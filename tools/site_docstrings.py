@@ -1,0 +1,77 @@
+"""Docstrings on the site: examples are code, and estimators list their parameters."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+from bertsmith.estimators.estimator import NOT_PARAMETERS
+from bertsmith.system.argument_names import as_arguments
+
+EXAMPLE = re.compile(r"(?:^|(?<=\n\n))>>> .*?(?=\n\n|\Z)", re.DOTALL)
+"""A paragraph that begins with a prompt, outside of any section."""
+HELP = Path(__file__).resolve().parents[1] / "bertsmith" / "commands" / "help.json"
+TASKS = {
+    "TextClassifier": "classify",
+    "TextRegressor": "regress",
+    "TokenClassifier": "tag",
+    "QuestionAnswerer": "answer",
+    "MultipleChoice": "choose",
+    "SentenceEncoder": "embed",
+}
+OF_COMMANDS_ALONE = {"recipe", "resume_from", "json", "page", "quiet", "verbose", "debug", "model"}
+
+
+class SiteDocstrings(griffe.Extension):
+    """Change docstrings before they are parsed as Google's."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = with_sections(obj.docstring.value)
+            if obj.is_class and obj.name in TASKS:
+                table = "\n".join(parameters_of(TASKS[obj.name]))
+                obj.docstring.value = f"{obj.docstring.value.rstrip()}\n\n{table}\n"
+
+
+def with_sections(text: str) -> str:
+    """Put paragraphs that begin with a prompt under `Examples:`.
+
+    >>> with_sections("Add one.\\n\\n>>> add(1)\\n2")
+    'Add one.\\n\\nExamples:\\n    >>> add(1)\\n    2'
+    """
+    return EXAMPLE.sub(lambda found: "Examples:\n    " + found[0].replace("\n", "\n    "), text)
+
+
+def parameters_of(task: str) -> Iterator[str]:
+    """Yield a table of the parameters of a task's estimator, those of `--help` first."""
+    options = json.loads(HELP.read_text(encoding="utf-8"))[f"finetune {task}"]["options"]
+    chosen = [
+        option
+        for option in options
+        if option["panel"] == "options"
+        and not option.get("is_required")
+        and name_of(option) not in {*NOT_PARAMETERS, *OF_COMMANDS_ALONE}
+    ]
+    yield '??? note "Parameters"'
+    yield ""
+    yield "    | Parameter | Default | Meaning |"
+    yield "    |---|---|---|"
+    yield "    | `model` | | Folder of the pre-trained model. |"
+    for option in sorted(chosen, key=lambda option: option.get("is_advanced", False)):
+        default = option.get("default")
+        shown = "" if default is None else f"`{default}`"
+        meaning = as_arguments(option["help"]).replace("|", "\\|")
+        yield f"    | `{name_of(option)}` | {shown} | {meaning} |"
+
+
+def name_of(option: dict[str, Any]) -> str:
+    """Return the parameter of a flag.
+
+    >>> name_of({"flag": "--max-length INT"})
+    'max_length'
+    """
+    flag: str = re.findall(r"--(?:no-)?([\w-]+)", option["flag"])[0]
+    return flag.replace("-", "_")

@@ -1,0 +1,102 @@
+"""Hooks of `make docs`: what the pages of the site have that those of a checkout have not.
+
+Notebooks become pages. Chinese pages are marked as Chinese, without blanks where lines break.
+"""
+
+import json
+import re
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+WIDE = r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef“”‘’…—]"
+LINE_BREAK = re.compile(rf"(?<={WIDE})\n(?={WIDE})")
+"""A line break between characters that have no blank between them."""
+INLINE_CODE = re.compile(r"(?<!<span></span>)<code>([^<\n]*)</code>")
+FLAG = re.compile(r"--?[a-z][\w-]*")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Replace notebooks by pages."""
+    for file in list(files):
+        if file.src_uri.endswith(".ipynb"):
+            notebook = json.loads(file.content_string)
+            files.remove(file)
+            name = as_page_name(file.src_uri)
+            files.append(File.generated(config, name, content=to_markdown(notebook)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Change a page before it is rendered."""
+    markdown = re.sub(r"\(([^()\s]+\.ipynb)\)", lambda link: f"({as_page_name(link[1])})", markdown)
+    if page.file.src_uri in ("README.md", "README.zh.md"):
+        # The other language is in the menu.
+        markdown = re.sub(
+            r"^\[[^]]+\]\(README[.\w]*\)\n", "", markdown, count=1, flags=re.MULTILINE
+        )
+    return join_lines(markdown) if is_chinese(page.file.src_uri) else markdown
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Keep flags in one piece at the ends of lines."""
+    whole = r'<span class="flag">\g<0></span>'
+    return INLINE_CODE.sub(lambda code: f"<code>{FLAG.sub(whole, code[1])}</code>", html)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Name the language of a Chinese page."""
+    if is_chinese(page.file.src_uri):
+        return output.replace('<html lang="en"', '<html lang="zh"', 1)
+    return output
+
+
+def is_chinese(path: str) -> bool:
+    return "/zh/" in path or path.endswith(".zh.md")
+
+
+def as_page_name(path: str) -> str:
+    return path.removesuffix(".ipynb") + ".md"
+
+
+def join_lines(markdown: str) -> str:
+    """Join lines between Chinese characters, but not in code.
+
+    >>> join_lines("它从文本里学出词表，\\n再微调 BERT\\n和模型。")
+    '它从文本里学出词表，再微调 BERT\\n和模型。'
+    """
+    parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)
+    return "".join(part if part.startswith("```") else LINE_BREAK.sub("", part) for part in parts)
+
+
+def to_markdown(notebook: dict[str, Any]) -> str:
+    """Write the cells of a notebook, with what they show, as Markdown."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        parts += [shown for output in cell["outputs"] if (shown := show(output))]
+    return "\n\n".join(parts) + "\n"
+
+
+def show(output: dict[str, Any]) -> str:
+    """Write an output: its picture or table, or else its text."""
+    if output["output_type"] == "stream":
+        return as_output("".join(output["text"]))
+    data = output.get("data", {})
+    for kind in ("image/svg+xml", "text/html"):
+        if kind in data:
+            html = re.sub(r"\n\s*\n", "\n", "".join(data[kind]))
+            return f'<div class="output">{html}</div>'
+    return as_output("".join(data.get("text/plain", "")))
+
+
+def as_output(text: str) -> str:
+    return (
+        f'<div class="output" markdown>\n\n```text\n{text.rstrip()}\n```\n\n</div>' if text else ""
+    )
