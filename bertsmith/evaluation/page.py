@@ -19,7 +19,7 @@ from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
-from bertsmith.pages.charts import Chart, Color, Point, Scale, Series, round_step, shorten
+from bertsmith.pages.charts import Chart, Color, Point, Scale, Series, round_step, shorten_name
 from bertsmith.pages.page import write_page
 from bertsmith.tasks.marks import MarkedPart
 from bertsmith.tasks.predictor import Predictor
@@ -356,7 +356,7 @@ def draw_thresholds(survey: Survey, evaluation: Evaluation) -> Thresholds | None
         for (name, values), color in zip(curves.items(), colors, strict=True)
     ]
     title = "Scores by the threshold"
-    x_label = shorten(f"least probability of {label}")
+    x_label = shorten_name(f"least probability of {label}")
     chart = Chart(title, x_label, "", series, is_share=True, high=1.0, x_high=1.0)
     best = int(f1.argmax())
     return Thresholds(label, chart, places[best], f1[best], f1[NUM_THRESHOLDS // 2])

@@ -141,7 +141,7 @@ class Chart:
         keys: list[_Key] = []
         x, y = float(LEGEND_LEFT), HEIGHT + 12.0
         for series in self.series:
-            name = shorten(series.name)
+            name = shorten_name(series.name)
             width = KEY_WIDTH + CHAR_WIDTH * _text_width(name)
             if x > LEGEND_LEFT and x + width > self.width:
                 x, y = float(LEGEND_LEFT), y + LEGEND_ROW
@@ -225,7 +225,7 @@ def _text_width(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text)
 
 
-def shorten(name: str) -> str:
+def shorten_name(name: str) -> str:
     if _text_width(name) <= MAX_NAME:
         return name
     while _text_width(name) >= MAX_NAME:
