@@ -5,7 +5,6 @@ Ids are clean: no special tokens, no padding. Each shard is three standard .npy 
 A document never spans two shards. Readers see one global numbering over all shards.
 """
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from bertsmith.data.manifest import (
 )
 from bertsmith.data.npy import NpyWriter
 from bertsmith.errors import CorpusError, read_error
+from bertsmith.system.cores import available_cores
 from bertsmith.system.files import sha256_file
 from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.auto import load_tokenizer
@@ -290,7 +290,7 @@ def _check_files(directory: Path, split: SplitManifest, verify: bool) -> None:
     if verify:
         with (
             progress_bar("verifying checksums", sum(file.bytes for file in files)) as done,
-            ThreadPoolExecutor(os.cpu_count()) as pool,  # hashing lets other threads run
+            ThreadPoolExecutor(available_cores()) as pool,  # hashing lets other threads run
         ):
             checks = pool.map(lambda file: _check_sha256(directory / file.name, file), files)
             for file, _ in zip(files, checks, strict=True):

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
@@ -29,6 +27,7 @@ from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.system.files import sha256_file
 from bertsmith.system.paths import check_outside, is_within
 from bertsmith.system.progress import has_details
+from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
     FineTuning,
@@ -317,8 +316,7 @@ def build_for_task(
     task = dataset.task
     heads = [] if task.head is None else [task.head]
     num_labels = len(task.labels) or None
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.seed)
+    with drawing_from(settings.seed):
         model = build(folder, heads, num_labels)
         if settings.from_scratch:
             fresh = build_heads(model.config, heads, num_labels)

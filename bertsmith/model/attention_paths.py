@@ -17,6 +17,7 @@ from bertsmith.model.varlen import varlen_trial
 from bertsmith.system.hardware import kept_choices
 from bertsmith.system.matrix_products import Precision, multiplies_bf16
 from bertsmith.system.measurements import machine_key, remember, shortest_seconds
+from bertsmith.system.torch_modes import usual_modes
 
 # Attention is measured at these lengths, and the nearest one counts; the other path must win by so
 # much, since which of two equals wins is chance.
@@ -49,7 +50,7 @@ def measured_paths() -> dict[str, str]:
 
 def measure_paths() -> dict[str, str]:
     """Time both paths for each precision, use and length; takes half a second."""
-    with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode is
+    with usual_modes():
         return {
             _use_name(precision, is_learning, length): _faster_path(dtype, is_learning, length)
             for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
@@ -67,7 +68,9 @@ def _faster_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
     if dtype == torch.bfloat16 and not multiplies_bf16():
         return "fused"  # plain products took 2 to 30 times as long on a Zen 3, up to a second each
     size, sequences = 64, 1024 // length
-    parts = torch.randn(3, sequences, 2, length, size).to(dtype).requires_grad_(is_learning)
+    generator = torch.Generator().manual_seed(0)
+    parts = torch.randn(3, sequences, 2, length, size, generator=generator)
+    parts = parts.to(dtype).requires_grad_(is_learning)
 
     def explicit() -> Tensor:
         query, key, value = (part.flatten(0, 1) for part in parts)

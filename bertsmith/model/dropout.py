@@ -19,16 +19,29 @@ _local = threading.local()
 
 @contextlib.contextmanager
 def dropout_seed(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed all `dropout` calls in the block, in this thread."""
+    """Seed all `dropout` calls in the block, in this thread; on a GPU, for the device."""
     if device.type != "cpu":
-        torch.manual_seed(seed)
-        yield
+        generator = _generator_of(device)
+        state = generator.get_state()
+        generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            generator.set_state(state)
         return
     _local.bits = np.random.SFC64(seed)
     try:
         yield
     finally:
         _local.bits = None
+
+
+def _generator_of(device: torch.device) -> torch.Generator:
+    """Return the generator that `F.dropout` draws from on a GPU."""
+    if device.type == "mps":
+        return torch.mps._get_default_mps_generator()  # type: ignore[no-any-return]
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return torch.cuda.default_generators[index]
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:

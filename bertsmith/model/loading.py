@@ -1,5 +1,6 @@
 """Model folders to models."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bertsmith.model.load_report import LoadReport, list_weights
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.weight_names import canonical, their_names
+from bertsmith.system.torch_modes import drawing_from, usual_modes
 
 BUFFERS = ("position_ids", "token_type_ids")
 """Counters that older folders store beside the embeddings; they hold nothing learned."""
@@ -31,6 +33,7 @@ def load_model(
     return build(read_folder(path), heads, num_labels)
 
 
+@usual_modes()
 def build(
     folder: ModelFolder, heads: Sequence[str] | None = None, num_labels: int | None = None
 ) -> BertModel:
@@ -49,16 +52,20 @@ def build(
     Raises:
         CheckpointError: the folder is incomplete, altered, or holds another kind of model.
     """
+    # Stored heads get their weights from the folder: nothing is drawn for the caller to notice.
+    first_values = drawing_from(0) if heads is None else contextlib.nullcontext()
     heads = folder.heads if heads is None else heads
     stored = folder.task_head
     is_kept = stored in heads and num_labels in (None, folder.num_outputs)
     num_labels = num_labels or (folder.num_outputs if stored in heads else None)
     tensors = _usable_tensors(folder, heads, keep_task_head=is_kept)
     _check_sizes(folder.config, tensors, folder.path)
-    new_heads = build_heads(folder.config, heads, num_labels)
-    with skeleton():
-        model = BertModel(folder.config, new_heads, pooler=None if new_heads else folder.has_pooler)
-    missing = _fill(model, tensors, folder.path)
+    with first_values:
+        new_heads = build_heads(folder.config, heads, num_labels)
+        pooler = None if new_heads else folder.has_pooler
+        with skeleton():
+            model = BertModel(folder.config, new_heads, pooler=pooler)
+        missing = _fill(model, tensors, folder.path)
     model.load_report = _report(model, missing, folder.stored_names)
     if is_kept:
         model.id2label = folder.labels

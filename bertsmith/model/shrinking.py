@@ -22,6 +22,7 @@ from bertsmith.model.families.distilbert import DistilBertConfig
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.layers import LayerList
 from bertsmith.system.bounds import check_choice
+from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.trimming import trim_tokenizer
 
@@ -225,7 +226,8 @@ def distilled(model: BertModel) -> BertModel:
         if field.name not in ("type_vocab_size", "pooling", "layer_norm_eps")
     }
     own = DistilBertConfig(**shared)
-    student = BertModel(own, build_heads(own, ["masked_lm"]))
+    with drawing_from(0):  # all weights are replaced
+        student = BertModel(own, build_heads(own, ["masked_lm"]))
     weights = model.state_dict()
     segment = weights["embeddings.token_type.weight"][0]
     weights["embeddings.position.weight"] = weights["embeddings.position.weight"] + segment

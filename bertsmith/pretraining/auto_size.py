@@ -13,6 +13,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.micro_batch import rows_in_memory
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.step_timer import timing_steps
+from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.machine import Machine
 from bertsmith.training.optim import Optimizer
 
@@ -92,7 +93,8 @@ def tokens_per_second(
     at_once = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, at_once)
     trial = objective.resized(num_rows, objective.eval_rows)
-    model = trial.new_model(config).to(machine.device)
+    with drawing_from(trial.seed):
+        model = trial.new_model(config).to(machine.device)
     timing = timing_steps(trial, model, machine.precision, 1, optimizer)
     with machine.as_one_process(), timing as timer:
         found = timer.time(objective.settings.start_steps + 1, warm_up=1)  # of full length

@@ -1,7 +1,5 @@
 """The objective and the initial model of a pre-training run."""
 
-import torch
-
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import ElectraPair
@@ -11,6 +9,7 @@ from bertsmith.pretraining.counted_start import initialize_counted
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens
 from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.system.torch_modes import drawing_from
 
 
 def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pretraining:
@@ -40,11 +39,11 @@ def objective_over(
 
 def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
     """Build a new model, random from the seed but for what is counted in the corpus."""
-    torch.manual_seed(config.seed)
-    model = objective.new_model(config.model)
-    if config.position_initializer == "sinusoidal":
-        initialize_sinusoidal(model)
-    if config.word_initializer == "counted":
-        reader = model.generator if isinstance(model, ElectraPair) else model
-        initialize_counted(reader, objective.train.corpus)
+    with drawing_from(config.seed):
+        model = objective.new_model(config.model)
+        if config.position_initializer == "sinusoidal":
+            initialize_sinusoidal(model)
+        if config.word_initializer == "counted":
+            reader = model.generator if isinstance(model, ElectraPair) else model
+            initialize_counted(reader, objective.train.corpus)
     return model

@@ -34,6 +34,7 @@ from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.step_timer import WARM_UP_STEPS, longest_share, timing_steps
 from bertsmith.system.matrix_products import measured_products
 from bertsmith.system.memory import available_bytes, resident_bytes
+from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.machine import Machine, computing_on
@@ -412,7 +413,8 @@ def _try(
     rows = _trial_rows(objective, machine, phases[phase])
     eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // config.pretraining.max_length))
     trial = objective.resized(rows, eval_rows)
-    model = objective.new_model(config.model).to(machine.device)
+    with drawing_from(config.seed):
+        model = objective.new_model(config.model).to(machine.device)
     with timing_steps(
         trial, model, machine.precision, machine.num_processes, config.optim.optimizer
     ) as timer:

@@ -31,6 +31,7 @@ from bertsmith.pretraining.settings import (
     PretrainingSettings,
 )
 from bertsmith.pretraining.step_timer import seconds_per_row
+from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
@@ -289,7 +290,8 @@ def _with_timed_evaluations(
     assert config.minutes is not None
     seconds = 60 * config.minutes
     objective = build_objective(config, corpus)
-    model = objective.new_model(config.model).to(machine.device)
+    with drawing_from(config.seed):
+        model = objective.new_model(config.model).to(machine.device)
     row = seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
     step_seconds = STEP_COST * config.batch_size * row
     if step_seconds > 2 * seconds:

@@ -34,6 +34,7 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.token_counts import token_counts
 from bertsmith.system.paths import check_outside, is_within
+from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.findings import diagnose
@@ -155,9 +156,9 @@ def _begin(
         model, pooler, report = build_trained(folder), stored_pooler(folder), None
         is_resized = adapted["num_positions"][0] != adapted["num_positions"][1]
     else:
-        torch.manual_seed(config.seed)
         counts = lambda: torch.from_numpy(token_counts(corpus))  # noqa: E731
-        model, pooler, report = adapt(config, folder, tokenizer, counts)
+        with drawing_from(config.seed):
+            model, pooler, report = adapt(config, folder, tokenizer, counts)
         is_resized = report.num_positions[0] != longest
     # Heads have a dropout of their own, which a checkpoint's config.json does not hold.
     shape = config.model

@@ -8,6 +8,7 @@ import torch
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.compute import Compute
+from bertsmith.system.forks import is_forked
 from bertsmith.system.matrix_products import (
     Float32Route,
     Precision,
@@ -15,6 +16,8 @@ from bertsmith.system.matrix_products import (
     measured_products,
     using_route,
 )
+from bertsmith.system.threads import usable_threads
+from bertsmith.system.torch_modes import usual_modes
 
 MAX_TRAINERS = 8
 
@@ -124,14 +127,14 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
     device, threads = select_device(settings.device), settings.threads
     threads_before = torch.get_num_threads()
     try:
-        if threads is None and _kept:
-            threads = _kept[-1].threads
-        if threads is not None:
-            torch.set_num_threads(threads)
+        if threads is None:
+            threads = _kept[-1].threads if _kept else usable_threads()
+        # In a forked child torch would wait for ever for the other threads.
+        torch.set_num_threads(1 if is_forked() else threads)
         route: Float32Route = "highest"
         if device.type == "cpu":
             route = _kept[-1].float32_route if _kept else measured_products().value.float32_route
-        with using_route(route):
+        with using_route(route), usual_modes():
             yield device, select_precision(settings.precision, device)
     finally:
         torch.set_num_threads(threads_before)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from bertsmith.system.cgroups import memory_left
+
 KILOBYTE = 1024
 LACK_SIGNS = (
     "allocate memory",  # torch on a CPU, and the system
@@ -57,11 +59,16 @@ def resident_bytes(process_ids: Iterable[int]) -> int | None:
 
 
 def available_bytes() -> int | None:
-    """Return the memory that programs can still allocate; None if unknown."""
+    """Return the memory that this process can still allocate; None if unknown.
+
+    That is what the system has left, or the container.
+    """
     try:
-        return KILOBYTE * _kilobytes(Path("/proc/meminfo"))["MemAvailable"]
+        free = KILOBYTE * _kilobytes(Path("/proc/meminfo"))["MemAvailable"]
     except (OSError, KeyError):
-        return None
+        return memory_left()
+    left = memory_left()
+    return free if left is None else min(free, left)
 
 
 def _kilobytes(file: Path) -> dict[str, int]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_largest
+from bertsmith.system.cores import available_cores
 from bertsmith.system.executor import Item, Result
 from bertsmith.system.stop_signal import SIGNALS, signals_held_back
 
@@ -37,8 +38,7 @@ def num_processes(asked: int | None = None) -> int:
         ConfigError: fewer than one.
     """
     if asked is None:
-        allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-        return min(len(allowed(0)), MAX_PROCESSES)
+        return min(available_cores(), MAX_PROCESSES)
     check_largest("processes", asked, "--processes")
     if asked < 1:
         raise ConfigError(f"--processes: found {asked}; allowed is 1 or more.")

@@ -28,7 +28,8 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.hardware import select_device, select_precision
 from bertsmith.system.matrix_products import DTYPES
-from bertsmith.system.threads import map_on_threads
+from bertsmith.system.threads import map_on_threads, on_usable_threads
+from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 PREDICTION_BYTES = 6144
@@ -99,6 +100,7 @@ class LoadedModel:
         )
 
 
+@usual_modes()
 def load_for_inference(
     folder: ModelFolder,
     *,
@@ -214,23 +216,24 @@ def compute_groups(
 
     def read(group: list[int]) -> tuple[list[int], Tensor]:
         batch = make_batch(group)
-        with torch.inference_mode():
+        with usual_modes(), torch.inference_mode():
             values = compute(model, batch.to(device)).float().cpu()
         return [group[place] for place in batch.order], values
 
-    max_tokens = PREDICTION_BYTES // model.embeddings.word.weight.element_size()
-    num_tokens = sum(lengths)
-    num_groups = math.ceil(num_tokens / max_tokens)
-    num_threads = torch.get_num_threads() if device.type == "cpu" else 1
-    on_threads = num_tokens >= num_threads * MIN_TOKENS_ALONE and num_threads > 1
-    if on_threads:
-        num_groups = num_threads * math.ceil(num_groups / num_threads)
-    groups = divide_by_length(lengths, num_groups)
     was_training = model.training
     if was_training:
         model.eval()
     try:
-        yield from (map_on_threads if on_threads else map)(read, groups)
+        with on_usable_threads():
+            max_tokens = PREDICTION_BYTES // model.embeddings.word.weight.element_size()
+            num_tokens = sum(lengths)
+            num_groups = math.ceil(num_tokens / max_tokens)
+            num_threads = torch.get_num_threads() if device.type == "cpu" else 1
+            on_threads = num_tokens >= num_threads * MIN_TOKENS_ALONE and num_threads > 1
+            if on_threads:
+                num_groups = num_threads * math.ceil(num_groups / num_threads)
+            groups = divide_by_length(lengths, num_groups)
+            yield from (map_on_threads if on_threads else map)(read, groups)
     finally:
         if was_training:
             model.train()

@@ -5,13 +5,13 @@ reaches across such a cut, so the ids of a chunk between two cuts are computed o
 for any text, and cached. numpy cuts, looks up and gathers the chunks of a block together.
 """
 
-import threading
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.system.forks import ForkSafeLock
 from bertsmith.tokenization.chunk_table import (
     NOT_FOUND,
     PADDING_BYTES,
@@ -78,7 +78,7 @@ class BulkEncoder:
         self._cutter = cutter
         self._lowercase = lowercase
         self._kinds = bytes(map(_kind, range(256)))
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock(self._forget)
         self._forget()
 
     def _forget(self) -> None:

@@ -1,0 +1,111 @@
+"""Limits that a container or a service manager sets by Linux's control groups, version 1 and 2.
+
+A group's limits hold for all groups within it, so the smallest on the way to the root counts.
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+"""The groups of this process, one line each: number, controllers and path."""
+VERSION_2 = ("", "unified")
+"""Folders of version 2 within `CGROUPS`; those of version 1 are named by their controllers."""
+NO_LIMIT_BYTES = 2**60
+"""Version 1 writes a number near 2^63 where memory has no limit."""
+
+
+def cpu_limit(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float | None:
+    """Return the processor time per second that this process may take, in cores.
+
+    None without a limit.
+    """
+    limits = []
+    for folder in _groups("cpu", root, membership):
+        limits += _ratio(*_words(folder / "cpu.max", 2))
+        quota, period = (_words(folder / f"cpu.cfs_{name}_us", 1) for name in ("quota", "period"))
+        limits += _ratio(*quota, *period)
+    return min(limits, default=None)
+
+
+def memory_left(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | None:
+    """Return the bytes that this process may still allocate; None without a limit."""
+    left = []
+    for folder in _groups("memory", root, membership):
+        for limit_file, used_file in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            limit, used = (_words(folder / name, 1) for name in (limit_file, used_file))
+            numbers = [int(word) for word in (*limit, *used) if word.isdecimal()]
+            if len(numbers) == 2 and numbers[0] < NO_LIMIT_BYTES:
+                left.append(max(0, numbers[0] - numbers[1] + _cached_files(folder)))
+    return min(left, default=None)
+
+
+def _groups(controller: str, root: Path, membership: Path) -> Iterator[Path]:
+    """Yield the folders of this process's group and those around it, up to the root.
+
+    In a container the paths of `membership` may be the host's, of which only the root is there.
+    """
+    paths = {"/"}
+    try:
+        lines = membership.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        _, names, path = [*line.split(":", 2), "", ""][:3]
+        if not names or controller in names.split(","):
+            paths.add(path)
+    bases = [root / name for name in VERSION_2]
+    try:
+        bases += [base for base in root.iterdir() if controller in base.name.split(",")]
+    except OSError:
+        return
+    seen = set()
+    for base in bases:
+        for path in paths:
+            parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
+            for depth in range(len(parts), -1, -1):
+                folder = base.joinpath(*parts[:depth])
+                if folder not in seen:
+                    seen.add(folder)
+                    yield folder
+
+
+def _words(file: Path, count: int) -> list[str]:
+    """Read the words of a file of `count` words; none where it is not there."""
+    try:
+        words = file.read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return []
+    return words if len(words) == count else []
+
+
+def _ratio(*words: str) -> list[float]:
+    """Return quota / period; nothing where there is no quota ("max", or -1)."""
+    if len(words) != 2 or not all(word.isdecimal() for word in words):
+        return []
+    quota, period = map(int, words)
+    return [quota / period] if quota and period else []
+
+
+def _cached_files(folder: Path) -> int:
+    """Return the bytes of files in memory that the system gives up when they are needed."""
+    try:
+        lines = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return 0
+    numbers = dict(line.split() for line in lines if len(line.split()) == 2)
+    found = numbers.get("total_inactive_file", numbers.get("inactive_file", "0"))
+    return int(found) if found.isdecimal() else 0
+
+
+def whole_cores(limit: float) -> int:
+    """Round a limit up to whole cores.
+
+    >>> whole_cores(0.5), whole_cores(2.0), whole_cores(2.25)
+    (1, 2, 3)
+    """
+    return max(1, math.ceil(limit))
