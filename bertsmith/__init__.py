@@ -84,8 +84,13 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'bertsmith' has no attribute '{name}'")
     import importlib
+    import random
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    state = random.getstate()  # which rich draws from when it is imported
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    finally:
+        random.setstate(state)
 
 
 def __dir__() -> list[str]:
