@@ -31,8 +31,8 @@ NOTES = {
     ),
     CHINESE: (
         "各方轮流运行，取各轮的中位数；{date}，{machine_zh}。",
-        "填满的行：几乎每行都达到最大长度。充分调优：按 transformers 的文档调优，并用上 bertsmith",
-        "的线程和内存设置。其他比值、内存和一致性检查见[结果（英文）]({link})。",
+        "填满的样本行：几乎每行都达到最大长度。充分调优：按 transformers 的文档调优，并用上",
+        "bertsmith 的线程和内存设置。其他比值、内存和一致性检查见[结果（英文）]({link})。",
     ),
 }
 CHINESE_WORDS = {
@@ -40,10 +40,10 @@ CHINESE_WORDS = {
     "latency, one text of 32 tokens, base": "单条文本的延迟，32 个词元，base",
     "encoding": "计算向量",
     "fine-tuning": "微调",
-    "pre-training, tiny, full rows": "预训练，tiny，填满的行",
-    "pre-training, mini, full rows": "预训练，mini，填满的行",
-    "pre-training, small, full rows": "预训练，small，填满的行",
-    "pre-training, base, full rows": "预训练，base，填满的行",
+    "pre-training, tiny, full rows": "预训练，tiny，填满的样本行",
+    "pre-training, mini, full rows": "预训练，mini，填满的样本行",
+    "pre-training, small, full rows": "预训练，small，填满的样本行",
+    "pre-training, base, full rows": "预训练，base，填满的样本行",
     "transformers, fully tuned": "transformers（充分调优）",
     "tokens/s": "词元/秒",
     "MB/s": "MB/秒",

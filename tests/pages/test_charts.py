@@ -7,7 +7,7 @@ from jinja2 import UndefinedError
 
 from bertsmith.pages import page
 from bertsmith.pages.charts import Chart, Series, thin
-from bertsmith.pages.page import write_page
+from bertsmith.pages.page import made_by, write_page
 
 finite = st.floats(0, 1e6, allow_nan=False)
 points = st.lists(st.tuples(finite, finite), min_size=1, max_size=30)
@@ -44,6 +44,21 @@ def test_single_dots_and_points_have_no_line():
     assert Series("c", [(1, 2), (3, 4)], "dots").is_line
     assert chart.curves[1].path == "" and chart.curves[1].dots[0] == (chart.left, chart.bottom)
     assert [tick.text for tick in chart.x_ticks] == ["-1", "0", "1", "2", "3"]
+
+
+def test_a_page_may_have_values_of_any_name(tmp_path, monkeypatch):
+    source = '{% extends "pages/base.html" %}{% block content %}{{ command }}{% endblock %}'
+    (tmp_path / "pages").mkdir()
+    for name in ("base.html", "charts.css"):
+        text = (page.TEMPLATES_DIR / "pages" / name).read_text(encoding="utf-8")
+        (tmp_path / "pages" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "page.html").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(page, "TEMPLATES_DIR", tmp_path)
+    with made_by("bertsmith demo --page 'my page'"):
+        write_page(tmp_path / "out.html", "page.html", command="a value", version=1, time=2)
+    shown = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "a value" in shown
+    assert "<code>bertsmith demo --page &#39;my page&#39;</code>" in shown
 
 
 def test_a_missing_value_is_an_error(tmp_path, monkeypatch):

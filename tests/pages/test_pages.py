@@ -85,7 +85,7 @@ def test_glue(tmp_path, check_page):
         for name in names
     }
     write_glue_page(path, Path(f"runs/{LONG}"), GlueReport(tmp_path, runs, ()))
-    assert path.read_text(encoding="utf-8").count('class="whisker"') == len(names) + 1
+    assert path.read_text(encoding="utf-8").count('class="seed"') == 3 * (len(names) + 1)
     check_page(path)
 
 
