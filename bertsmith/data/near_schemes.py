@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-PREFIX = re.compile(r"([BIESMLU])\s*[-–—_:./|+~ ]\s*(.+)", re.DOTALL | re.IGNORECASE)
-SUFFIX = re.compile(r"(.+?)\s*[-–—_:./|+~]\s*([BIESMLU])", re.DOTALL | re.IGNORECASE)
-GLUED = re.compile(r"([BIESMLU])([A-Z]\w*)")
+LETTER_BEFORE = re.compile(r"([BIESMLU])\s*[-–—_:./|+~ ]\s*(.+)", re.DOTALL | re.IGNORECASE)
+LETTER_BEHIND = re.compile(r"(.+?)\s*[-–—_:./|+~]\s*([BIESMLU])", re.DOTALL | re.IGNORECASE)
+LETTER_GLUED = re.compile(r"([BIESMLU])([A-Z]\w*)")
 LETTERS_ALONE = ({"b", "i"}, {"b", "i", "e", "s"}, {"b", "m", "e", "s"})
 OUTSIDE_NAMES = {"o", "0", "_", "other", "none", "null", "out", "outside"}
 """Names in lower case of the label of words outside of all spans."""
@@ -40,7 +40,7 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
     if not named:
         return None
     for readings in _readings(named):
-        is_glued = all(map(GLUED.fullmatch, named))
+        is_glued = all(map(LETTER_GLUED.fullmatch, named))
         if not (_share_types(readings) or (has_outside and not is_glued and _begin(readings))):
             continue
         proper = [f"{letter}-{type_}" if type_ else letter for letter, type_ in readings]
@@ -54,7 +54,7 @@ def _readings(named: Collection[str]) -> Iterator[list[_Reading]]:
     """Yield each way to read all labels as letters and types."""
     if any(set(map(str.lower, named)) <= letters for letters in LETTERS_ALONE):
         yield [_Reading(label.upper(), "") for label in named]
-    for form, letter, type_ in ((PREFIX, 1, 2), (SUFFIX, 2, 1), (GLUED, 1, 2)):
+    for form, letter, type_ in ((LETTER_BEFORE, 1, 2), (LETTER_BEHIND, 2, 1), (LETTER_GLUED, 1, 2)):
         matches = [match for label in named if (match := form.fullmatch(label.strip()))]
         if len(matches) == len(named):
             yield [_Reading(match[letter].upper(), match[type_]) for match in matches]

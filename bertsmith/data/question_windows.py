@@ -3,7 +3,7 @@
 A row is [CLS] question [SEP] part of the context [SEP] (paper, section 4.2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.squad import Question
+from bertsmith.data.squad import GoldAnswer, Question
 from bertsmith.data.windows import Windowing, Windows, join_windows, make_windows
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -126,12 +126,41 @@ def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> Wi
     return WindowLabels(positions[:, 0], positions[:, 1], num_cut, num_unreachable)
 
 
+def answer_lengths(
+    tokenizer: Tokenizer, questions: Sequence[Question], exact_from: int
+) -> Iterator[int]:
+    """Yield the number of tokens of each question's answer, of those that have one.
+
+    That of the text alone differs by a few where an answer begins or ends within a word, so
+    passages are tokenized for answers of nearly `exact_from` tokens or more.
+    """
+    for question in questions:
+        text = next((answer.text for answer in question.answers if answer.start is not None), None)
+        if text is None:
+            continue
+        length = len(tokenizer.encode_ids(text))
+        if 2 * length >= exact_from:
+            _, offsets = locate_tokens(tokenizer, question.context)
+            span = answer_span(question, offsets)
+            length = length if span is None else span[1] - span[0] + 1
+        yield length
+
+
+def shortest_answer(question: Question, offsets: NDArray[np.int32]) -> int:
+    """Count the tokens of the shortest right answer; 0 where none is known."""
+    spans = (answer_tokens(answer, offsets) for answer in question.answers)
+    return min((span[1] - span[0] + 1 for span in spans if span is not None), default=0)
+
+
 def answer_span(question: Question, offsets: NDArray[np.int32]) -> Span | None:
-    """Find the first and last token of the answer; None outside the context."""
-    for answer in question.answers:
-        start, stop = answer.start, answer.stop
-        if start is not None and stop is not None:
-            tokens = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < stop))
-            if len(tokens):
-                return int(tokens[0]), int(tokens[-1])
-    return None
+    """Find the first and last token of the first answer that stands in the context, or None."""
+    spans = (answer_tokens(answer, offsets) for answer in question.answers)
+    return next((span for span in spans if span is not None), None)
+
+
+def answer_tokens(answer: GoldAnswer, offsets: NDArray[np.int32]) -> Span | None:
+    """Find the first and last token of an answer; None outside the context."""
+    if answer.start is None or answer.stop is None:
+        return None
+    tokens = np.flatnonzero((offsets[:, 1] > answer.start) & (offsets[:, 0] < answer.stop))
+    return (int(tokens[0]), int(tokens[-1])) if len(tokens) else None

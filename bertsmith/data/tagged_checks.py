@@ -69,7 +69,7 @@ def check_rows(
         _are_texts(cells) if number == word_place else _are_different_texts(cells)
         for number, cells in enumerate(columns)
     ):
-        shown = ", ".join(f"'{shorten(line)}'" for _, line in lines[:SHOWN_ROWS])
+        shown = ", ".join(f"'{shorten_cell(line)}'" for _, line in lines[:SHOWN_ROWS])
         raise InputError(f"{place}:{lines[0][0]}: {LIKE_TEXTS} It begins: {shown}.")
 
 
@@ -201,13 +201,13 @@ def _find_lost_ends(words: Sequence[str]) -> str | None:
 def _show(sentences: Sequence[TaggedSentence]) -> str:
     """Show the first words with their labels."""
     rows = (
-        f"'{shorten(word)}'" + "".join(f" ({shorten(label)})" for label in labels)
+        f"'{shorten_cell(word)}'" + "".join(f" ({shorten_cell(label)})" for label in labels)
         for sentence in sentences
         for word, *labels in zip(*filter(None, (sentence.words, sentence.labels)), strict=True)
     )
     return ", ".join(islice(rows, SHOWN_ROWS))
 
 
-def shorten(cell: str) -> str:
+def shorten_cell(cell: str) -> str:
     text = " ".join(cell.split())
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

@@ -14,7 +14,7 @@ from bertsmith.data.examples import LABEL_COLUMNS
 from bertsmith.data.json_rows import json_type, list_names
 from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
-from bertsmith.data.tagged_checks import FOR_TEXTS, shorten
+from bertsmith.data.tagged_checks import FOR_TEXTS, shorten_cell
 from bertsmith.data.text_files import ExampleSource, row_place
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import Place, find_words
@@ -148,7 +148,7 @@ class ObjectParser:
             return f"{entity} overlaps the one before", f"A word has one label: {advice}"
         if self.columns.split != "characters":
             advice = f"pass --split characters, or {advice}"
-        fault = f"{entity} and the one before stand in one word, '{shorten(word)}'"
+        fault = f"{entity} and the one before stand in one word, '{shorten_cell(word)}'"
         return fault, f"A word has one label: {advice}"
 
     def _entity(self, row: int, text: str, entry: Any) -> tuple[int, int, str]:

@@ -204,7 +204,8 @@ def _prepare_student(
     teacher = _load_teacher(student.teacher, task_type, dataset.task)
     dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
     folder = read_folder(settings.model)
-    dataset = replace(dataset, task=dataset.task.with_model(folder, settings))
+    task = dataset.task.with_model(folder, settings, dataset.train)
+    dataset = replace(dataset, task=task)
     whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = student.shortened(whole)

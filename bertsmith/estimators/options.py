@@ -89,7 +89,7 @@ class AnswerOptions(WindowOptions, total=False):
     """Options of `QuestionAnswerer`."""
 
     metric: question_answering.Metric
-    max_answer_length: int
+    max_answer_length: int | None
 
 
 class ChooseOptions(WindowOptions, total=False):

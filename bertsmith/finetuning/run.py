@@ -273,7 +273,8 @@ def _prepare_run(
     settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine
 ) -> tuple[PreparedRun, BertModel]:
     folder = read_folder(settings.model)
-    dataset = replace(dataset, task=dataset.task.with_model(folder, settings))
+    task = dataset.task.with_model(folder, settings, dataset.train)
+    dataset = replace(dataset, task=task)
     model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     attention = begin_attention(model, folder, settings, dataset.task.head)
     # Saved with the model, so that it is used as it was trained.

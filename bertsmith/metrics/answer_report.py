@@ -26,6 +26,7 @@ CUT: dict[LongTexts, tuple[str, str]] = {
         "questions or their passages were longer than the model reads; their ends were cut off",
     ),
 }
+TOO_LONG = "longer than {} tokens and cannot be given (finetune answer --max-answer-length)"
 LIMITS = {ENDLESS: "none", -ENDLESS: "below all"}
 RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as CMRC 2018 does"}
 
@@ -44,7 +45,9 @@ class AnswerReport:
     that was read in windows, `num_truncated` were cut (with `long_texts` "cut", they or their
     passage), and `num_empty` are blank or have a blank context. `num_unknown` predictions are for
     other questions. Of the gold answers, `num_moved` stand in the context at another position or
-    with other white space than the file says, and `num_lost` nowhere in it.
+    with other white space than the file says, and `num_lost` nowhere in it. `num_too_long`
+    questions have only right answers of more than `max_answer_length` tokens, which the model
+    cannot give.
     """
 
     overall: AnswerScores
@@ -64,6 +67,8 @@ class AnswerReport:
     num_moved: int = 0
     num_lost: int = 0
     num_empty: int = 0
+    num_too_long: int = 0
+    max_answer_length: int | None = None
     long_texts: LongTexts = "window"
 
     def to_json(self) -> dict[str, Any]:
@@ -131,6 +136,11 @@ class AnswerReport:
                 self.num_lost,
                 "right answer does not stand in its passage",
                 "right answers do not stand in their passage",
+            ),
+            *counted(
+                self.num_too_long,
+                f"right answer is {TOO_LONG.format(self.max_answer_length)}",
+                f"right answers are {TOO_LONG.format(self.max_answer_length)}",
             ),
             *counted(
                 self.num_empty,

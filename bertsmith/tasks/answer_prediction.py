@@ -206,6 +206,8 @@ class AnswerPrediction:
     num_windows: int = 1
     loss: float | None = None
     """Cross entropy of the right start and end; None where they are unknown."""
+    is_right_too_long: bool = False
+    """Whether each right answer has more tokens than a predicted one may have."""
 
     @property
     def is_answered(self) -> bool:

@@ -21,7 +21,13 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.question_windows import encode_questions, label_windows
+from bertsmith.data.question_windows import (
+    answer_lengths,
+    encode_questions,
+    label_windows,
+    offsets_of,
+    shortest_answer,
+)
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import LongTexts, Windowing
@@ -35,6 +41,7 @@ from bertsmith.metrics.answers import (
     find_language,
 )
 from bertsmith.model.bert import BertModel
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import counted
 from bertsmith.tasks.answer_prediction import (
     NONE,
@@ -57,6 +64,11 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 Metric = Literal["f1", "exact_match"]
+
+MAX_ANSWER_LENGTH = 30
+"""Most tokens of an answer, as in the released code for SQuAD."""
+SHARE_WITHIN = 0.99
+"""Share of the training answers that the limit lets through where none is given."""
 
 
 def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterator[str]:
@@ -89,13 +101,15 @@ class AnswerSettings(WindowSettings):
     or exact_match, the share of answers that are right word for word."""
     batch_size: int = 16
     """Batch size: windows per update."""
-    max_answer_length: int = 30
-    """Maximum length of an answer, in tokens."""
+    max_answer_length: int | None = None
+    """Maximum length of an answer, in tokens. Default: 30, or more where 1 % of the training
+    answers are longer."""
     columns: QuestionColumns = field(default_factory=QuestionColumns)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_positive("max_answer_length")
+        if self.max_answer_length is not None:
+            self.check_positive("max_answer_length")
 
 
 class AnswerAccumulator(PredictionCounts):
@@ -107,6 +121,7 @@ class AnswerAccumulator(PredictionCounts):
         threshold: as in `AnswerPrediction`; if None and the model may abstain, the best one for
             these questions.
         long_texts: treatment of passages that were too long.
+        max_answer_length: most tokens of a predicted answer.
     """
 
     def __init__(
@@ -115,14 +130,16 @@ class AnswerAccumulator(PredictionCounts):
         may_abstain: bool,
         threshold: float | None,
         long_texts: LongTexts = "window",
+        max_answer_length: int = MAX_ANSWER_LENGTH,
     ) -> None:
         self.questions = QuestionScores(language)
         self.may_abstain = may_abstain
         self.threshold = threshold
         self.long_texts = long_texts
+        self.max_answer_length = max_answer_length
         self.no_answer_scores = array("d")
         self.losses = array("d")
-        self.num_moved = self.num_lost = self.num_empty = 0
+        self.num_moved = self.num_lost = self.num_empty = self.num_too_long = 0
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
@@ -133,6 +150,7 @@ class AnswerAccumulator(PredictionCounts):
             self.num_moved += sum(answer.is_moved for answer in example.answers)
             self.num_lost += sum(answer.start is None for answer in example.answers)
             self.num_empty += example.is_empty
+            self.num_too_long += prediction.is_right_too_long
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
@@ -167,6 +185,8 @@ class AnswerAccumulator(PredictionCounts):
             num_moved=self.num_moved,
             num_lost=self.num_lost,
             num_empty=self.num_empty,
+            num_too_long=self.num_too_long,
+            max_answer_length=self.max_answer_length,
             long_texts=self.long_texts,
         )
 
@@ -180,7 +200,7 @@ class Answer(Task[Question, AnswerPrediction]):
     threshold: float | None = None
     """Threshold of `AnswerPrediction`, chosen by the eval questions when training ends."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
-    max_answer_length: int = AnswerSettings.max_answer_length
+    max_answer_length: int = MAX_ANSWER_LENGTH
     language: Language = "en"
     """Language whose rules compare answers with right ones."""
 
@@ -221,9 +241,19 @@ Face's transformers open."""
         return cls(
             may_abstain=not all(question.answers for question in train),
             windowing=settings.windowing,
-            max_answer_length=settings.max_answer_length,
+            max_answer_length=settings.max_answer_length or MAX_ANSWER_LENGTH,
             language=find_language([a.text for a in question.answers] for question in train),
         )
+
+    def with_model(
+        self, folder: ModelFolder, settings: AnswerSettings, train: Sequence[Question]
+    ) -> Self:
+        """Return a copy whose answers may be as long as those of training are."""
+        if settings.max_answer_length is not None:
+            return self
+        lengths = list(answer_lengths(folder.tokenizer, train, MAX_ANSWER_LENGTH))
+        longest = int(np.quantile(lengths, SHARE_WITHIN, method="higher"))
+        return replace(self, max_answer_length=max(MAX_ANSWER_LENGTH, longest))
 
     @classmethod
     def reader(
@@ -259,6 +289,12 @@ Face's transformers open."""
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
         num_empty = sum(example.is_empty for example in examples)
+        sizes = labels.end_positions - labels.start_positions + 1
+        num_long = len(set(encoded.owners()[sizes > self.max_answer_length].tolist()))
+        longer = (
+            f"longer than {self.max_answer_length} tokens and cannot be given "
+            f"(--max-answer-length {int(sizes.max())} allows {{}})"
+        )
         moved = "stood elsewhere, or with other white space, than said, and {} found"
         return [
             *counted(
@@ -272,9 +308,14 @@ Face's transformers open."""
                 "answers do not stand in their passage",
             ),
             *counted(
+                num_long,
+                f"answer is {longer.format('it')}",
+                f"answers are {longer.format('all')}",
+            ),
+            *counted(
                 labels.num_cut,
-                "window holds part of an answer and learns that there is none",
-                "windows hold part of an answer and learn that there is none",
+                "window cuts an answer and is trained as 'no answer'; a larger --max-length helps",
+                "windows cut an answer and are trained as 'no answer'; a larger --max-length helps",
             ),
             *counted(
                 labels.num_unreachable,
@@ -334,15 +375,27 @@ Face's transformers open."""
         threshold = (self.threshold or 0.0) if self.may_abstain else None
         losses = mean_losses(logits, encoded)
         return [
-            AnswerPrediction(example.context, spans, threshold, num_cut > 0, num_rows, loss)
-            for example, spans, num_cut, num_rows, loss in zip(
-                examples, found, encoded.num_cut, encoded.num_windows, losses, strict=True
+            AnswerPrediction(
+                example.context,
+                spans,
+                threshold,
+                num_cut > 0,
+                num_rows,
+                loss,
+                shortest_answer(example, offsets_of(encoded, number)) > self.max_answer_length,
+            )
+            for number, (example, spans, num_cut, num_rows, loss) in enumerate(
+                zip(examples, found, encoded.num_cut, encoded.num_windows, losses, strict=True)
             )
         ]
 
     def accumulator(self, place: Path) -> AnswerAccumulator:
         return AnswerAccumulator(
-            self.language, self.may_abstain, self.threshold, self.windowing.long_texts
+            self.language,
+            self.may_abstain,
+            self.threshold,
+            self.windowing.long_texts,
+            self.max_answer_length,
         )
 
     def fold_keys(self, example: Question) -> tuple[Any, Any]:
@@ -350,7 +403,14 @@ Face's transformers open."""
         return example.context, bool(example.answers)
 
     def describe_target(self) -> str:
-        return "answers to questions" + (", or none" if self.may_abstain else "")
+        none = ", or none" if self.may_abstain else ""
+        is_usual = self.max_answer_length == MAX_ANSWER_LENGTH
+        length = (
+            ""
+            if is_usual
+            else f", of at most {self.max_answer_length} tokens (--max-answer-length)"
+        )
+        return f"answers to questions{none}{length}"
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
         """Score the answer by F1; only an exact match counts as right."""

@@ -352,7 +352,9 @@ That holds a vector of every text, and takes time that grows with the square of 
         )
         return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
 
-    def with_model(self, folder: ModelFolder, settings: EmbedSettings) -> Self:
+    def with_model(
+        self, folder: ModelFolder, settings: EmbedSettings, train: Sequence[Any]
+    ) -> Self:
         """Return a copy with the pooling and the length of the model's folder."""
         before = SentenceFolder.read(folder.files, pooling=settings.pooling)
         check_case(folder.files, folder.tokenizer)

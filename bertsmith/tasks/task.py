@@ -76,8 +76,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """The number of texts on a command line that make an example; None takes all."""
         return 1
 
-    def with_model(self, folder: ModelFolder, settings: Any) -> Self:
-        """Return a copy with what the folder of the model to train decides."""
+    def with_model(self, folder: ModelFolder, settings: Any, train: Sequence[ExampleT]) -> Self:
+        """Return a copy with what the folder of the model to train decides of its examples."""
         return self
 
     def with_columns(self, columns: Any) -> Self:

@@ -20,6 +20,7 @@ from bertsmith.data.windows import Windowing
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_answer_files
 from bertsmith.finetuning.run import finetune
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.answer_prediction import NUM_CANDIDATES, best_answers
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.question_answering import Answer, AnswerSettings
@@ -102,7 +103,7 @@ def test_what_was_moved_lost_or_cut_is_told():
     assert "1 answer does not stand in its passage" in notes
     assert "2 questions have an answer that is whole in no window" in notes
     assert "1 question or its passage is empty" in notes
-    assert "windows hold part of an answer" in notes
+    assert "windows cut an answer" in notes
     rows = encoded.rows_of(1)
     assert set(encoded.row_targets["start_positions"][rows.start : rows.stop]) == {NO_ANSWER}
 
@@ -209,3 +210,64 @@ def test_of_equal_scores_the_earlier_and_shorter_wins():
     (found,) = best_answers([np.zeros((len(encoded.rows.ids[0]), 2), np.float32)], encoded, 30)
     assert list(zip(found.starts, found.stops, strict=True))[:3] == [(0, 4), (0, 9), (0, 14)]
     assert len(found.scores) == 15
+
+
+def of_words(count):
+    """A question whose answer has `count` tokens."""
+    answer = " ".join(["lovely"] * count)
+    return question(f"the film was {answer} in a story", answer)
+
+
+@pytest.mark.parametrize(("lengths", "asked", "expected"), [
+    ([45] * 4, None, 45), ([45] * 4, 30, 30), ([45] * 4, 60, 60), ([2] * 4, None, 30),
+    ([2] * 3 + [45], None, 45), ([2] * 300 + [45], None, 30),
+])  # fmt: skip
+def test_answers_may_be_as_long_as_those_of_training(tmp_path, lengths, asked, expected):
+    folder = read_folder(save_tiny(tmp_path / "model"))
+    questions = [of_words(count) for count in lengths]
+    made = AnswerSettings(
+        train=tmp_path, eval=tmp_path, model=tmp_path, out=tmp_path, max_answer_length=asked
+    )
+    task = Answer.of_examples(questions, made).with_model(folder, made, questions)
+    assert task.max_answer_length == expected
+    assert task.task_settings["max_answer_length"] == expected
+
+
+def test_answers_that_are_too_long_are_counted_in_training_and_evaluation():
+    questions = [of_words(37), of_words(33), of_words(2)]
+    task = Answer()
+    encoded = task.encode(tiny_tokenizer(), questions, 64, labelled=True)
+    notes = "\n".join(task.notes(questions, encoded))
+    assert "2 answers are longer than 30 tokens" in notes
+    assert "--max-answer-length 37 allows all" in notes
+    accumulator = task.accumulator("questions")
+    accumulator.add(questions, task.predict(tiny_model("answer"), encoded, questions))
+    assert "2 right answers are longer than 30 tokens" in str(accumulator.result())
+    assert "longer than" not in " ".join(Answer(max_answer_length=45).notes(questions, encoded))
+
+
+def test_the_length_of_answers_is_kept_in_the_folder(tmp_path):
+    rows = [
+        {"id": str(number), "question": "the film ?", "context": one.context,
+         "answers": {"text": [one.answers[0].text], "answer_start": [one.answers[0].start]}}
+        for number, one in enumerate([of_words(40), of_words(41)])
+    ]  # fmt: skip
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = finetune(
+        Answer,
+        AnswerSettings(
+            train=path,
+            eval=path,
+            model=save_tiny(tmp_path / "model"),
+            out=tmp_path / "out",
+            steps=1,
+        ),
+    )
+    assert result.target.endswith("of at most 41 tokens (--max-answer-length)")
+    assert load(tmp_path / "out").definition.max_answer_length == 41
+    old = json.loads((tmp_path / "out/config.json").read_text())
+    (key,) = [name for name, value in old.items() if "max_answer_length" in str(value)]
+    del old[key]["max_answer_length"]
+    (tmp_path / "out/config.json").write_text(json.dumps(old))
+    assert load(tmp_path / "out").definition.max_answer_length == 30
