@@ -19,6 +19,8 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 
+SEPARATORS = ",;|"
+"""Separators that may stand between several labels of a text."""
 MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -134,6 +136,25 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
         f"{counts.total() - num_numbers:,} are names ({list_names(words)}); each is a class of its "
         "own"
     )
+
+
+def several_in_one(names: Sequence[str]) -> str | None:
+    """Describe classes that seem to be several labels each, as `toxic,insult`; None for others.
+
+    At least half of them hold a separator, and most of the parts occur in several classes.
+    """
+    for separator in SEPARATORS:
+        sets = [{part.strip() for part in name.split(separator)} for name in names]
+        several = [name for name in names if separator in name]
+        uses = Counter(part for parts in sets for part in parts)
+        num_recurring = sum(count > 1 for count in uses.values())
+        if 2 * len(several) >= len(names) and 2 * num_recurring > len(uses) > 1:
+            return (
+                f"each of {len(names):,} combinations such as '{several[0]}' is a class of its "
+                "own. Where a text may have several labels, pass --multi-label"
+                + ("" if separator == "," else f" --label-separator '{separator}'")
+            )
+    return None
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

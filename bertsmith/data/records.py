@@ -373,7 +373,8 @@ class RecordReader(Reader[ExampleT]):
 
 RAGGED = {
     "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
-    "csv": "Put a text that holds a comma, quote or line end in double quotes.",
+    "csv": "Put a text that holds a comma, quote or line end in double quotes, the first "
+    "directly behind the comma.",
 }
 """Advice on a row that has not as many columns as the first."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from bertsmith.data.csv_blanks import has_blanks_before_quotes
 from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.sources import Source
 from bertsmith.data.text_files import (
@@ -121,7 +122,8 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
                 raise too_long(f"{place}:{row}", "row")
             yield line
 
-    reader = csv.reader(row_lines(), strict=True)
+    skips = has_blanks_before_quotes(path)
+    reader = csv.reader(row_lines(), strict=True, skipinitialspace=skips)
     while True:
         row, size = reader.line_num + 1, 0
         try:

@@ -20,7 +20,7 @@ from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.labels import class_names, class_numbers, mixed_labels
+from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
 from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
@@ -197,9 +197,9 @@ predict` and Hugging Face's transformers open."""
         return ClassAccumulator(self.labels, place)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
-        """Warn if labels mix numbers and names."""
-        note = mixed_labels(examples)
-        return [] if note is None else [note]
+        """Warn if labels mix numbers and names, or seem to be several labels each."""
+        notes = (mixed_labels(examples), several_in_one(self.labels))
+        return [note for note in notes if note is not None]
 
     def outcome(self, example: Example, prediction: ClassPrediction) -> Outcome:
         return Outcome(

@@ -50,7 +50,16 @@ class TextTask(Task[Example, PredictionT]):
     def reader(
         self, source: ExampleSource, columns: Columns | None, *, labelled: bool
     ) -> ExampleReader:
-        """Return the rows of a table, with pairs as in training."""
+        """Return the rows of a table, with pairs as in training.
+
+        Raises:
+            InputError: a second text is asked for, and the model was trained on single ones.
+        """
+        if self.pairs is False and columns is not None and columns.pair_column is not None:
+            raise InputError(
+                f"--pair-column: found '{columns.pair_column}', but this model was trained on "
+                "single texts. Leave it out."
+            )
         return ExampleReader(
             source, columns, labelled=labelled, empty_labels=self.empty_labels, pairs=self.pairs
         )
@@ -60,6 +69,11 @@ class TextTask(Task[Example, PredictionT]):
         if self.pairs and example.pair is None:
             raise InputError(
                 "found 1 text, but this model reads a text and its pair. Give both: [(a, b)]."
+            )
+        if self.pairs is False and example.pair is not None:
+            raise InputError(
+                "found a text and its pair, but this model was trained on single texts. Give a "
+                "list of texts: [a, b]."
             )
         return example
 

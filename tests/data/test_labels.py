@@ -6,7 +6,7 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data.examples import Example
-from bertsmith.data.labels import class_names, class_numbers, numbers
+from bertsmith.data.labels import class_names, class_numbers, numbers, several_in_one
 from bertsmith.errors import InputError
 
 PATH = Path("train.tsv")
@@ -49,3 +49,15 @@ def test_labels_that_are_refused(known, labels, parts):
             examples(labels), known, PATH
         )
     assert numbers(examples(["-3.4e38", "3.4e38"]), PATH).tolist() == [-3.4e38, 3.4e38]
+
+
+@pytest.mark.parametrize(("names", "advice"), [
+    (["toxic", "insult", "toxic,insult", "insult, threat", "threat,toxic"], "--multi-label"),
+    (["a|b", "b|c", "a|c", "a"], "--label-separator '|'"),
+    (["a;b", "b", "a"], None), (["Austin, TX", "Dallas, TX", "Boston, MA"], None),
+    (["pos", "neg"], None), (["1,5", "2,5"], None), (["yes", "no", "yes, no"], None),
+])  # fmt: skip
+def test_classes_that_seem_to_be_several_labels(names, advice):
+    note = several_in_one(names)
+    assert (note is None) is (advice is None)
+    assert advice is None or advice in note

@@ -1,0 +1,53 @@
+"""Recognize CSV files that have a blank between a separator and a quoted cell: `1, "a, b"`."""
+
+import csv
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from bertsmith.data.text_files import STANDARD_INPUT, iter_lines
+from bertsmith.errors import InputError
+
+LOOKED_AT = 100
+"""Lines that decide how a file is read."""
+
+
+def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
+    """Return whether blanks before quotes are no text: the first rows show that quotes are meant.
+
+    They do if all rows are of one width only where the blanks are skipped, or if each cell that
+    begins with a blank and a quote ends in a quote.
+    """
+    if path == STANDARD_INPUT:
+        return False
+    try:
+        lines = list(islice(iter_lines(path), LOOKED_AT))
+    except InputError:  # the reader says what is wrong, where its turn comes
+        return False
+    if not any(re.search(rf'(^|{re.escape(delimiter)}) +"', line) for line in lines):
+        return False
+    skipped = _parse(lines, delimiter, skip_blanks=True)
+    if skipped is None or not _are_even(skipped):
+        return False
+    plain = _parse(lines, delimiter, skip_blanks=False)
+    if plain is None or not _are_even(plain):
+        return True
+    quoted = [cell.strip() for row in plain for cell in row if re.match(' +"', cell)]
+    return all(len(cell) > 1 and cell.endswith('"') for cell in quoted)
+
+
+def _parse(lines: Sequence[str], delimiter: str, *, skip_blanks: bool) -> list[list[str]] | None:
+    """Parse the rows that end within these lines; None if they are not valid CSV."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=skip_blanks)
+    rows: list[list[str]] = []
+    try:
+        rows.extend(reader)
+    except csv.Error:
+        is_cut = len(lines) == LOOKED_AT and reader.line_num == len(lines)
+        return rows if is_cut else None
+    return rows
+
+
+def _are_even(rows: Sequence[Sequence[str]]) -> bool:
+    return len({len(row) for row in rows if row}) == 1
