@@ -157,3 +157,21 @@ def test_labels_that_the_model_has_not(tagger, tmp_path, content, parts):
     path.write_text(content)
     with refuses(InputError, "a.conll:", *parts):
         evaluate(tagger, path)
+
+
+def notes_on(sentences):
+    names = sorted({label for one in sentences for label in one.labels})
+    task = Tag(tuple(names), sentences[0].scheme)
+    encoded = task.encode(tiny_tokenizer(), sentences, 37, labelled=True)
+    return "\n".join(task.notes(sentences, encoded))
+
+
+def test_unusual_training_sentences_are_told():
+    numbers = [TaggedSentence(("good", "film"), ("1", "0"))] * 2
+    assert "numbers" in notes_on(numbers)
+    long = TaggedSentence(("good", "film") * 150, ("A", "B") * 150)
+    assert "all 300 words are one sentence" in notes_on([long])
+    rows = [{"text": "goodfilm", "entities": [[0, 4, "X"]]}] * 2
+    assert "2 entities end within a word" in (found := notes_on(list(TaggedReader(rows))))
+    assert "--split characters" in found
+    assert notes_on([TaggedSentence(("good", "film"), ("A", "B"))]) == ""

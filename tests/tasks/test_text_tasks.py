@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusals import refuses
 from samples import prepare
 from tiny_models import (
     BAD,
@@ -18,9 +19,10 @@ from tiny_models import (
     tiny_tokenizer,
 )
 
-from bertsmith.data.examples import Example
+from bertsmith.data.examples import Columns, Example
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windows import Windowing
+from bertsmith.errors import InputError
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.example_objective import collate
@@ -127,3 +129,39 @@ def test_logits_are_means_over_windows_and_absent_choices_have_none():
     expected = numbers[: 3 * num_windows].view(3, num_windows).mean(1)
     torch.testing.assert_close(logits[0], expected)
     assert logits[1].tolist() == [0.0, 1.0, -torch.inf]
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_model_of_single_texts_takes_no_pairs_and_one_of_pairs_no_single_texts(
+    tmp_path, multi_label
+):
+    head = "multi_label" if multi_label else "classify"
+    classifier = load(save_tiny(tmp_path / "m", head, labels=NAMES), device="cpu")
+    single, pairs = (classifier.with_options(pairs=are_pairs) for are_pairs in (False, True))
+    for given in ([["good", "bad"]], [("good", "bad")], [{"text": "good", "pair": "bad"}]):
+        with refuses(InputError, "examples[0]", "trained on single texts"):
+            single(given)
+        assert len(pairs(given)) == 1
+    assert len(single(["good", "bad"])) == 2
+    with refuses(InputError, "examples[0]", "[(a, b)]"):
+        pairs(["good", "bad"])
+    assert len(classifier([("good", "bad"), "good"])) == 2  # it is not known which it reads
+
+
+def test_a_column_of_second_texts_is_refused_by_a_model_of_single_texts(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,label\ngood,bad,pos\n")
+    columns = Columns(text_column="a", pair_column="b")
+    with refuses(InputError, "--pair-column", "single texts"):
+        Classify(NAMES, pairs=False).reader(path, columns, labelled=True)
+    (example,) = Classify(NAMES, pairs=True).reader(path, columns, labelled=True)
+    assert example.pair == "bad"
+
+
+def test_classes_that_seem_to_be_several_labels_are_told():
+    names = ("insult", "insult,threat", "toxic", "toxic,insult", "toxic,threat")
+    task = Classify(names)
+    examples = [Example("good", None, name) for name in names]
+    encoded = task.encode(tiny_tokenizer(), examples, 37, labelled=True)
+    (note,) = task.notes(examples, encoded)
+    assert "'insult,threat'" in note and "--multi-label" in note
