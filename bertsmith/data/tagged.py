@@ -18,20 +18,44 @@ Remark = Literal[
     "repaired_predictions",
     "joined_documents",
 ]
-REMARKS: dict[Remark, str] = {
-    "comments": "{:,} lines that begin with # were taken for comments",
-    "multiword_tokens": "{:,} multi-word tokens were read as the words they consist of",
-    "empty_nodes": "{:,} empty nodes, which stand nowhere in the text, were left out",
-    "misaligned_entities": "{:,} entities ended within a word, and were taken to its end",
-    "unlocated_texts": "{:,} texts do not hold all of their words; their offsets are those "
-    "of the words joined by spaces",
-    "repaired": "{:,} sentences of the data had labels that break their scheme, and were repaired",
-    "repaired_predictions": "{:,} sentences had predicted labels that break the scheme, and were "
-    "repaired",
-    "joined_documents": "{:,} lines -DOCSTART- stood directly before words, and were taken for the "
-    "marks of documents, not for words",
+REMARKS: dict[Remark, tuple[str, str]] = {
+    "comments": (
+        "line that begins with # was taken for a comment",
+        "lines that begin with # were taken for comments",
+    ),
+    "multiword_tokens": (
+        "multi-word token was read as the words it consists of",
+        "multi-word tokens were read as the words they consist of",
+    ),
+    "empty_nodes": (
+        "empty node, which stands nowhere in the text, was left out",
+        "empty nodes, which stand nowhere in the text, were left out",
+    ),
+    "misaligned_entities": (
+        "entity ended within a word, and was taken to its end",
+        "entities ended within a word, and were taken to its end",
+    ),
+    "unlocated_texts": (
+        "text does not hold all of its words; its offsets are those of the words joined by spaces",
+        "texts do not hold all of their words; their offsets are those of the words joined by "
+        "spaces",
+    ),
+    "repaired": (
+        "sentence of the data had labels that break their scheme, and was repaired",
+        "sentences of the data had labels that break their scheme, and were repaired",
+    ),
+    "repaired_predictions": (
+        "sentence had predicted labels that break the scheme, and was repaired",
+        "sentences had predicted labels that break the scheme, and were repaired",
+    ),
+    "joined_documents": (
+        "line -DOCSTART- stood directly before words, and was taken for the mark of a document, "
+        "not for a word",
+        "lines -DOCSTART- stood directly before words, and were taken for the marks of documents, "
+        "not for words",
+    ),
 }
-"""Message for each kind of remark; `{}` is the count."""
+"""Message for each kind of remark, behind a count of one and of several."""
 
 TagFormat = Literal["auto", "conll", "conllu", "jsonl", "text"]
 

@@ -24,6 +24,7 @@ from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
+from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.files import sha256_file
 from bertsmith.system.paths import check_outside, is_within
 from bertsmith.system.progress import has_details
@@ -77,14 +78,17 @@ class FineTuned:
     training: Summary
     evaluation: Any
     """An `Evaluation`."""
+    noun: str = "text"
+    """What an example is called in messages."""
 
     def to_json(self) -> dict[str, Any]:
         return {**to_jsonable(self), "evaluation": self.evaluation.to_json()}
 
     def __str__(self) -> str:
         lines = [
-            f"trained on {self.num_train:,} texts ({self.target}): {self.training.steps:,} steps "
-            f"in {self.training.elapsed_seconds:.1f} s; best after step {self.best_step:,}",
+            f"trained on {count_noun(self.num_train, self.noun)} ({self.target}): "
+            f"{count_noun(self.training.steps, 'step')} in {self.training.elapsed_seconds:.1f} s; "
+            f"best after step {self.best_step:,}",
             f"model in {self.out} (curves.svg and journal.jsonl beside it)",
         ]
         if self.best_step == 0:
@@ -97,15 +101,24 @@ class FineTuned:
 
 
 NOTES = {
-    "num_train_windowed": "{:,} training texts were longer than the model reads and were read in "
-    "windows",
-    "num_train_truncated": "{:,} training texts were longer than the model, or a step, can hold; "
-    "part of each was left out",
-    "num_train_skipped": "{:,} training rows without text or label were skipped",
-    "num_overlap": "{:,} of the eval texts are in the training file, too: the scores below are "
-    "too high",
+    "num_train_windowed": (
+        "training text was longer than the model reads and was read in windows",
+        "training texts were longer than the model reads and were read in windows",
+    ),
+    "num_train_truncated": (
+        "training text was longer than the model, or a step, can hold; part of it was left out",
+        "training texts were longer than the model, or a step, can hold; part of each was left out",
+    ),
+    "num_train_skipped": (
+        "training row without text or label was skipped",
+        "training rows without text or label were skipped",
+    ),
+    "num_overlap": (
+        "of the eval texts is in the training file, too: the scores below are too high",
+        "of the eval texts are in the training file, too: the scores below are too high",
+    ),
 }
-
+"""Remarks on counts in fields of `FineTuned`, of one and of several."""
 
 CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
 
@@ -113,7 +126,7 @@ CHOSEN = "the best weights were chosen by these scores, so they are slightly opt
 def notes_on(result: Mapping[str, Any]) -> list[str]:
     """List remarks on a run's start and examples, from fields of `FineTuned`."""
     start = [result["start_note"]] if result["start_note"] else []
-    notes = [note.format(result[name]) for name, note in NOTES.items() if result[name]]
+    notes = [line for name, note in NOTES.items() for line in counted(result[name], *note)]
     of_examples = [f"of the training data, {note}" for note in result["notes"]]
     return [*start, *notes, *of_examples, CHOSEN]
 
@@ -266,6 +279,7 @@ def _score_saved(
         learning_rate=prepared.config.optim.peak_rate,
         training=trained.summary,
         evaluation=evaluation,
+        noun=dataset.task.noun,
     )
 
 

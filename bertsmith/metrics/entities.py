@@ -18,6 +18,7 @@ from bertsmith.data.label_schemes import (
     parse_label,
 )
 from bertsmith.data.tagged import REMARKS, Remark
+from bertsmith.system.counts import count_noun, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +80,15 @@ class TagReport:
         return "\n".join([*self._figures(), *self.notes(), "", *self._table()])
 
     def _figures(self) -> list[str]:
-        accuracy = (
-            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_words:,} words with the "
-            "right label)"
-        )
+        words = count_noun(self.num_words, "word")
+        entities = count_noun(self.total.support, "entity", "entities")
+        accuracy = f"accuracy  {self.accuracy:.4f}   (share of the {words} with the right label)"
         macro = f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the {{}}, each counting the same)"
         if self.scheme == "plain":
             return [accuracy, macro.format("labels")]
         how = "strictly by the scheme" if self.strict else "as conlleval counts"
         return [
-            f"F1        {self.f1:.4f}   (of {self.total.support:,} entities, all words and "
-            f"the type right; {how})",
+            f"F1        {self.f1:.4f}   (of {entities}, all words and the type right; {how})",
             macro.format("types"),
             accuracy,
         ]
@@ -103,27 +102,38 @@ class TagReport:
             )
         elif self.scheme != "plain" and not self.total.num_predicted:
             notes.append(
-                f"the model found no entity in {self.num_sentences:,} sentences: it needs more "
-                "steps or examples"
+                f"the model found no entity in {count_noun(self.num_sentences, 'sentence')}: it "
+                "needs more steps or examples"
             )
         if self.scheme != "plain":
+            gold = f"{self.num_illegal_gold:,}" if self.num_illegal_gold else "none"
             notes.append(
-                f"sentences with labels that break {self.scheme}: {self.num_illegal:,} predicted, "
-                f"{self.num_illegal_gold:,} gold, of {self.num_sentences:,}"
+                f"sentences with invalid {self.scheme} labels: {self.num_illegal:,} of "
+                f"{self.num_sentences:,} predicted, {gold} in the gold data"
             )
-        if self.num_unknown:
-            notes.append(
-                f"{self.num_unknown:,} words have a label that the model never learned; they count "
-                "as wrong"
-            )
-        if self.num_windowed:
-            notes.append(
-                f"{self.num_windowed:,} sentences were longer than the model reads and were read "
-                "in windows"
-            )
-        if self.num_skipped:
-            notes.append(f"{self.num_skipped:,} sentences that could not be read were skipped")
-        return [*notes, *(REMARKS[name].format(count) for name, count in self.remarks.items())]
+        return [
+            *notes,
+            *counted(
+                self.num_unknown,
+                "word has a label that the model never learned; it counts as wrong",
+                "words have a label that the model never learned; they count as wrong",
+            ),
+            *counted(
+                self.num_windowed,
+                "sentence was longer than the model reads and was read in windows",
+                "sentences were longer than the model reads and were read in windows",
+            ),
+            *counted(
+                self.num_skipped,
+                "sentence that could not be read was skipped",
+                "sentences that could not be read were skipped",
+            ),
+            *(
+                line
+                for name, count in self.remarks.items()
+                for line in counted(count, *REMARKS[name])
+            ),
+        ]
 
     def _table(self) -> list[str]:
         rows = self.types if self.scheme == "plain" else (*self.types, self.total)

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bertsmith.system.counts import counted
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingCounts:
@@ -21,13 +23,20 @@ class ReadingCounts:
         return values | {name: values.pop(name) for name in ReadingCounts.__annotations__}
 
     def notes(self, lacking: str = "text or label") -> list[str]:
-        notes = []
-        if self.num_windowed:
-            notes.append(f"{self.num_windowed:,} texts were longer than the model reads and were "
-                         "read in windows")  # fmt: skip
-        if self.num_truncated:
-            notes.append(f"{self.num_truncated:,} texts were longer than the model reads; their "
-                         "ends were cut off")  # fmt: skip
-        if self.num_skipped:
-            notes.append(f"{self.num_skipped:,} rows without {lacking} were skipped")
-        return notes
+        return [
+            *counted(
+                self.num_windowed,
+                "text was longer than the model reads and was read in windows",
+                "texts were longer than the model reads and were read in windows",
+            ),
+            *counted(
+                self.num_truncated,
+                "text was longer than the model reads; its end was cut off",
+                "texts were longer than the model reads; their ends were cut off",
+            ),
+            *counted(
+                self.num_skipped,
+                f"row without {lacking} was skipped",
+                f"rows without {lacking} were skipped",
+            ),
+        ]

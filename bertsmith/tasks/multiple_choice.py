@@ -121,6 +121,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 
     titles = ("number", "probability", "prompt", "choice")
     name = "choose"
+    noun = "prompt"
     description = """Teach a BERT to choose what fits a prompt: multiple choice.
 
 Takes a pre-trained model and two files of prompts, each with two or more choices and the number or

@@ -206,6 +206,7 @@ class Answer(Task[Question, AnswerPrediction]):
 
     titles = ("answer", "probability", "question", "passage")
     name = "answer"
+    noun = "question"
     description = """Teach a BERT to find the answers to questions in passages.
 
 Takes a pre-trained model and two files of questions with their passages and answers, as those of
@@ -410,7 +411,7 @@ Face's transformers open."""
             if is_usual
             else f", of at most {self.max_answer_length} tokens (--max-answer-length)"
         )
-        return f"answers to questions{none}{length}"
+        return f"answers{none}{length}"
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
         """Score the answer by F1; only an exact match counts as right."""

@@ -23,6 +23,7 @@ from bertsmith.data.windows import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder
+from bertsmith.system.counts import count_noun
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
@@ -119,6 +120,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     name: ClassVar[str]
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
+    noun: ClassVar[str] = "text"
+    """What an example is called in messages; its plural ends in s."""
     description: ClassVar[str]
     """The help text of that command."""
     settings: ClassVar[type[FinetuneSettings]]
@@ -251,7 +254,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     def describe_target(self) -> str:
         """Describe, in a few words, what the model is trained for."""
-        return f"{len(self.labels)} labels"
+        return count_noun(len(self.labels), "label")
 
 
 def named_settings(task: Task[Any, Any]) -> dict[str, Any]:

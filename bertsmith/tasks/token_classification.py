@@ -37,7 +37,7 @@ from bertsmith.data.windows import RowWords, Windowing, encode_words, label_piec
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.system.compute import Advanced
-from bertsmith.system.counts import counted
+from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax64, token_logits
 from bertsmith.tasks.losses import ClassLoss, LossSettings
@@ -103,6 +103,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     titles = ("text, with its labels",)
     name = "tag"
+    noun = "sentence"
     description = """Teach a BERT to label words: names, parts of speech.
 
 Takes a pre-trained model and two files of labelled words: one to learn from, one to score by. They
@@ -347,7 +348,7 @@ transformers open."""
         return example.content, tuple(span_types(example.labels, example.scheme))
 
     def describe_target(self) -> str:
-        return f"{len(self.labels)} labels{self.note}"
+        return super().describe_target() + self.note
 
 
 def scheme_of_names(names: Sequence[str]) -> Scheme:
@@ -365,13 +366,16 @@ def scheme_note(
     found: Scheme, model: Scheme, num_illegal: int, *, repaired: bool, remarks: Counter[Remark]
 ) -> str:
     """Describe the scheme of the training labels, and repairs."""
-    notes = [] if model == "plain" else [model if found == model else f"{model} for {found}"]
+    notes = (
+        [] if model == "plain" else [model if found == model else f"{found} converted to {model}"]
+    )
     if num_illegal:
-        done = "repaired" if repaired else "learned as they are"
-        notes.append(f"{num_illegal:,} sentences break {found}, {done}")
+        done = "repaired" if repaired else "learned as given"
+        broken = count_noun(num_illegal, "sentence breaks", "sentences break")
+        notes.append(f"{broken} {found}, {done}")
     told: tuple[Remark, ...] = ("comments", "joined_documents")
-    notes += [REMARKS[name].format(remarks[name]) for name in told if remarks[name]]
-    return f" ({'; '.join(notes)})" if notes else ""
+    notes += [line for name in told for line in counted(remarks[name], *REMARKS[name])]
+    return f", {'; '.join(notes)}" if notes else ""
 
 
 TASK = Tag
