@@ -75,8 +75,8 @@ def test_a_precision_that_gains_nothing_is_told(typed, place, tmp_path, remember
 def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, told):
     (tmp_path / "short.toml").write_text("steps = 1\nbatch_size = 4\n")
     out = tmp_path / "out"
-    words = ("finetune", task, tmp_path / "short.toml", "--model", place / "pretrained", "--train",
-             place / data, "--eval", place / data, "--out", out, *FP32)  # fmt: skip
+    words = ("finetune", task, "--recipe", tmp_path / "short.toml", "--model", place / "pretrained",
+             "--train", place / data, "--eval", place / data, "--out", out, *FP32)  # fmt: skip
     trained = json.loads(bertsmith(*words, "--json"))
     assert (trained["task"], trained["labels"]) == (task, labels)
     command = ("evaluate", out, "--data", place / data, *FP32)
@@ -85,7 +85,7 @@ def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, 
     assert evaluated == {**trained["evaluation"], "unknown_rate": 0.0}
     text = bertsmith(*command)
     assert "type  precision" in text or f"accuracy  {evaluated['accuracy']:.4f}" in text
-    assert bertsmith(*words, "--overwrite").startswith(f"trained on {told}: 1 steps")
+    assert bertsmith(*words, "--overwrite").startswith(f"trained on {told}: 1 step ")
 
 
 def test_choose(bertsmith, place, tmp_path):
