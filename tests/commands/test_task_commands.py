@@ -193,7 +193,7 @@ def test_the_report_counts_what_was_cut_or_skipped(typed, place, tmp_path):
     source.write_text(f"good\n\n{'bad ' * 50}\n \n")
     args = ("embed", place / "pretrained", source, "--out", out, "--skip-incomplete", *FP32)
     told = typed(*args).err
-    assert "1 texts were longer" in told and "2 rows without a text were skipped" in told
+    assert "1 text was longer" in told and "2 rows without a text were skipped" in told
     report = json.loads(typed(*args, "--json").out)
     assert np.load(out).shape == (2, 24)
     assert (report["num_texts"], report["num_truncated"], report["num_skipped"]) == (2, 1, 2)

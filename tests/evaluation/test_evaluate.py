@@ -32,5 +32,5 @@ def test_what_was_cut_or_skipped_is_counted(classifier, tmp_path):
     classifier = load_predictor(classifier.loaded.folder.path, long_texts="cut")
     result = evaluate(classifier, path, Columns(skip_incomplete=True))
     assert (result.num_windowed, result.num_truncated) == (0, 1)
-    assert "their ends were cut off" in str(result)
-    assert "1 rows without text or label" in str(result)
+    assert "its end was cut off" in str(result)
+    assert "1 row without text or label" in str(result)

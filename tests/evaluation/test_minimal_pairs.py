@@ -87,7 +87,7 @@ def test_what_is_cut_is_counted(folder):
     report = evaluate_minimal_pairs(short, ROWS)
     assert (report.num_truncated, report.num_identical) == (1, 2)  # the difference was cut off
     assert NUM_POSITIONS > 12
-    assert "1 texts were longer than the model reads" in str(report)
+    assert "1 text was longer than the model reads" in str(report)
 
 
 def test_a_limit_is_for_each_paradigm(scorer):
