@@ -39,7 +39,7 @@ def dropout_seed(seed: int, device: torch.device) -> Iterator[None]:
 def _generator_of(device: torch.device) -> torch.Generator:
     """Return the generator that `F.dropout` draws from on a GPU."""
     if device.type == "mps":
-        return torch.mps._get_default_mps_generator()  # type: ignore[no-any-return]
+        return torch.mps._get_default_mps_generator()
     index = torch.cuda.current_device() if device.index is None else device.index
     return torch.cuda.default_generators[index]
 

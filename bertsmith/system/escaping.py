@@ -43,7 +43,7 @@ def unescaped(stream: Any) -> IO[str]:
     """Return the stream that takes colours, which rich's live displays wrap once more."""
     while (inner := getattr(stream, "rich_proxied_file", None)) is not None:
         stream = inner
-    return stream  # type: ignore[no-any-return]
+    return stream
 
 
 @contextlib.contextmanager
