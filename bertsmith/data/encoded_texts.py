@@ -108,8 +108,8 @@ def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Ite
     """
     if is_table(given) or isinstance(given, Mapping):
         raise InputError(
-            f"{name}: found {name_type(given)}, of which only the names of columns would be read. "
-            f"Give a list, such as {cure}."
+            f"{name}: found {name_type(given)}. Pass one column, such as {cure}, not the whole "
+            f"{'table' if is_table(given) else 'mapping'}."
         )
     if isinstance(given, Set):
         raise InputError(f"{name}: found {name_type(given)}, which has no order. Give a list.")

@@ -1,12 +1,15 @@
 """Read labelled examples from csv, tsv and jsonl files, or rows in memory, in their order.
 
 A label is a name and stays the string it was, so `1`, `positive` and `not_entailment` are treated
-alike. A row that lacks a text or a label is an error, or is skipped and counted.
+alike; labels of files lose white space at their ends, which is told. A row that lacks a text or a
+label is an error, or is skipped and counted.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -14,7 +17,7 @@ import numpy as np
 from bertsmith.data.records import ColumnSpec, IncompleteRowError, Record, RecordReader
 from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, warn_once
 from bertsmith.system.compute import Advanced
 
 # The usual names, first match wins; a pair is only taken where both of its columns are there.
@@ -136,6 +139,8 @@ class ExampleReader(RecordReader[Example]):
         self.labelled = labelled
         self.empty_labels = empty_labels
         self.pairs = pairs
+        self.is_file = isinstance(source, Path)
+        self._stripped: dict[str, int] = {}
         lacking = "labels" if labelled else "pairs, which the model was trained on" * bool(pairs)
         super().__init__(source, self.columns, self._specs, self._example, lines_lack=lacking)
 
@@ -146,6 +151,11 @@ class ExampleReader(RecordReader[Example]):
             first, *others = examples
             comes_again = any(example.label == first.label for example in others)
             check_header(self, first, len(examples), comes_again=comes_again)
+        for label, row in itertools.islice(self._stripped.items(), 1):
+            warn_once(
+                f"{self.row_place(row)}: the label '{label}' is read as '{label.strip()}': white "
+                "space at the ends of a file's labels does not count."
+            )
         return examples
 
     def _example(self, row: int, record: Record) -> Example:
@@ -172,6 +182,9 @@ class ExampleReader(RecordReader[Example]):
         label = self._label(row, record["label"]) if self.labelled else None
         return Example(text, pair, label, row)
 
+    def _read_label_set(self, labels: list[str]) -> list[str]:
+        return as_label_set(map(str.strip, labels) if self.is_file else labels)
+
     def _refuse_header(self, text: str) -> None:
         """Refuse a name of a column that is taken for a text, as all columns read are numbered."""
         if self.is_table and self.columns.header == "auto" and not self.has_header:
@@ -184,8 +197,8 @@ class ExampleReader(RecordReader[Example]):
         names = self.names["label"]
         if len(names) == 1:
             label = "".join(found)
-            if not label.endswith(LIST_SEPARATOR):  # which `strip` would remove
-                label = label.strip()
+            if self.is_file and not label.endswith(LIST_SEPARATOR):  # which `strip` would remove
+                label = self._strip(row, label)
             self._check_label_set(row, label)
             return label
         header = ", or pass --header yes if it names the columns" if not self.has_header else ""
@@ -200,6 +213,13 @@ class ExampleReader(RecordReader[Example]):
             if text not in FLAGS:
                 raise InputError(f"{self.row_place(row)}: '{name}' is '{text}'{advice}")
         return as_label_set(name.strip() for name, text in cells.items() if FLAGS[text])[0]
+
+    def _strip(self, row: int, label: str) -> str:
+        """Remove white space at a label's ends; note the first row of one that had some."""
+        stripped = label.strip()
+        if stripped != label:
+            self._stripped.setdefault(label, row)
+        return stripped
 
     def _check_label_set(self, row: int, label: str) -> None:
         """Refuse several labels that are written in another way."""
@@ -228,7 +248,7 @@ class ExampleReader(RecordReader[Example]):
                 "label", "--label-column", columns.label_column, LABEL_COLUMNS,
                 is_many=self.empty_labels and columns.label_column is not None,
                 may_be_empty=self.empty_labels, scalars=(bool, int, float),
-                read_list=as_label_set if self.empty_labels else None,
+                read_list=self._read_label_set if self.empty_labels else None,
                 is_read=self.labelled,
             ),
         ]  # fmt: skip

@@ -4,23 +4,30 @@ A model's classes are the labels of its training examples, sorted, so the same e
 same numbering in any order. Labels that cannot be classes are refused before training.
 """
 
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
-from bertsmith.data.json_rows import list_names
-from bertsmith.data.text_files import row_place
+from bertsmith.data.json_rows import as_json, list_names
+from bertsmith.data.text_files import IN_MEMORY, row_place
 from bertsmith.errors import InputError
 
 SEPARATORS = ",;|"
 """Separators that may stand between several labels of a text."""
+
+LabelKind = Literal["int", "float", "bool"]
+"""Type of labels that are not strings."""
+LABEL_TYPES: Mapping[str, type] = {"int": int, "float": float, "bool": bool}
+
 MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -29,6 +36,33 @@ TRUTH = {"true": Decimal(1), "false": Decimal(0)}
 """Numbers that are equal to these truth values, in any letter case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
 """Largest number of fp32; a model reads larger ones as infinite."""
+
+
+def label_name(label: Any) -> str:
+    """Return the name of a class, by which models and files call it.
+
+    >>> label_name(" >50K"), label_name(1), label_name(np.True_)
+    (' >50K', '1', 'true')
+    """
+    value = as_json(label)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def label_values(names: Sequence[str], kind: LabelKind | None) -> tuple[Any, ...]:
+    """Return the labels that classes were named after: `label_name` in reverse.
+
+    Names that are no such values, as after a change of config.json by hand, stay strings.
+
+    >>> label_values(["0", "1"], "int"), label_values(["no", "yes"], "int")
+    ((0, 1), ('no', 'yes'))
+    """
+    if kind is None or kind not in LABEL_TYPES:
+        return tuple(names)
+    try:
+        values = tuple(json.loads(name) for name in names)
+    except ValueError:
+        return tuple(names)
+    return values if all(type(value) is LABEL_TYPES[kind] for value in values) else tuple(names)
 
 
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
@@ -177,18 +211,33 @@ def class_numbers(
     Raises:
         InputError: a label that is not in `names`; says where and which are known.
     """
-    numbers: Mapping[str | None, int] = {name: i for i, name in enumerate(names)}
+    numbers = _numbers_of(names, path)
     for example in examples:
         if example.label not in numbers:
             raise _unknown_label(example.label, example, names, path)
     return np.array([numbers[example.label] for example in examples], dtype=np.int64)
 
 
+def _numbers_of(names: Sequence[str], path: Path) -> dict[str | None, int]:
+    """Number the names.
+
+    Labels of a file have no white space at their ends, so there a name is also known without it.
+    """
+    stripped = Counter(name.strip() for name in names)
+    numbers: dict[str | None, int] = {}
+    if path != IN_MEMORY:
+        numbers = {name.strip(): i for i, name in enumerate(names) if stripped[name.strip()] == 1}
+    return numbers | {name: i for i, name in enumerate(names)}
+
+
 def label_set(example: Example, separator: str) -> tuple[str, ...]:
     """Split an example's label into its several labels, or none."""
     label = example.label or ""
-    parts = label.split(LIST_SEPARATOR if LIST_SEPARATOR in label else separator)
-    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    if LIST_SEPARATOR in label:
+        parts = [part for part in label.split(LIST_SEPARATOR) if part.strip()]
+    else:
+        parts = [part.strip() for part in label.split(separator) if part.strip()]
+    return tuple(dict.fromkeys(parts))
 
 
 def label_names(examples: Sequence[Example], separator: str, path: Path) -> tuple[str, ...]:
@@ -207,7 +256,7 @@ def label_flags(
     Raises:
         InputError: a label that is not in `names`; says where and which are known.
     """
-    numbers = {name: i for i, name in enumerate(names)}
+    numbers = _numbers_of(names, path)
     flags = np.zeros((len(examples), len(names)), dtype=np.bool_)
     for place, example in enumerate(examples):
         for label in label_set(example, separator):

@@ -89,7 +89,7 @@ def read_labels(
     Raises:
         InputError: a line without a label, no column of labels, or a row with more or fewer cells.
     """
-    read_list = as_label_set if several else None
+    read_list = (lambda labels: as_label_set(map(str.strip, labels))) if several else None
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # Where there may be several labels, a line with nothing in it says that there is none.
     for cell in _cells(path, columns, keep_blank=several):

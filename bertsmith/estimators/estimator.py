@@ -4,49 +4,56 @@
 predictor of the folder that it writes. scikit-learn is not needed.
 """
 
+import copy
 import dataclasses
 import difflib
 import inspect
 import os
 import shutil
-import sys
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from bertsmith.config import from_mapping
+import numpy as np
+
+from bertsmith.config import from_mapping, to_jsonable
 from bertsmith.data.encoded_texts import name_type
+from bertsmith.data.labels import label_name
+from bertsmith.data.table_rows import Row, as_named
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
-from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
-from bertsmith.estimators.messages import PythonDisplay, not_fitted
-from bertsmith.estimators.rows import (
-    Row,
-    as_named,
-    as_source,
-    label_name,
-    peek,
-    prediction_items,
+from bertsmith.errors import (
+    CheckpointError,
+    ConfigError,
+    InputError,
+    Interrupted,
+    TrainingError,
 )
+from bertsmith.estimators.messages import default_verbosity, not_fitted, training_view
+from bertsmith.estimators.rows import as_source, peek, prediction_items
+from bertsmith.estimators.trained_settings import read_trained_settings
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
 from bertsmith.system.argument_names import as_arguments, in_python
-from bertsmith.system.progress import showing_progress
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.losses import BALANCED
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task
+from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 
 NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "columns")
 """Settings that are arguments of `fit`, or that scikit-learn's own tools stand for."""
+NOT_RESTORED = ("out", "resume", "overwrite", "verbose")
+"""Parameters that are about one run, and not about the model."""
+OWN_PARAMETERS: Mapping[str, Any] = {"out": None, "verbose": None}
+"""Parameters that are no settings of the command, or have another default."""
 
 
 class Estimator(ABC):
@@ -68,6 +75,11 @@ class Estimator(ABC):
 
     model: str | os.PathLike[str]
     out: str | os.PathLike[str] | None
+    limit: int | None
+    verbose: int | None
+    _columns: Mapping[str, Any]
+    _is_clone = False
+    """Whether scikit-learn made the estimator of another, as for the folds of a search."""
     predictor_: Predictor[Any]
     result_: FineTuned
 
@@ -94,7 +106,7 @@ class Estimator(ABC):
         known = {
             name: field.default for name, field in fields.items() if name not in NOT_PARAMETERS
         }
-        return {**known, "out": None}
+        return {**known, **OWN_PARAMETERS}
 
     def _unknown(self, name: str) -> str:
         names = ["model", *self._defaults()]
@@ -120,6 +132,82 @@ class Estimator(ABC):
             setattr(self, name, value)
         return self
 
+    def __sklearn_clone__(self) -> Self:
+        """Return an estimator with the same parameters that is not fitted, for scikit-learn."""
+        twin = type(self)(**copy.deepcopy(self.get_params()))
+        twin._is_clone = True
+        return twin
+
+    @classmethod
+    @in_python()
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        max_length: int | None = None,
+    ) -> Self:
+        """Load a fitted estimator from the folder of a model of its task.
+
+        >>> classifier = TextClassifier.load("runs/films")  # doctest: +SKIP
+        >>> classifier.score(texts, labels)  # doctest: +SKIP
+        0.91
+
+        Its parameters are those of the training, where the folder says them, so that `fit` trains
+        again from the model that it began with, or from this one where that is not there any more.
+
+        Args:
+            path: the folder, or "org/name" on the Hugging Face hub.
+            device: auto, cpu, cuda, cuda:1 or mps.
+            precision: auto, fp32, bf16 or int8.
+            max_length: maximum length of texts in tokens; by default as in training.
+
+        Raises:
+            CheckpointError: the folder is incomplete, or its model is of another task.
+            ConfigError: a device or precision that this machine does not have.
+        """
+        predictor = load_predictor(
+            Path(path), device=device, precision=precision, max_length=max_length
+        )
+        name = predictor.definition.name
+        if name != cls.task.name:
+            raise CheckpointError(
+                f"{path}: a model of the task '{name}', where {cls.__name__} is for "
+                f"'{cls.task.name}'. Open it with bertsmith.load, or the estimator of its task."
+            )
+        folder = predictor.loaded.folder.path
+        trained = read_trained_settings(folder)
+        columns = trained.pop("columns", None) or {}
+        base = trained.pop("model", None)
+        base = base if isinstance(base, str) and Path(base).is_dir() else path
+        settings = {
+            name: trained[name]
+            for name, default in cls._defaults().items()
+            if name not in NOT_RESTORED and name in trained
+            if trained[name] != to_jsonable(default)
+        }
+        settings |= {"device": device, **cls._parameters_of(predictor.definition)}
+        if precision != "int8":  # for predictions alone
+            settings |= {"precision": precision}
+        if max_length is not None:
+            settings |= {"max_length": max_length}
+        estimator = cls(base, **settings)
+        estimator.predictor_ = predictor
+        # A recipe of the command line may hold more than `fit` takes.
+        estimator._columns = {
+            name: value
+            for name, value in columns.items()
+            if value != getattr(cls.task.columns(), name, value)
+        }
+        estimator._note_model()
+        return estimator
+
+    @classmethod
+    def _parameters_of(cls, definition: Task[Any, Any]) -> Mapping[str, Any]:
+        """Return the parameters that a fitted model decides."""
+        return {}
+
     def __repr__(self) -> str:
         defaults = self._defaults()
         changed = [
@@ -135,7 +223,8 @@ class Estimator(ABC):
         y: Any = None,
         *,
         eval: Any = 0.1,  # noqa: A002 - the option's name
-        show_progress: bool = True,
+        limit: int | None = None,
+        show_progress: bool | None = None,
         callbacks: Sequence[Callback] = (),
         **columns: Any,
     ) -> Self:
@@ -147,8 +236,10 @@ class Estimator(ABC):
                 the path of a file.
             y: the labels; None where X holds them.
             eval: examples to choose the best weights by: a share of X, drawn with `seed` so that
-                each label keeps its own; or a path, a table or rows; or a tuple (X, y).
-            show_progress: show the run, and its scores at the end, on standard error.
+                each label keeps its own; or a path, a table or rows; or a tuple (X, y). None
+                trains on all of X: nothing is scored, and the weights of the last step are kept.
+            limit: number of examples of X to use, from the first; by default the parameter's.
+            show_progress: show the run, and its scores at the end; by default as `verbose` says.
             callbacks: receive the entries of the run.
             columns: options for reading a table or file, such as text_column and label_column;
                 `predict` and `score` read by them, too.
@@ -165,26 +256,26 @@ class Estimator(ABC):
             train = self._source(X, y, columns)
             labels = self._look_at_labels(train, y, columns)
             is_share = isinstance(eval, Real) and not isinstance(eval, bool)
-            held_out = train if is_share else self._held_out(eval, columns)
+            is_apart = eval is not None and not is_share
+            held_out = self._held_out(eval, columns) if is_apart else train
             folder = TemporaryFolder() if self.out is None else None
             settings = self._settings(
                 columns,
                 train=train if isinstance(train, Path) else IN_MEMORY,
                 eval=held_out if isinstance(held_out, Path) else IN_MEMORY,
                 out=Path(self.out or ".") if folder is None else folder.path / "model",
+                limit=self.limit if limit is None else limit,
             )
-            dataset = self.task.read(settings, (train, None if is_share else held_out))
+            dataset = self.task.read(settings, (train, held_out if is_apart else None))
             if is_share:
                 dataset = hold_out(dataset, eval, settings.seed)
-            with (
-                showing_progress() if show_progress else nullcontext(),
-                PythonDisplay() if show_progress else nullcontext() as display,
-            ):
+            verbosity = self._verbosity(show_progress)
+            with training_view(verbosity) as view:
                 try:
                     result = finetune(
                         self.task,
                         settings,
-                        [*([display] if display else []), *callbacks],
+                        [*view.callbacks, *callbacks],
                         "the same call with resume=True",
                         dataset=dataset,
                     )
@@ -196,17 +287,28 @@ class Estimator(ABC):
                         lost = f" (all in {settings.out / 'failure.json'})"
                         error.args = (str(error).replace(lost, ""),)
                     raise
-            start, notes = as_arguments(result.start_note), map(as_arguments, result.notes)
-            result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
-            if show_progress:
+                start, notes = as_arguments(result.start_note), map(as_arguments, result.notes)
+                result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
                 lines = str(result).split("\n")
-                kept = [line for line in lines if folder is None or str(folder.path) not in line]
-                print("\n".join(kept), file=sys.stderr)
+                view.show_report(
+                    "\n".join(
+                        line for line in lines if folder is None or str(folder.path) not in line
+                    )
+                )
             self._take(folder, settings)
         self.result_ = result
         self._columns = columns
         self._note_labels(labels)
+        self._note_model()
         return self
+
+    def _verbosity(self, show_progress: bool | None) -> int:
+        """Return how much `fit` shows: 0 nothing, 1 the run, 2 its details, too."""
+        if show_progress is not None:
+            return int(show_progress)
+        if self.verbose is not None:
+            return int(self.verbose)
+        return 0 if self._is_clone else default_verbosity()
 
     def predict(
         self,
@@ -257,6 +359,11 @@ class Estimator(ABC):
         return self._fitted.save(Path(out), overwrite=overwrite)
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the fitted model."""
+        return self._fitted.tokenizer
+
+    @property
     def _fitted(self) -> Predictor[Any]:
         if not self.__sklearn_is_fitted__():
             raise not_fitted(type(self).__name__)
@@ -298,6 +405,7 @@ class Estimator(ABC):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             self._take(folder, self._settings({}, out=folder.path / "model"))
+            self._note_model()
 
     def _take(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
         """Load the model of `settings.out`; a temporary `folder` lasts as long as it."""
@@ -307,20 +415,25 @@ class Estimator(ABC):
         # Until it is called, a finalizer holds its arguments.
         weakref.finalize(self.predictor_.loaded.folder, lambda kept: None, folder)
 
-    def _settings(self, columns: Mapping[str, Any], **paths: Path) -> Any:
+    def _settings(self, columns: Mapping[str, Any], **replaced: Any) -> Any:
         if "sample_weight" in columns:
             raise ConfigError(
                 "sample_weight: examples have no weights of their own. Leave it out; "
                 "TextClassifier(…, class_weights=…) weighs labels."
             )
         given = {name: _plain(value) for name, value in self.get_params().items()}
-        places = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": given["out"] or IN_MEMORY, **paths}
+        if not isinstance(given.pop("verbose"), int | np.integer | None):
+            raise ConfigError(
+                f"verbose: found {name_type(self.verbose)}. Give 0 to show nothing, 1 to show the "
+                "run, or 2 to show its details, too."
+            )
+        places = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": given["out"] or IN_MEMORY}
         if not isinstance(model := given["model"], str | os.PathLike):
             raise ConfigError(
                 f"model: found {name_type(model)}. Give the folder of a model, what pretrain "
                 'returned, or "org/name" on the hub.'
             )
-        values = {**given, "model": os.fspath(model), **places, "columns": columns}
+        values = {**given, "model": os.fspath(model), **places, **replaced, "columns": columns}
         return from_mapping(self.task.settings, values, type(self).__name__)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
@@ -334,10 +447,10 @@ class Estimator(ABC):
         return as_source(X, y, build, unlabelled=not self.needs_labels)
 
     def _held_out(self, given: Any, columns: Mapping[str, Any]) -> Any:
-        if given is None or isinstance(given, bool):
+        if isinstance(given, bool):
             raise ConfigError(
-                f"eval: found {given}; allowed are a share such as 0.1, a file or table, or a "
-                "tuple (X, y). The best weights are chosen by these examples."
+                f"eval: found {given}. Give a share such as 0.1, a file or table, or a tuple "
+                "(X, y), by which the best weights are chosen; or None to train on all of X."
             )
         items, labels = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         try:
@@ -360,7 +473,10 @@ class Estimator(ABC):
         return {}
 
     def _note_labels(self, given: Mapping[str, Any]) -> None:  # noqa: B027 - most note nothing
-        """Note the labels of the fitted model."""
+        """Note in the fitted model and its folder what the labels were."""
+
+    def _note_model(self) -> None:  # noqa: B027 - most note nothing
+        """Set the attributes that follow from the fitted model, as `classes_`."""
 
     def _predictions(self, given: Any, columns: Mapping[str, Any], **how: Any) -> Iterator[Any]:
         """Return predictions of texts, tables, rows or a file, made in bounded memory."""

@@ -1,22 +1,118 @@
-"""Messages of estimators: the live view of a run, and the error before `fit`."""
+"""Messages of estimators: the live view of a run, its report, and the error before `fit`."""
 
+import os
 import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from bertsmith.errors import NotFittedError
 from bertsmith.system.argument_names import as_arguments
-from bertsmith.training.display import Display
+from bertsmith.system.notebook import LiveBlock, is_notebook
+from bertsmith.system.progress import LineWriter, showing_progress
+from bertsmith.training.display import Display, plain_line
+from bertsmith.training.recorder import Callback, Status
+
+VERBOSE = "BERTSMITH_VERBOSE"
+"""Environment variable with the `verbose` of all calls that do not say theirs."""
+BLOCK_SECONDS = 0.5
+"""Seconds between two changes of a notebook's block."""
 
 
-class PythonDisplay(Display):
-    """The live view of a run, whose notes name arguments."""
+def default_verbosity() -> int:
+    """Return how much a call shows that does not say it: 0 nothing, 1 the run, 2 its details."""
+    text = os.environ.get(VERBOSE, "").strip()
+    return int(text) if text.isdecimal() else 1
+
+
+class TrainingView:
+    """A view that shows nothing."""
+
+    callbacks: tuple[Callback, ...] = ()
+
+    def show_report(self, text: str) -> None:
+        """Show the report of a run that is complete."""
+
+
+class PythonDisplay(Display, TrainingView):
+    """The live view of a run on standard error, whose notes name arguments."""
+
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:  # type: ignore[override]
+        return (self,)
 
     def begin(self, computing: str) -> None:
         super().begin(as_arguments(computing))
 
+    def show_report(self, text: str) -> None:
+        self.close()
+        print(text, file=sys.stderr)
+
+
+class NotebookDisplay(Callback, TrainingView):
+    """The live view of a run in a notebook: one block, which ends as the run's report."""
+
+    def __init__(self) -> None:
+        self._block = LiveBlock()
+        self._head: list[str] = []
+        self._lines = {"step": "", "eval": "", "progress": ""}
+        self._shown_at = 0.0
+
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:  # type: ignore[override]
+        return (self,)
+
+    def begin(self, computing: str) -> None:
+        self._head = as_arguments(f"computing {computing}").split("\n")
+        self._show()
+
+    def on_step(self, entry: Mapping[str, Any], status: Status) -> None:
+        self._lines["step"] = plain_line(entry["step"], entry, status, held_out=False)
+        if time.monotonic() - self._shown_at >= BLOCK_SECONDS or status.progress >= 1:
+            self._show()
+
+    def on_eval(self, entry: Mapping[str, Any], status: Status) -> None:
+        values = {name.removeprefix("held_out_"): value for name, value in entry.items()}
+        self._lines["eval"] = plain_line(entry["step"], values, status, held_out=True)
+        self._show()
+
+    def show_progress(self, line: str) -> None:
+        """Show the progress of work beside the run, such as reading."""
+        self._lines["progress"] = line
+        self._show()
+
+    def show_report(self, text: str) -> None:
+        self._block.show("\n".join([*self._head, text]))
+
+    def _show(self) -> None:
+        self._shown_at = time.monotonic()
+        self._block.show("\n".join([*self._head, *filter(None, self._lines.values())]))
+
+
+@contextmanager
+def training_view(verbosity: int) -> Iterator[TrainingView]:
+    """Show the work in the block: at 0 nothing, at 1 the run, at 2 its details, too."""
+    if verbosity <= 0:
+        yield TrainingView()
+        return
+    writer: LineWriter | None = None
+    view: NotebookDisplay | PythonDisplay
+    if is_notebook():
+        view = NotebookDisplay()
+        writer = view.show_progress
+        with showing_progress(details=verbosity > 1, write=writer):
+            yield view
+    else:
+        with showing_progress(details=verbosity > 1), PythonDisplay() as view:
+            yield view
+
 
 def not_fitted(name: str) -> NotFittedError:
     """Build the error of an estimator before `fit`; scikit-learn's as well, if that is loaded."""
-    message = f"{name} is not fitted yet. Call fit first, or load a folder with bertsmith.load."
+    message = (
+        f"{name} is not fitted yet. Call fit first, or load a fitted one with {name}.load(folder)."
+    )
     kinds: tuple[type[Exception], ...] = (NotFittedError,)
     if (theirs := sys.modules.get("sklearn.exceptions")) is not None:
         kinds += (theirs.NotFittedError,)

@@ -23,6 +23,7 @@ class Options(TypedDict, total=False):
     """Options of all tasks; `bertsmith finetune TASK --help` explains each."""
 
     out: str | PathLike[str] | None
+    verbose: int | None
     limit: int | None
     sample: int | None
     max_length: int | None

@@ -16,10 +16,11 @@ from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.encoded_texts import as_items, is_table, name_type
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.sources import Source
+from bertsmith.data.table_rows import TableRows, check_names_file
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.estimators.messages import PythonDisplay
-from bertsmith.estimators.rows import TableRows, check_names_file, plain_column
+from bertsmith.estimators.rows import plain_column
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.system.argument_names import in_python

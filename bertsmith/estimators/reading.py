@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.json_rows import as_json
+from bertsmith.data.table_rows import Row
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import AnswerOptions, ChooseOptions
-from bertsmith.estimators.rows import Row, as_values
+from bertsmith.estimators.rows import as_values
 from bertsmith.tasks.multiple_choice import Choose
 from bertsmith.tasks.question_answering import Answer
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_texts import Text, name_type
+from bertsmith.data.table_rows import Row
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
-from bertsmith.estimators.rows import Row, as_values
+from bertsmith.estimators.rows import as_values
 from bertsmith.tasks.sentence_embedding import Embed
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack
@@ -13,12 +14,17 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.json_rows import as_json
+from bertsmith.data.labels import LABEL_TYPES
+from bertsmith.data.table_rows import Row, TableRows
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import ClassifyOptions, RegressOptions
-from bertsmith.estimators.rows import Row, TableRows, as_values, label_name, matrix_names
+from bertsmith.estimators.rows import as_values, matrix_names
+from bertsmith.model.saving import write_task_settings
+from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_classification import Classify
 
 
@@ -50,9 +56,9 @@ class TextClassifier(TextEstimator):
     >>> classifier.fit(texts, labels).predict(["A gripping story."])  # doctest: +SKIP
     array(['positive'], dtype='<U8')
 
-    Labels may be strings, whole numbers or booleans, and are predicted as they were given; those of
-    a file are strings. With `multi_label`, y holds a list of labels for each text, or is a table or
-    matrix of 0 and 1, and predictions are what y was.
+    Labels may be strings, numbers or booleans, and are predicted as they were given, also by the
+    saved model; those of a file are strings. With `multi_label`, y holds a list of labels for each
+    text, or is a table or matrix of 0 and 1, and predictions are what y was.
 
     Attributes:
         classes_: the labels, sorted, in the order of the columns of `predict_proba`.
@@ -76,21 +82,20 @@ class TextClassifier(TextEstimator):
     ) -> NDArray[np.float64]:
         """Compute the probability of each class, fp64 `[texts, classes]`; X is as in `predict`."""
         how = {"batch_size": batch_size, "show_progress": show_progress}
-        found = (
-            [prediction.probabilities.get(name, 0.0) for name in self._names]
-            for prediction in self._predictions(X, columns, **how)
-        )
-        return np.fromiter(found, dtype=(np.float64, (len(self._names),)))
+        predictions = self._predictions(X, columns, **how)
+        labels = self.classes_.tolist()
+        rows = ([each.probabilities.get(label, 0.0) for label in labels] for each in predictions)
+        return np.fromiter(rows, dtype=(np.float64, (len(labels),)))
 
     def _answers(self, predictions: Iterator[Any]) -> Any:
-        if not self._several:
-            places = {name: place for place, name in enumerate(self._names)}
+        labels = self.classes_.tolist()
+        if not self._is_several:
+            places = {label: place for place, label in enumerate(labels)}
             return self.classes_[np.fromiter((places[p.label] for p in predictions), np.int64)]
-        if self._several == "lists":
-            given = dict(zip(self._names, self.classes_.tolist(), strict=True))
-            return [tuple(given[name] for name in each.labels) for each in predictions]
-        rows = ([name in prediction.labels for name in self._names] for prediction in predictions)
-        return np.fromiter(rows, dtype=(np.int64, (len(self._names),)))
+        if not self._is_matrix:
+            return [prediction.labels for prediction in predictions]
+        rows = ([label in prediction.labels for label in labels] for prediction in predictions)
+        return np.fromiter(rows, dtype=(np.int64, (len(labels),)))
 
     def _row(self, item: Any, label: Any) -> Row:
         is_set = isinstance(label, Set | tuple) and self.multi_label
@@ -99,36 +104,44 @@ class TextClassifier(TextEstimator):
     def _look_at_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Map the names of classes to the labels as they were given.
+        """Return what the fitted model keeps of the labels: their type, or a matrix's columns.
 
         Raises:
             InputError: they are of several kinds, or lists where one label is expected.
         """
-        self._several = "lists" if self.multi_label else ""
         if isinstance(source, Path):
             return {}
         if self.multi_label and (names := matrix_names(y)) is not None:
-            self._several = "matrix"
-            return {name: name for name in names}
-        found = _labels_of(source, columns, self.multi_label)
-        values = {
-            label_name(value): value.strip() if isinstance(value, str) else value for value in found
-        }
-        kinds = sorted({type(value).__name__ for value in values.values()})
+            return {"label_columns": tuple(names)}
+        labels = set(map(as_json, _labels_of(source, columns, self.multi_label)))
+        kinds = sorted({type(label).__name__ for label in labels})
         if len(kinds) > 1:
             raise InputError(
                 f"y: found labels of several kinds ({', '.join(kinds)}). Give labels of one kind, "
                 "such as strings."
             )
-        return values
+        return {"label_kind": kinds[0]} if kinds and kinds[0] in LABEL_TYPES else {}
 
-    def _note_labels(self, given: Mapping[str, Any]) -> None:
-        is_matrix = self._several == "matrix"
-        names = tuple(given) if is_matrix else self._fitted.labels
-        values = np.array([given.get(name, name) for name in names])
-        order = np.arange(len(values)) if is_matrix else np.argsort(values)
-        self._names = tuple(names[place] for place in order)
-        self.classes_ = values[order]
+    def _note_labels(self, kept: Mapping[str, Any]) -> None:
+        if kept:
+            predictor = self._fitted
+            definition: Any = replace(predictor.definition, **kept)
+            self.predictor_ = predictor.with_definition(definition)
+            write_task_settings(predictor.loaded.folder.path, named_settings(definition))
+
+    @classmethod
+    def _parameters_of(cls, definition: Task[Any, Any]) -> Mapping[str, Any]:
+        if not isinstance(definition, MultiLabel):
+            return {}
+        names = ("threshold", "label_separator")
+        return {"multi_label": True, **{name: getattr(definition, name) for name in names}}
+
+    def _note_model(self) -> None:
+        definition: Any = self._fitted.definition
+        self._is_several = isinstance(definition, MultiLabel)
+        columns = definition.label_columns if self._is_several else None
+        self._is_matrix = columns is not None
+        self.classes_ = np.array(columns or sorted(definition.label_values))
 
 
 def _only_column(given: Any) -> Any:

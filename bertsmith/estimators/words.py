@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Unpack
 
+from bertsmith.data.table_rows import Row
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import TagOptions
-from bertsmith.estimators.rows import Row
 from bertsmith.tasks.token_classification import Tag
 
 

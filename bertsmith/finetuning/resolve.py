@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import FREE
@@ -59,7 +60,8 @@ class FinetuneConfig:
     dropout: float
     optim: LayerwiseOptim
     precision: Precision
-    best: BestSettings
+    best: BestSettings | None
+    """How the best weights are chosen; None without eval examples, where the last are saved."""
     cls_attention: ClsAttention
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
@@ -101,6 +103,17 @@ def resolve_finetuning(
     """
     epoch, task = objective.steps_per_epoch, objective.task
     steps, optim = resolve_steps(settings, epoch), resolve_optim(settings, shape)
+    best = BestSettings(
+        f"held_out_{task.name}_{settings.figure}",
+        settings.patience,
+        from_start=task.head is None,
+    )
+    has_held_out = len(objective.held_out.examples) > 0
+    if settings.patience is not None and not has_held_out:
+        raise ConfigError(
+            "--patience: training can only end early by the scores of eval examples, and there "
+            "are none. Give some, or leave it out."
+        )
     return FinetuneConfig(
         model=shape,
         weights_sha256=sum_weights(settings, folder),
@@ -112,11 +125,7 @@ def resolve_finetuning(
         dropout=settings.dropout,
         optim=optim,
         precision=machine.precision,
-        best=BestSettings(
-            f"held_out_{task.name}_{settings.figure}",
-            settings.patience,
-            from_start=task.head is None,
-        ),
+        best=best if has_held_out else None,
         cls_attention=cls_attention,
         from_scratch=settings.from_scratch,
         eval_every=max(epoch, round(steps * EVALUATION_SHARE)),

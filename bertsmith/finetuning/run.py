@@ -46,6 +46,7 @@ from bertsmith.training.layerwise import freeze
 from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
+from bertsmith.training.run_config import drop_none
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.runner import Trained, TrainingRun, run_training
 from bertsmith.training.trainer import Summary
@@ -72,29 +73,39 @@ class FineTuned:
     start_note: str
     """Changes to the loaded weights before training; empty if none."""
     best_step: int
-    best_score: float
-    """The score by which the best weights were chosen."""
+    """The step whose weights were saved: the last without eval examples."""
+    best_score: float | None
+    """The score by which the best weights were chosen; None without eval examples."""
     learning_rate: float
     training: Summary
     evaluation: Any
-    """An `Evaluation`."""
+    """An `Evaluation`; None without eval examples."""
     noun: str = "text"
     """What an example is called in messages."""
 
     def to_json(self) -> dict[str, Any]:
-        return {**to_jsonable(self), "evaluation": self.evaluation.to_json()}
+        facts = {**to_jsonable(self), "evaluation": {}}
+        if self.evaluation is None:
+            return drop_none(facts)
+        return facts | {"evaluation": self.evaluation.to_json()}
 
     def __str__(self) -> str:
-        lines = [
+        trained = (
             f"trained on {count_noun(self.num_train, self.noun)} ({self.target}): "
-            f"{count_noun(self.training.steps, 'step')} in {self.training.elapsed_seconds:.1f} s; "
-            f"best after step {self.best_step:,}",
+            f"{count_noun(self.training.steps, 'step')} in {self.training.elapsed_seconds:.1f} s"
+        )
+        if self.evaluation is not None:
+            trained += f"; best after step {self.best_step:,}"
+        lines = [
+            trained,
             f"model in {self.out} (curves.svg and journal.jsonl beside it)",
         ]
         if self.best_step == 0:
             lines.append("no step made it better, so these are the weights that it began with; a "
                          "lower learning rate may help")  # fmt: skip
         lines += notes_on(vars(self))
+        if self.evaluation is None:
+            return "\n".join(lines)
         scores = str(self.evaluation)
         # What stands behind the empty line, such as scores of each label, may be long.
         return "\n".join([*lines, "", scores if has_details() else scores.partition("\n\n")[0]])
@@ -121,6 +132,9 @@ NOTES = {
 """Remarks on counts in fields of `FineTuned`, of one and of several."""
 
 CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
+NOT_SCORED = (
+    "no example was set aside, so nothing was scored, and the weights of the last step were kept"
+)
 
 
 def notes_on(result: Mapping[str, Any]) -> list[str]:
@@ -128,7 +142,8 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
     start = [result["start_note"]] if result["start_note"] else []
     notes = [line for name, note in NOTES.items() for line in counted(result[name], *note)]
     of_examples = [f"of the training data, {note}" for note in result["notes"]]
-    return [*start, *notes, *of_examples, CHOSEN]
+    conclusion = NOT_SCORED if result.get("evaluation", CHOSEN) is None else CHOSEN
+    return [*start, *notes, *of_examples, conclusion]
 
 
 def file_sums(settings: FinetuneSettings) -> dict[str, str]:
@@ -250,16 +265,17 @@ def _score_saved(
 ) -> FineTuned:
     """Score the saved folder, and store what the scores decide."""
     dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
-    assert best is not None
     dataset.task.write_files(settings.out)
-    predictor = Predictor.load(
-        settings.out, task_type, device=settings.device, precision=settings.precision
-    )
-    task = predictor.definition.with_columns(settings.columns)
-    predictor = predictor.with_definition(task)
-    accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
-    evaluation = accumulator.result(dataset.num_held_out_skipped)
-    scored = dataset.task.with_threshold(evaluation)
+    evaluation, scored = None, dataset.task
+    if dataset.held_out:
+        predictor = Predictor.load(
+            settings.out, task_type, device=settings.device, precision=settings.precision
+        )
+        task = predictor.definition.with_columns(settings.columns)
+        predictor = predictor.with_definition(task)
+        accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
+        evaluation = accumulator.result(dataset.num_held_out_skipped)
+        scored = scored.with_threshold(evaluation)
     write_task_settings(settings.out, named_settings(scored))
     return FineTuned(
         out=settings.out,
@@ -274,8 +290,8 @@ def _score_saved(
         notes=train.notes,
         load_report=prepared.load_report,
         start_note=RunFolder(settings.out).read_run().get(START_NOTE, ""),
-        best_step=best.step,
-        best_score=best.score,
+        best_step=trained.summary.steps if best is None else best.step,
+        best_score=None if best is None else best.score,
         learning_rate=prepared.config.optim.peak_rate,
         training=trained.summary,
         evaluation=evaluation,

@@ -46,6 +46,8 @@ Train = Callable[..., Any]
 """`finetune`, or a function with its signature and the same fields in its result."""
 
 WEIGHTS = "model.safetensors"
+LEAST_UNITS = 4
+"""Different examples from which a share can be held out."""
 
 
 @dataclass(frozen=True)
@@ -277,10 +279,16 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
     """
     examples = dataset.train
     units = _units_of(dataset, seed)
-    if not 0 < share < 1 or len(units) < 4:
+    if not 0 < share < 1:
         raise ConfigError(
-            f"eval: found {share} of {len(units)} different examples; allowed is a share above 0 "
-            "and below 1 of four examples or more. Or give eval examples."
+            f"eval: found {share}; allowed is a share above 0 and below 1, such as 0.1. Or give "
+            "eval=(X, y), or eval=None to train on all examples."
+        )
+    if len(units) < LEAST_UNITS:
+        raise ConfigError(
+            f"eval: fit sets {100 * share:.3g} % of the examples aside to choose the best weights "
+            f"by, and needs at least {LEAST_UNITS} {dataset.task.unit_nouns} for that; X has "
+            f"{len(units)}. Pass more, or eval=(X, y), or eval=None to train on all of them."
         )
     units.sort(key=lambda unit: _stratum(dataset, examples[unit[0]]))
     strata = [_stratum(dataset, examples[unit[0]]) for unit in units]

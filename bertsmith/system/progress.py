@@ -5,13 +5,14 @@ Work tells its progress everywhere; it is shown in commands, and to callers who 
 
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeVar
 
 from bertsmith.system.escaping import make_console
+from bertsmith.system.notebook import LiveBlock, is_notebook
 
 T = TypeVar("T")
 
@@ -22,21 +23,31 @@ PLAIN_SECONDS = 5.0
 WHOLE_SECONDS = 60.0
 """Seconds between two lines about work whose parts have lines of their own."""
 
+MEASURED_SECONDS = 10.0
+"""Seconds after which the time to go is shown: the first steps tell little of the others."""
+
+LineWriter = Callable[[str], None]
+"""A receiver of lines about progress, in the place of standard error."""
+
 _is_shown = ContextVar("is_shown", default=False)
-
-
 _has_details = ContextVar("has_details", default=False)
+_writer: ContextVar[LineWriter | None] = ContextVar("writer", default=None)
 
 
 @contextmanager
-def showing_progress(*, details: bool = False) -> Iterator[None]:
-    """Show the progress of all work in the block, as the command line does, or details too."""
-    shown, detailed = _is_shown.set(True), _has_details.set(details)
+def showing_progress(*, details: bool = False, write: LineWriter | None = None) -> Iterator[None]:
+    """Show the progress of all work in the block, as the command line does, or details too.
+
+    Args:
+        write: receives the lines about progress, as a notebook's block does.
+    """
+    shown, detailed, writer = _is_shown.set(True), _has_details.set(details), _writer.set(write)
     try:
         yield
     finally:
         _is_shown.reset(shown)
         _has_details.reset(detailed)
+        _writer.reset(writer)
 
 
 def has_details() -> bool:
@@ -52,6 +63,7 @@ class Bar:
         self._interval = interval
         self._began = self._told_at = time.monotonic()
         self._task: Any = None
+        self._block = LiveBlock()
 
     def __call__(self, amount: float = 1) -> None:
         self.move(self.done + amount)
@@ -75,8 +87,16 @@ class _Screen:
 
     def show(self, bar: Bar) -> None:
         now = time.monotonic()
-        if bar._task is not None:
+        if (write := _writer.get()) is not None:
+            if now - bar._told_at >= BAR_AFTER:
+                bar._told_at = now
+                write(bar.line())
+        elif bar._task is not None:
             self._update(bar)
+        elif is_notebook():
+            if now - bar._told_at >= BAR_AFTER:
+                bar._told_at = now
+                bar._block.show(bar.line())
         elif not sys.stderr.isatty():
             if now - bar._told_at >= bar._interval:
                 bar._told_at = now
@@ -162,6 +182,8 @@ def _open_display() -> Any:
 def describe_times(done: float, total: float | None, seconds: float, last: float) -> str:
     """Format what is done, and the time that it took and will take.
 
+    The time to go is left out in the first `MEASURED_SECONDS`.
+
     Args:
         seconds: the time spent.
         last: the part of it after which `done` was told.
@@ -171,8 +193,11 @@ def describe_times(done: float, total: float | None, seconds: float, last: float
     if not total:
         return f"{done:,.0f} done, {clock(seconds)} spent"
     share = min(1.0, done / total)
+    spent = f"{share:.0%} · {clock(seconds)} spent"
+    if seconds < MEASURED_SECONDS:
+        return spent
     left = max(0.0, last / share - seconds)
-    return f"{share:.0%} · {clock(seconds)} spent, {clock(left)} to go"
+    return f"{spent}, {clock(left)} to go"
 
 
 def clock(seconds: float) -> str:

@@ -181,6 +181,8 @@ class FineTuning(Objective[BertModel, Batch]):
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
         held_out = self.held_out
+        if not held_out.examples:
+            return {}
         accumulator = self.task.accumulator(held_out.path)
         predictions = self.task.predict(model, held_out.encoded, held_out.examples)
         accumulator.add(held_out.examples, predictions)

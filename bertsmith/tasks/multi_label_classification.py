@@ -6,7 +6,7 @@ probability reaches the threshold.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,10 +19,11 @@ from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.labels import label_flags, label_names
+from bertsmith.data.labels import label_flags, label_name, label_names
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.tasks.example_objective import mean_over_rows
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
@@ -36,16 +37,24 @@ LEAST = 2.0**-54
 
 @dataclass(frozen=True, slots=True)
 class LabelsPrediction:
-    """The labels of a text, and the probability of every label."""
+    """The labels of a text, and the probability of every label.
 
-    labels: tuple[str, ...]
-    probabilities: Mapping[str, float]
+    Labels are of the type that they had in training.
+    """
+
+    labels: tuple[Any, ...]
+    probabilities: Mapping[Any, float]
     is_truncated: bool = False
     num_windows: int = 1
 
     @property
-    def answer(self) -> tuple[str, ...]:
+    def answer(self) -> tuple[Any, ...]:
         return self.labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return tuple(map(label_name, self.labels))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -56,7 +65,10 @@ class LabelsPrediction:
         }
 
     def line(self, example: Example) -> str:
-        found = ", ".join(f"{name} {self.probabilities[name]:.4f}" for name in self.labels)
+        found = ", ".join(
+            f"{name} {self.probabilities[label]:.4f}"
+            for name, label in zip(self.names, self.labels, strict=True)
+        )
         return "\t".join([" ".join(found.split()) or "–", *example.one_line()])
 
 
@@ -74,7 +86,8 @@ class MultiLabelAccumulator(PredictionCounts):
     def add(self, examples: Sequence[Example], predictions: Sequence[LabelsPrediction]) -> None:
         task = self.task
         true = label_flags(examples, task.labels, task.label_separator, self.place)
-        found = np.array([[name in row.labels for name in task.labels] for row in predictions])
+        values = task.label_values
+        found = np.array([[value in row.labels for value in values] for row in predictions])
         self.decisions += LabelCounts.of(true, found)
         likely = np.array([list(row.probabilities.values()) for row in predictions])
         right = np.where(true, likely, 1 - likely)
@@ -92,6 +105,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     loss: BinaryLoss = BinaryLoss()  # noqa: RUF009 - frozen
     label_separator: str = ","
     threshold: float = 0.5
+    label_columns: tuple[str, ...] | None = field(default=None, kw_only=True)
+    """The names of the columns, where labels were given as a matrix of 0 and 1."""
 
     titles = ("labels, with probabilities", "text", "second text")
     name = "classify"
@@ -103,6 +118,19 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def __post_init__(self) -> None:
         if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):
             raise ConfigError(f"threshold: found {self.threshold!r}; allowed is above 0, below 1.")
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        columns = loaded.model.task_settings.get("label_columns")
+        if not (isinstance(columns, list) and all(isinstance(name, str) for name in columns)):
+            columns = None
+        names = None if columns is None else tuple(columns)
+        return replace(super().restore(loaded), label_columns=names)
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        columns = self.label_columns
+        return super().task_settings | ({} if columns is None else {"label_columns": list(columns)})
 
     @classmethod
     def of_examples(cls, train: list[Example], settings: Any) -> Self:
@@ -151,8 +179,9 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def prediction(
         self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int
     ) -> LabelsPrediction:
-        labels = tuple(self.labels[i] for i in np.flatnonzero(outputs >= self.threshold))
-        probabilities = dict(zip(self.labels, outputs.tolist(), strict=True))
+        values = self.label_values
+        labels = tuple(values[i] for i in np.flatnonzero(outputs >= self.threshold))
+        probabilities = dict(zip(values, outputs.tolist(), strict=True))
         return LabelsPrediction(labels, probabilities, is_truncated, num_windows)
 
     def accumulator(self, place: Path) -> MultiLabelAccumulator:
@@ -162,10 +191,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         """Score the share of correct decisions, with the lowest confidence."""
         (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
-        right = np.mean([(name in gold) == (name in prediction.labels) for name in self.labels])
+        predicted = prediction.names
+        right = np.mean([(name in gold) == (name in predicted) for name in self.labels])
         likely = prediction.probabilities
         # Above a threshold of 0.9, a label with 0.8 is decided to be absent, with confidence 0.2.
-        sure = min(p if name in prediction.labels else 1 - p for name, p in likely.items())
+        sure = min(p if label in prediction.labels else 1 - p for label, p in likely.items())
         shown = f"{self.label_separator} ".join
         return Outcome(" | ".join(example.one_line()), shown(gold) or "–",
-                       shown(prediction.labels) or "–", float(right), sure)  # fmt: skip
+                       shown(predicted) or "–", float(right), sure)  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.config import from_mapping
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import (
     Text,
@@ -22,17 +23,22 @@ from bertsmith.data.encoded_texts import (
 )
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.reader import count_chars
+from bertsmith.data.table_rows import as_named, check_names_file
+from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.retrieval import unit_length
+from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
 from bertsmith.system.argument_names import in_python
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.prediction import InferenceTask, PredictionT
+from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_vectors import TextVectors
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 CHUNK_EXAMPLES = 1024
 """Examples read, sorted by length and predicted together; more gains little and delays output."""
@@ -69,7 +75,8 @@ class Predictor(Generic[DefinitionT_co]):
 
     def __repr__(self) -> str:
         loaded = self.loaded
-        labels = f", labels {list_names(self.labels)}" if self.labels else ""
+        names = getattr(self.definition, "labels", ())
+        labels = f", labels {list_names(names)}" if names else ""
         place = f"{loaded.device}, {loaded.precision}"
         return f"<Predictor {self.task} of '{loaded.folder.path}'{labels}, {place}>"
 
@@ -113,9 +120,25 @@ class Predictor(Generic[DefinitionT_co]):
         return self.definition.example(record)
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the labels, in the order of `probabilities`; empty where there are none."""
-        return getattr(self.definition, "labels", ())
+    def labels(self) -> tuple[Any, ...]:
+        """The labels, in the order of `probabilities`; empty where there are none."""
+        definition = self.definition
+        return getattr(definition, "label_values", getattr(definition, "labels", ()))
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The `labels` as an array, under scikit-learn's name."""
+        return np.array(self.labels)
+
+    @property
+    def model(self) -> BertModel:
+        """The model, a torch module."""
+        return self.loaded.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model."""
+        return self.loaded.tokenizer
 
     def predict(
         self: "Predictor[InferenceTask[Any, PredictionT]]",
@@ -183,6 +206,45 @@ class Predictor(Generic[DefinitionT_co]):
         encoded = self.encode_examples(examples)
         self.unknown_tokens.add(encoded.rows.ids.flat, self.loaded.tokenizer)
         return self.definition.predict(self.loaded.model, encoded, examples)
+
+    @in_python()
+    def evaluate(self, data: Any, **columns: Any) -> Evaluation:
+        """Score the model on labelled data; return the report of `bertsmith evaluate`.
+
+        >>> print(load("runs/reviews").evaluate("dev.tsv"))  # doctest: +SKIP
+
+        Args:
+            data: the name of a file; or a table (pandas, polars, pyarrow, datasets, a dict of
+                columns such as `{"text": texts, "label": labels}`), or rows (a list of dicts).
+            columns: options for reading it, such as text_column and label_column.
+
+        Raises:
+            InputError: an example cannot be read, or has a label that the model does not know.
+            ConfigError: the model is of no task that is scored, or an unknown option.
+        """
+        definition = self.definition
+        if not isinstance(definition, Task):
+            raise ConfigError(
+                f"evaluate: {self!r} is not fine-tuned for a task, so there is nothing to score. "
+                "Give a model that bertsmith finetune or an estimator's fit made."
+            )
+        if isinstance(data, str):
+            check_names_file(data)
+            data = Path(data)
+        source = as_named(data, "data")
+        if source is None:
+            raise InputError(
+                f"data: found {name_type(data)}. Give a table or rows with texts and labels, such "
+                'as {"text": texts, "label": labels}, or the name of a file.'
+            )
+        options = from_mapping(definition.columns, columns, "evaluate")
+        task = definition.with_columns(options)
+        reader = task.reader(source, options, labelled=True)
+        accumulator = task.accumulator(source if isinstance(source, Path) else IN_MEMORY)
+        predictor = self.with_definition(task)
+        for chunk in in_chunks(reader):
+            accumulator.add(chunk, predictor.predict(chunk))
+        return accumulator.result(reader.num_skipped)
 
     def num_tokens(self, example: Any) -> int:
         """Count the tokens that the model reads for an example, over all its rows."""

@@ -399,6 +399,8 @@ Face's transformers open."""
             self.max_answer_length,
         )
 
+    unit_nouns = "different passages"
+
     def fold_keys(self, example: Question) -> tuple[Any, Any]:
         """Return the passage, as its other questions reveal much, and whether it has an answer."""
         return example.context, bool(example.answers)

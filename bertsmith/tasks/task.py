@@ -106,6 +106,9 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """List remarks on the training examples for the user, each a line."""
         return []
 
+    unit_nouns: ClassVar[str] = "different examples"
+    """Units of `fold_keys` in messages."""
+
     def fold_keys(self, example: ExampleT) -> tuple[Any, Any]:
         """Return the keys of an example's unit and stratum.
 

@@ -20,7 +20,13 @@ from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
+from bertsmith.data.labels import (
+    class_names,
+    class_numbers,
+    label_name,
+    mixed_labels,
+    several_in_one,
+)
 from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
@@ -76,10 +82,13 @@ class ClassifySettings(LossSettings, WindowSettings):
 
 @dataclass(frozen=True, slots=True)
 class ClassPrediction:
-    """The likeliest label of a text, and the probability of every label."""
+    """The likeliest label of a text, and the probability of every label.
 
-    label: str
-    probabilities: Mapping[str, float]
+    Labels are of the type that they had in training: strings, whole numbers, numbers or booleans.
+    """
+
+    label: Any
+    probabilities: Mapping[Any, float]
     is_truncated: bool = False
     num_windows: int = 1
 
@@ -89,8 +98,13 @@ class ClassPrediction:
         return self.probabilities[self.label]
 
     @property
-    def answer(self) -> str:
+    def answer(self) -> Any:
         return self.label
+
+    @property
+    def name(self) -> str:
+        """The name of the label's class."""
+        return label_name(self.label)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -102,7 +116,7 @@ class ClassPrediction:
         }
 
     def line(self, example: Example) -> str:
-        label = " ".join(self.label.split())
+        label = " ".join(self.name.split())
         return "\t".join([label, f"{self.probability:.4f}", *example.one_line()])
 
 
@@ -119,11 +133,10 @@ class ClassAccumulator(PredictionCounts):
     def add(self, examples: Sequence[Example], predictions: Sequence[ClassPrediction]) -> None:
         numbers = {name: number for number, name in enumerate(self.names)}
         labels = class_numbers(examples, self.names, self.place)
-        predicted = np.array([numbers[row.label] for row in predictions], dtype=np.int64)
+        predicted = np.array([numbers[row.name] for row in predictions], dtype=np.int64)
         self.confusion += confusion_matrix(labels, predicted, len(self.names))
-        right = [
-            row.probabilities[str(e.label)] for e, row in zip(examples, predictions, strict=True)
-        ]
+        likely = np.array([list(row.probabilities.values()) for row in predictions])
+        right = likely[np.arange(len(labels)), labels]
         self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
         self.count(predictions)
 
@@ -189,9 +202,9 @@ predict` and Hugging Face's transformers open."""
     def prediction(
         self, outputs: NDArray[np.float64], is_truncated: bool, num_windows: int
     ) -> ClassPrediction:
-        probabilities = dict(zip(self.labels, outputs.tolist(), strict=True))
-        label = self.labels[outputs.argmax()]
-        return ClassPrediction(label, probabilities, is_truncated, num_windows)
+        values = self.label_values
+        probabilities = dict(zip(values, outputs.tolist(), strict=True))
+        return ClassPrediction(values[outputs.argmax()], probabilities, is_truncated, num_windows)
 
     def accumulator(self, place: Path) -> ClassAccumulator:
         return ClassAccumulator(self.labels, place)
@@ -202,11 +215,13 @@ predict` and Hugging Face's transformers open."""
         return [note for note in notes if note is not None]
 
     def outcome(self, example: Example, prediction: ClassPrediction) -> Outcome:
+        (number,) = class_numbers([example], self.labels, Path("examples"))
+        gold = self.labels[number]
         return Outcome(
             text=" | ".join(example.one_line()),
-            gold=str(example.label),
-            predicted=prediction.label,
-            score=float(prediction.label == example.label),
+            gold=gold,
+            predicted=prediction.name,
+            score=float(prediction.name == gold),
             confidence=prediction.probability,
         )
 

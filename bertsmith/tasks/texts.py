@@ -16,6 +16,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
+from bertsmith.data.labels import LabelKind, label_values
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.errors import InputError
@@ -136,6 +137,18 @@ class LabelTask(TextTask[PredictionT]):
     """A task that decides on the `labels` of its training examples."""
 
     loss: LabelLoss = LabelLoss()  # noqa: RUF009 - frozen
+    label_kind: LabelKind | None = field(default=None, kw_only=True)
+    """The type of the labels that `labels` names, as they were given in memory; None of strings."""
+
+    @property
+    def label_values(self) -> tuple[Any, ...]:
+        """The labels as they were given, such as 0 and 1, in the order of their names."""
+        return label_values(self.labels, self.label_kind)
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        kind = {} if self.label_kind is None else {"label_kind": self.label_kind}
+        return super().task_settings | kind
 
     @classmethod
     def select(cls, examples: list[Example], settings: Any) -> list[Example]:
@@ -146,12 +159,14 @@ class LabelTask(TextTask[PredictionT]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        return replace(super().restore(loaded), labels=loaded.labels)
+        kind = loaded.model.task_settings.get("label_kind")
+        return replace(super().restore(loaded), labels=loaded.labels, label_kind=kind)
 
     def with_teacher_labels(self, teacher: Self) -> Self:
         """Return a copy with the teacher's labels; its own keep their weights."""
         loss = self.loss.relabelled(self.labels, teacher.labels)
-        return replace(super().with_teacher_labels(teacher), loss=loss)
+        same = super().with_teacher_labels(teacher)
+        return replace(same, loss=loss, label_kind=teacher.label_kind)
 
     def fold_keys(self, example: Example) -> tuple[Any, Any]:
         return example.content, example.label

@@ -44,6 +44,10 @@ class Display(Callback):
         return self
 
     def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back."""
         if self._live is not None:
             self._live.stop()
 

@@ -1,0 +1,19 @@
+"""The settings that a model's folder was trained with, as parameters of an estimator."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from bertsmith.errors import CheckpointError
+from bertsmith.training.run_folder import RunFolder
+
+
+def read_trained_settings(folder: Path) -> dict[str, Any]:
+    """Read the settings of the run that wrote a folder; empty where it does not say them."""
+    run = RunFolder(folder)
+    with suppress(CheckpointError):  # damaged; the model itself is read by its own files
+        if run.run_path.is_file():
+            settings = run.read_run().get("settings")
+            if settings and all(isinstance(key, str) for key in settings):
+                return {key.replace("-", "_"): value for key, value in settings.items()}
+    return {}
