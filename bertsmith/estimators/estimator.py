@@ -215,7 +215,8 @@ class Estimator(ABC):
             for name, value in self.get_params().items()
             if name != "model" and value is not defaults[name] and value != defaults[name]
         ]
-        return f"{type(self).__name__}({', '.join([repr(str(self.model)), *changed])})"
+        model = os.fspath(self.model) if isinstance(self.model, os.PathLike) else self.model
+        return f"{type(self).__name__}({', '.join([repr(model), *changed])})"
 
     def fit(
         self,

@@ -4,7 +4,6 @@ import dataclasses
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,14 +18,16 @@ from bertsmith.data.sources import Source
 from bertsmith.data.table_rows import TableRows, check_names_file
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.estimators.messages import PythonDisplay
+from bertsmith.estimators.messages import default_verbosity, training_view
+from bertsmith.estimators.pretrain_inputs import PretrainInputs, describe_inputs
 from bertsmith.estimators.rows import plain_column
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
-from bertsmith.system.argument_names import in_python
+from bertsmith.pretraining.summary import describe_pretraining
+from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.system.processes import LocalProcesses
-from bertsmith.system.progress import showing_progress
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.training.findings import find_plateau
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.vocabulary.train import TokenizerSettings, write_tokenizer
@@ -51,10 +52,15 @@ class Pretrained:
         return str(self.out)
 
     def __repr__(self) -> str:
-        loss = self.figures.get("held_out_mlm_loss")
-        shown = "" if loss is None else f", eval loss of masked LM {loss:.3f}"
-        minutes = self.figures["elapsed_seconds"] / 60
-        return f"<Pretrained '{self.out}': {self.steps:,} steps in {minutes:.1f} minutes{shown}>"
+        figures = self.figures
+        parts = [f"{self.steps:,} steps in {figures['elapsed_seconds'] / 60:.1f} minutes"]
+        if (loss := figures.get("held_out_mlm_loss")) is not None:
+            parts.append(f"eval loss of masked LM {loss:.3f}")
+        if (entropy := figures.get("held_out_unigram_entropy")) is not None:
+            parts.append(f"token frequency alone {entropy:.3f}")
+        if find_plateau(figures) is not None:
+            parts.append("no better than token frequencies yet: train longer")
+        return f"<Pretrained '{self.out}': {', '.join(parts)}>"
 
     @property
     def steps(self) -> int:
@@ -70,7 +76,7 @@ def pretrain(
     corpus: Place | None = None,
     tokenizer: Place | None = None,
     vocab_size: int = TokenizerSettings.vocab_size,
-    show_progress: bool = True,
+    show_progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Pretrained:
@@ -78,7 +84,7 @@ def pretrain(
 
     >>> model = pretrain("reviews.txt", minutes=15, vocab_size=8000)  # doctest: +SKIP
     >>> model  # doctest: +SKIP
-    <Pretrained 'runs/reviews-bert': 4,026 steps in 15.0 minutes, eval loss of masked LM 3.638>
+    <Pretrained 'runs/reviews-bert': 4,026 steps in 15.0 minutes, eval loss of masked LM 3.638, …>
 
     The vocabulary and the corpus stand beside the model: of `runs/reviews-bert` in
     `runs/reviews-tokenizer` and `runs/reviews-corpus`.
@@ -94,7 +100,8 @@ def pretrain(
         corpus: folder of a corpus that is built already.
         tokenizer: folder of a tokenizer that is learned already; that of `from_`, where given.
         vocab_size: size of the vocabulary to learn, in tokens.
-        show_progress: show the steps and the run on standard error.
+        show_progress: show the steps, the run and its scores; by default yes, unless the
+            environment variable BERTSMITH_VERBOSE is 0.
         callbacks: receive the entries of the run.
         settings: options of `bertsmith pretrain`, which replace the recipe's: minutes or steps,
             preset, max_length, seed, from_, ...; `resume` goes on with a run that was stopped,
@@ -105,9 +112,11 @@ def pretrain(
         InputError: a file or text that cannot be read, or too little text.
         ConfigError: an unknown or impossible setting, or a folder that holds something.
         Interrupted: Ctrl-C; once steps are taken a checkpoint is saved, from which `resume=True`
-            goes on. Before that, begin again with `overwrite=True`.
+            goes on. Before that, the same call goes on with the vocabulary and corpus that are
+            there already.
     """
-    with in_python(), showing_progress() if show_progress else nullcontext():
+    verbosity = default_verbosity() if show_progress is None else int(show_progress)
+    with in_python(), training_view(verbosity) as view:
         resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
         given = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
         reading = from_mapping(CorpusSettings, given, "pretrain")
@@ -120,8 +129,16 @@ def pretrain(
         first = "my" if files != found else corpus or files[0]
         model, learned, built = _name_folders(first, out, corpus)
         job = _build_job(built, recipe, settings)
-        RunFolder(model).check(resume=resume, overwrite=overwrite)
-        if texts is not None and not (resume and built.exists()):
+        run = RunFolder(model)
+        run.check(resume=resume, overwrite=overwrite)
+        inputs = PretrainInputs(model.with_name(f".{model.name}.inputs.json"))
+        is_same_call = False
+        if texts is not None and not isinstance(texts, Iterator):
+            described = describe_inputs(found, tokenizer or job.from_, vocab_size, reading)
+            is_same_call = not resume and not overwrite and inputs.read() == described
+            inputs.write(described)
+        is_built = built.exists() and (resume or is_same_call)
+        if texts is not None and not is_built:
             known = job.from_ if tokenizer is None else Path(tokenizer)
             if known is None and isinstance(texts, Iterator):
                 raise InputError(
@@ -137,7 +154,8 @@ def pretrain(
                     errors=reading.errors,
                 )
                 known = learned
-                write_tokenizer(learning, known, found, overwrite=overwrite)
+                if not (is_same_call and learned.exists()):
+                    write_tokenizer(learning, known, found, overwrite=overwrite)
             build_corpus(
                 found,
                 load_tokenizer(known),
@@ -146,15 +164,19 @@ def pretrain(
                 executor=LocalProcesses(),
                 overwrite=overwrite,
             )
-        with PythonDisplay() if show_progress else nullcontext() as display:
+        try:
             figures = run_pretraining(
                 job,
                 model,
                 resume=resume,
                 overwrite=overwrite,
-                callbacks=[*([display] if display else []), *callbacks],
+                callbacks=[*view.callbacks, *callbacks],
                 resume_command="the same call with resume=True",
             )
+        finally:
+            if run.has_run:  # which goes on by resume=True
+                inputs.remove()
+        view.show_report(as_arguments("\n".join(describe_pretraining(figures))))
     return Pretrained(model, built, figures)
 
 

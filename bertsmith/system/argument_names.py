@@ -14,6 +14,9 @@ FLAG = re.compile(
 """A flag, with the word behind it where that can only be its value; or a command, as it is.
 Other programs' flags have their value behind a `=`."""
 
+SWITCHES = ("resume", "overwrite", "skip_incomplete", "multi_label", "from_scratch")
+"""Arguments that are True or False; the flags of that name have no value."""
+
 _is_typed = ContextVar("_is_typed", default=False)
 
 
@@ -53,6 +56,6 @@ def _as_argument(found: re.Match[str]) -> str:
         return found[0]
     name = "from_" if name == "from" else name.replace("-", "_")
     if value is None:
-        return name
+        return f"{name}=True" if name in SWITCHES else name
     is_code = value.isupper() or value.replace(".", "").isdecimal()
     return f"{name}={value if is_code else repr(value)}"

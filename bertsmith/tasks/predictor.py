@@ -51,7 +51,48 @@ DefinitionT_co = TypeVar("DefinitionT_co", bound=InferenceTask[Any, Any], covari
 Vectors = NDArray[np.float32]
 
 
-class Predictor(Generic[DefinitionT_co]):
+class LoadedDefinition(Generic[DefinitionT_co]):
+    """A loaded model with the kind of its predictions."""
+
+    def __init__(self, loaded: LoadedModel, definition: DefinitionT_co) -> None:
+        self.loaded = loaded
+        self.definition = definition
+        self.unknown_tokens = UnknownTokens()
+        """Unknown tokens counted so far, shared with copies."""
+
+    @property
+    def task(self) -> str:
+        """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
+        return self.definition.pipeline
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels, in the order of `probabilities`; empty where there are none."""
+        definition = self.definition
+        return getattr(definition, "label_values", getattr(definition, "labels", ()))
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The `labels` as an array, under scikit-learn's name."""
+        return np.array(self.labels)
+
+    @property
+    def model(self) -> BertModel:
+        """The model, a torch module."""
+        return self.loaded.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the model."""
+        return self.loaded.tokenizer
+
+    @property
+    def device(self) -> str:
+        """The device that computes, such as cpu or cuda:0."""
+        return str(self.loaded.device)
+
+
+class Predictor(LoadedDefinition[DefinitionT_co]):
     """A loaded model that is called with texts or records.
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
@@ -66,12 +107,6 @@ class Predictor(Generic[DefinitionT_co]):
     what the model computes at once is bounded by tokens), and `show_progress` shows a bar. A
     predictor can be pickled: the pickle holds the model.
     """
-
-    def __init__(self, loaded: LoadedModel, definition: DefinitionT_co) -> None:
-        self.loaded = loaded
-        self.definition = definition
-        self.unknown_tokens = UnknownTokens()
-        """Unknown tokens counted so far, shared with copies."""
 
     def __repr__(self) -> str:
         loaded = self.loaded
@@ -106,11 +141,6 @@ class Predictor(Generic[DefinitionT_co]):
         )
         return cls(loaded, definition.restore(loaded, **options))
 
-    @property
-    def task(self) -> str:
-        """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
-        return self.definition.pipeline
-
     def example(self, record: Mapping[str, Any]) -> Any:
         """Build an example from a record, such as `{"question": "…", "context": "…"}`.
 
@@ -118,27 +148,6 @@ class Predictor(Generic[DefinitionT_co]):
             InputError: a field is missing or of another type.
         """
         return self.definition.example(record)
-
-    @property
-    def labels(self) -> tuple[Any, ...]:
-        """The labels, in the order of `probabilities`; empty where there are none."""
-        definition = self.definition
-        return getattr(definition, "label_values", getattr(definition, "labels", ()))
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The `labels` as an array, under scikit-learn's name."""
-        return np.array(self.labels)
-
-    @property
-    def model(self) -> BertModel:
-        """The model, a torch module."""
-        return self.loaded.model
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the model."""
-        return self.loaded.tokenizer
 
     def predict(
         self: "Predictor[InferenceTask[Any, PredictionT]]",
@@ -388,11 +397,6 @@ class Predictor(Generic[DefinitionT_co]):
                 f"{', '.join(sorted(allowed))}. Name one of these."
             )
         return self.with_definition(replace(definition, **changes))  # type: ignore[return-value]
-
-    @property
-    def device(self) -> str:
-        """The device that computes, such as cpu or cuda:0."""
-        return str(self.loaded.device)
 
     @in_python()
     def to(self, device: str) -> Self:

@@ -141,3 +141,34 @@ def test_no_second_copy_of_the_texts_is_held():
     for given in tables:
         read = as_texts(given, "text")
         assert peak(lambda read=read: sum(1 for _ in iter_documents(read))) < 1_500_000  # of 2 MB
+
+
+def test_the_summary_of_the_command_ends_the_call(text, tmp_path, capsys):
+    shown = {**SMALL, "show_progress": True}
+    model = bertsmith.pretrain(str(text), out=tmp_path / "m", steps=2, **shown)
+    err = capsys.readouterr().err
+    for part in ("trained    2 steps", "token frequency alone", "note       "):
+        assert part in err.rpartition("step 2")[2]
+    assert "token frequency alone " in repr(model)
+    assert "no better than token frequencies" in repr(model)
+
+
+def test_a_call_that_ended_early_goes_on_with_what_it_built(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call = {**SMALL, "steps": 1}
+    manifest = Path("runs/text-corpus/manifest.json")
+    with refuses(ConfigError, "device: ", worded=False):  # after the corpus is built
+        bertsmith.pretrain(str(text), **call, device="cuda:99")
+    built_at = manifest.stat().st_mtime_ns
+    assert bertsmith.pretrain(str(text), **call).steps == 1
+    assert manifest.stat().st_mtime_ns == built_at
+    assert not [path for path in Path("runs").iterdir() if path.name.startswith(".")]
+
+
+def test_what_another_call_built_is_not_used(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call = {**SMALL, "steps": 1}
+    with refuses(ConfigError, "device: ", worded=False):
+        bertsmith.pretrain(str(text), **call, device="cuda:99")
+    with refuses(BertsmithError, "text-tokenizer", "overwrite=True"):
+        bertsmith.pretrain(str(text), **{**call, "vocab_size": 151})

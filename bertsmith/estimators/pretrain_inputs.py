@@ -1,0 +1,66 @@
+"""The inputs of a `pretrain` call, by which the same call finds what an earlier one has built.
+
+They stand in a hidden file beside the model's folder until that holds a run.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.corpus import CorpusSettings
+from bertsmith.data.documents import Texts, TextsInMemory
+from bertsmith.data.sources import find_sources
+from bertsmith.system.files import write_json
+
+
+@dataclass(frozen=True)
+class PretrainInputs:
+    """The file of the inputs."""
+
+    path: Path
+
+    def read(self) -> Any:
+        """Return what was written; None where nothing, or something damaged, is there."""
+        with suppress(OSError, ValueError):
+            return json.loads(self.path.read_text(encoding="utf-8"))
+        return None
+
+    def write(self, inputs: Any) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(self.path, inputs)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def describe_inputs(
+    texts: Texts,
+    tokenizer: str | os.PathLike[str] | None,
+    vocab_size: int,
+    reading: CorpusSettings,
+) -> Any:
+    """Describe, as plain JSON, all that a vocabulary and a corpus depend on."""
+    return {
+        "texts": _digest(texts) if isinstance(texts, TextsInMemory) else _list_files(texts),
+        "tokenizer": None if tokenizer is None else os.fspath(tokenizer),
+        "vocab_size": vocab_size,
+        "corpus": asdict(reading),
+    }
+
+
+def _digest(texts: TextsInMemory) -> str:
+    digest = hashlib.sha256()
+    for text in texts.iter_texts():
+        digest.update(str(text).encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
+def _list_files(paths: Iterable[str | Path]) -> list[list[Any]]:
+    sources, _ = find_sources(paths)
+    stats = [(source.path, source.path.stat()) for source in sources]
+    return [[str(path.resolve()), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
