@@ -4,29 +4,23 @@ A model's classes are the labels of its training examples, sorted, so the same e
 same numbering in any order. Labels that cannot be classes are refused before training.
 """
 
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
-from bertsmith.data.json_rows import as_json, list_names
+from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import IN_MEMORY, row_place
 from bertsmith.errors import InputError
 
 SEPARATORS = ",;|"
 """Separators that may stand between several labels of a text."""
-
-LabelKind = Literal["int", "float", "bool"]
-"""Type of labels that are not strings."""
-LABEL_TYPES: Mapping[str, type] = {"int": int, "float": float, "bool": bool}
 
 MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
@@ -36,33 +30,6 @@ TRUTH = {"true": Decimal(1), "false": Decimal(0)}
 """Numbers that are equal to these truth values, in any letter case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
 """Largest number of fp32; a model reads larger ones as infinite."""
-
-
-def label_name(label: Any) -> str:
-    """Return the name of a class, by which models and files call it.
-
-    >>> label_name(" >50K"), label_name(1), label_name(np.True_)
-    (' >50K', '1', 'true')
-    """
-    value = as_json(label)
-    return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def label_values(names: Sequence[str], kind: LabelKind | None) -> tuple[Any, ...]:
-    """Return the labels that classes were named after: `label_name` in reverse.
-
-    Names that are no such values, as after a change of config.json by hand, stay strings.
-
-    >>> label_values(["0", "1"], "int"), label_values(["no", "yes"], "int")
-    ((0, 1), ('no', 'yes'))
-    """
-    if kind is None or kind not in LABEL_TYPES:
-        return tuple(names)
-    try:
-        values = tuple(json.loads(name) for name in names)
-    except ValueError:
-        return tuple(names)
-    return values if all(type(value) is LABEL_TYPES[kind] for value in values) else tuple(names)
 
 
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from bertsmith.config import from_mapping, to_jsonable
 from bertsmith.data.encoded_texts import name_type
-from bertsmith.data.labels import label_name
+from bertsmith.data.label_values import label_name
 from bertsmith.data.table_rows import Row, as_named
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import (
@@ -410,11 +410,12 @@ class Estimator(ABC):
 
     def _take(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
         """Load the model of `settings.out`; a temporary `folder` lasts as long as it."""
-        self.predictor_ = load_predictor(
-            settings.out, device=settings.device, precision=settings.precision
-        )
+        self.predictor_ = self._open(settings.out, settings)
         # Until it is called, a finalizer holds its arguments.
         weakref.finalize(self.predictor_.loaded.folder, lambda kept: None, folder)
+
+    def _open(self, folder: Path, settings: FinetuneSettings) -> Predictor[Any]:
+        return load_predictor(folder, device=settings.device, precision=settings.precision)
 
     def _settings(self, columns: Mapping[str, Any], **replaced: Any) -> Any:
         if "sample_weight" in columns:

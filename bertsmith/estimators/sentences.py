@@ -2,18 +2,25 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Unpack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.encoded_texts import Text, name_type
-from bertsmith.data.table_rows import Row
+from bertsmith.data.encoded_texts import Text, check_no_pair, is_table, name_type
+from bertsmith.data.table_rows import Row, TableRows
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
-from bertsmith.estimators.rows import as_values
+from bertsmith.estimators.outputs import as_output, default_output
+from bertsmith.estimators.rows import as_values, plain_column
+from bertsmith.system.argument_names import in_python
+from bertsmith.system.bounds import check_choice
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed
+from bertsmith.tasks.text_vectors import TextVectors
 
 
 class SentenceEncoder(Estimator):
@@ -24,6 +31,12 @@ class SentenceEncoder(Estimator):
 
     X holds tuples of two texts that belong together, further ones being texts that do not; with y,
     a number for each pair says how alike the two are. Predictions are the cosines of pairs.
+
+    As a step of a scikit-learn pipeline it turns texts into features: `fit` of single texts leaves
+    the encoder as it is, whatever y is. A published encoder needs no `fit` at all.
+
+    >>> pipeline = make_pipeline(SentenceEncoder(path), LogisticRegression())  # doctest: +SKIP
+    >>> pipeline.fit(texts, labels).predict(["A gripping story."])  # doctest: +SKIP
     """
 
     task = Embed
@@ -34,8 +47,68 @@ class SentenceEncoder(Estimator):
     }  # fmt: skip
     needs_labels: ClassVar[bool] = False
 
+    _sklearn_output_config: Mapping[str, str] = {}
+    """The choice of `set_output`, under scikit-learn's name, by which it copies it."""
+    _published: tuple[Mapping[str, Any], Predictor[Any]] | None = None
+    """Parameters, and the encoder of the folder that they name, before any `fit`."""
+
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[EmbedOptions]) -> None:
         super().__init__(model, **settings)
+
+    @in_python()
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        **how: Any,
+    ) -> Self:
+        """Train on texts that belong together; single texts leave the encoder as it is.
+
+        Arguments and errors are those of all estimators.
+        """
+        check_no_pair(X, "X")
+        if isinstance(X, Iterator):
+            X = list(X)  # noqa: N806 - it is read more than once
+        if not _are_single_texts(X):
+            return super().fit(X, y, **how)
+        self._settings({})  # what is wrong with the parameters is refused here, too
+        self.predictor_ = self._load_encoder()
+        self._columns = {}
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **how: Any) -> Any:  # noqa: N803
+        """Fit to texts, and compute their vectors."""
+        if isinstance(X, Iterator):
+            X = list(X)  # noqa: N806 - it is read more than once
+        return self.fit(X, y, **how).transform(X)
+
+    @property
+    def _fitted(self) -> Predictor[Any]:
+        """The trained encoder, or that of the folder: what is published is fitted already."""
+        if self.__sklearn_is_fitted__():
+            return self.predictor_
+        if self._published is None or self._published[0] != self.get_params():
+            self._published = self.get_params(), self._load_encoder()
+        return self._published[1]
+
+    @in_python()
+    def _load_encoder(self) -> Predictor[Any]:
+        settings = self._settings({})
+        return self._open(settings.model, settings)
+
+    def _open(self, folder: Path, settings: Any) -> Predictor[Any]:
+        return Predictor.load(
+            folder,
+            Embed,
+            device=settings.device,
+            precision=settings.precision,
+            max_length=settings.max_length,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_published", None)  # read again from its folder
+        return state
 
     def encode(
         self,
@@ -45,11 +118,53 @@ class SentenceEncoder(Estimator):
         show_progress: bool = False,
     ) -> NDArray[np.float32]:
         """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`."""
-        return self._fitted.encode(texts, batch_size=batch_size, show_progress=show_progress)
+        predictor = self._fitted
+        if (pooling := self.get_params()["pooling"]) is not None:
+            vectors = TextVectors.restore(predictor.loaded)
+            predictor = predictor.with_definition(replace(vectors, pooling=pooling))
+        return predictor.encode(texts, batch_size=batch_size, show_progress=show_progress)
 
-    def transform(self, X: Iterable[Text]) -> NDArray[np.float32]:  # noqa: N803
-        """Compute the vectors of texts, fp32 `[texts, hidden]`, as a step of a pipeline."""
-        return self.encode(X)
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """Compute the vectors of texts, fp32 `[texts, hidden]`, as a step of a pipeline.
+
+        They are a table of pandas or polars where `set_output` asks for one.
+        """
+        vectors = self.encode(_texts_of(X))
+        kind = self._sklearn_output_config.get("transform") or default_output()
+        return as_output(kind, vectors, self.get_feature_names_out(), X)
+
+    def set_output(
+        self, *, transform: Literal["default", "pandas", "polars"] | None = None
+    ) -> Self:
+        """Choose what `transform` returns: an array (default), or a table of pandas or polars.
+
+        Raises:
+            ConfigError: another kind.
+        """
+        if transform is not None:
+            check_choice("transform", transform, ("default", "pandas", "polars"))
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the columns of `transform`: sentenceencoder0, sentenceencoder1, …"""
+        size = self._fitted.model.config.hidden_size
+        name = type(self).__name__.lower()
+        return np.array([f"{name}{number}" for number in range(size)], dtype=object)
+
+    def __sklearn_clone__(self) -> Self:
+        twin = super().__sklearn_clone__()
+        twin._sklearn_output_config = dict(self._sklearn_output_config)
+        return twin
+
+    def __sklearn_tags__(self) -> Any:
+        # scikit-learn calls this, so it is there; for everybody else it is an extra.
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        tags.requires_fit = False
+        return tags
 
     def similarity(self, a: Any, b: Any) -> Any:
         """Compute the cosines of texts or vectors, as `Predictor.similarity` does."""
@@ -68,3 +183,22 @@ class SentenceEncoder(Estimator):
 
     def _answers(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
         return np.fromiter((prediction.cosine for prediction in predictions), np.float64)
+
+
+def _are_single_texts(given: Any) -> bool:
+    """Return whether X holds texts, and no pairs, rows, or tables of several columns."""
+    if isinstance(given, str | os.PathLike | Mapping):
+        return False
+    if is_table(given):
+        return len(TableRows(given).names) == 1
+    items = iter(_texts_of(given)) if isinstance(given, Iterable) else iter(())
+    return isinstance(next(items, None), str)
+
+
+def _texts_of(given: Any) -> Any:
+    """Return the texts of a table or matrix of one column; `given` otherwise."""
+    if is_table(given) and len(TableRows(given).names) == 1:
+        return [value for row in TableRows(given) for value in row.values()]
+    if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] == 1:
+        return given[:, 0].tolist()
+    return list(given) if isinstance(given, np.ndarray) else plain_column(given)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.json_rows import as_json
-from bertsmith.data.labels import LABEL_TYPES
+from bertsmith.data.label_values import LABEL_TYPES
 from bertsmith.data.table_rows import Row, TableRows
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError

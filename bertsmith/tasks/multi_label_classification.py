@@ -19,7 +19,8 @@ from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.labels import label_flags, label_name, label_names
+from bertsmith.data.label_values import label_name
+from bertsmith.data.labels import label_flags, label_names
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.tasks.example_objective import mean_over_rows

@@ -20,13 +20,8 @@ from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.labels import (
-    class_names,
-    class_numbers,
-    label_name,
-    mixed_labels,
-    several_in_one,
-)
+from bertsmith.data.label_values import label_name
+from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
 from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix

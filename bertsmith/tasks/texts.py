@@ -16,7 +16,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
-from bertsmith.data.labels import LabelKind, label_values
+from bertsmith.data.label_values import LabelKind, label_values
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.errors import InputError

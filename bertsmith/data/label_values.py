@@ -1,0 +1,38 @@
+"""Names of labels, and the values that they were named after."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from bertsmith.data.json_rows import as_json
+
+LabelKind = Literal["int", "float", "bool"]
+"""Type of labels that are not strings."""
+LABEL_TYPES: Mapping[str, type] = {"int": int, "float": float, "bool": bool}
+
+
+def label_name(label: Any) -> str:
+    """Return the name of a class, by which models and files call it.
+
+    >>> label_name(" >50K"), label_name(1), label_name(np.True_)
+    (' >50K', '1', 'true')
+    """
+    value = as_json(label)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def label_values(names: Sequence[str], kind: LabelKind | None) -> tuple[Any, ...]:
+    """Return the labels that classes were named after: `label_name` in reverse.
+
+    Names that are no such values, as after a change of config.json by hand, stay strings.
+
+    >>> label_values(["0", "1"], "int"), label_values(["no", "yes"], "int")
+    ((0, 1), ('no', 'yes'))
+    """
+    if kind is None or kind not in LABEL_TYPES:
+        return tuple(names)
+    try:
+        values = tuple(json.loads(name) for name in names)
+    except ValueError:
+        return tuple(names)
+    return values if all(type(value) is LABEL_TYPES[kind] for value in values) else tuple(names)

@@ -1,0 +1,29 @@
+"""Vectors as the tables that scikit-learn's `set_output` asks for."""
+
+import importlib
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def default_output() -> str:
+    """Return the kind that `sklearn.set_config(transform_output=…)` chooses for all steps."""
+    sklearn = sys.modules.get("sklearn")
+    return "default" if sklearn is None else sklearn.get_config()["transform_output"]
+
+
+def as_output(kind: str, vectors: NDArray[np.float32], names: NDArray[Any], texts: Any) -> Any:
+    """Return vectors as an array (default), or as a table of pandas or polars.
+
+    A table of pandas has the index of `texts`, where that has one.
+    """
+    if kind == "pandas":
+        pandas = importlib.import_module("pandas")
+        is_indexed = hasattr(type(texts), "iloc")
+        return pandas.DataFrame(vectors, columns=names, index=texts.index if is_indexed else None)
+    if kind == "polars":
+        polars = importlib.import_module("polars")
+        return polars.DataFrame(vectors, schema=list(names), orient="row")
+    return vectors

@@ -1,0 +1,101 @@
+"""A sentence encoder is a step of scikit-learn's pipelines."""
+
+import pickle
+
+import numpy as np
+import pandas
+import polars
+import pytest
+from refusals import refuses
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import check_is_fitted
+from tiny_models import reviews, save_tiny
+
+import bertsmith
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+
+QUICK = {"steps": 2, "threads": 1, "device": "cpu", "precision": "fp32", "batch_size": 4}
+EXAMPLES = reviews(16)
+TEXTS = [example.text for example in EXAMPLES]
+LABELS = [example.label for example in EXAMPLES]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model") / "m", "masked_lm")
+
+
+@pytest.fixture
+def encoder(model):
+    return bertsmith.SentenceEncoder(model, verbose=0, **QUICK)
+
+
+def test_a_published_encoder_needs_no_fit(encoder, model):
+    expected = bertsmith.load(model, task="vectors", device="cpu", precision="fp32").encode(TEXTS)
+    np.testing.assert_array_equal(encoder.transform(TEXTS), expected)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
+    check_is_fitted(encoder)
+    assert not hasattr(encoder, "predictor_")
+    with refuses(CheckpointError, "none: ", worded=False):
+        encoder.set_params(model="none").transform(TEXTS)
+
+
+@pytest.mark.parametrize("form", [
+    list, tuple, np.array, pandas.Series, polars.Series, iter,
+    lambda texts: pandas.DataFrame({"a": texts}), lambda texts: np.array(texts)[:, None],
+])  # fmt: skip
+def test_single_texts_leave_it_as_it_is(encoder, form):
+    before = encoder.transform(TEXTS)
+    X = TEXTS if form is iter else form(TEXTS)
+    np.testing.assert_array_equal(encoder.fit_transform(form(TEXTS), LABELS), before)
+    np.testing.assert_array_equal(encoder.transform(X), before)
+    check_is_fitted(encoder)
+
+
+def test_pairs_train_it(encoder):
+    before = encoder.transform(TEXTS)
+    encoder.fit(list(zip(TEXTS, TEXTS[::-1], strict=True)), eval=None)
+    assert not np.array_equal(encoder.transform(TEXTS), before)
+
+
+def test_searches_and_copies(encoder):
+    pipeline = make_pipeline(encoder, LogisticRegression())
+    fitted = pipeline.fit(TEXTS, LABELS)
+    assert set(fitted.predict(TEXTS)) <= {"pos", "neg"}
+    assert len(cross_val_score(pipeline, TEXTS, LABELS, cv=2, error_score="raise")) == 2
+    choices = {"sentenceencoder__pooling": ["mean", "first_token"], "logisticregression__C": [1.0]}
+    search = GridSearchCV(pipeline, choices, cv=2, error_score="raise").fit(TEXTS, LABELS)
+    assert set(search.predict(TEXTS)) <= {"pos", "neg"}
+    twin = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(twin.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    means, firsts = (
+        clone(encoder).set_params(pooling=pooling).transform(TEXTS)
+        for pooling in ("mean", "first_token")
+    )
+    assert not np.array_equal(means, firsts)
+
+
+def test_features_have_names_and_tables(encoder):
+    names = encoder.get_feature_names_out()
+    assert names[:2].tolist() == ["sentenceencoder0", "sentenceencoder1"]
+    texts = pandas.Series(TEXTS, index=range(5, 21))
+    frame = clone(encoder.set_output(transform="pandas")).transform(texts)
+    assert frame.columns.tolist() == names.tolist() and frame.index.tolist() == [*range(5, 21)]
+    table = encoder.set_output(transform="polars").transform(TEXTS)
+    np.testing.assert_array_equal(table.to_numpy(), frame.to_numpy())
+    columns = ColumnTransformer([("text", encoder, "a"), ("rest", "passthrough", ["b"])])
+    columns.set_output(transform="pandas")
+    both = columns.fit_transform(pandas.DataFrame({"a": TEXTS, "b": 1.0}))
+    assert both.shape == (16, len(names) + 1)
+    with refuses(ConfigError, "transform is 'numpy'"):
+        encoder.set_output(transform="numpy")
+
+
+def test_what_is_neither_texts_nor_pairs_is_refused(encoder):
+    for given in ([1, 2], [["a"]], ("a", "b")):
+        with refuses(InputError, "X: "):
+            encoder.fit(given)
