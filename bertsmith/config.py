@@ -8,6 +8,7 @@ the file, the key and the fix. Precedence, weakest first: default, recipe, comma
 import dataclasses
 import difflib
 import json
+import re
 import tomllib
 import typing
 from collections.abc import Callable, Mapping
@@ -17,6 +18,11 @@ from typing import Any, TypeVar
 from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
+
+MOST_RECIPE_BYTES = 2**20
+MOST_KEY_PARTS = 100
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_KEY_PARTS},}}")
 
 RECIPES = Path(__file__).parent / "recipes"
 NAMES_CODE = {"names code": True}
@@ -74,12 +80,26 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
     Raises:
         ConfigError: the file is missing or is not TOML (with line and column).
     """
+    with find_recipe(path, folder, kind).open("rb") as file:
+        content = file.read(MOST_RECIPE_BYTES + 1)
+    if len(content) > MOST_RECIPE_BYTES:
+        raise ConfigError(
+            f"{path}: longer than {MOST_RECIPE_BYTES:,} bytes; a recipe is a short TOML file. Name "
+            "one."
+        )
     try:
-        text = find_recipe(path, folder, kind).read_bytes().decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."
         ) from None
+    # The parser takes memory by the square of a key's parts.
+    if key := LONG_KEY.search(text):
+        line = text.count("\n", 0, key.start()) + 1
+        raise ConfigError(
+            f"{path}: line {line} has a key of more than {MOST_KEY_PARTS} parts, "
+            f"{key[0][:40]}…; a recipe's have two or three. Mend that line."
+        )
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of TOML, its numbers or its nesting

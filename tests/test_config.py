@@ -65,6 +65,21 @@ def test_strict_reading_names_file_and_key(tmp_path, text, parts, worded):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("\n" + ".".join(["a"] * 50_000) + " = 1", "line 2"),
+        ("[" + " . ".join(['"a"'] * 50_000) + "]", "100 parts"),
+        ("x = {" + ".".join(["'a'"] * 50_000) + " = 1}", "100 parts"),
+        ("# nothing\n" * 200_000, "1,048,576 bytes"),
+    ],
+)
+def test_recipes_that_would_exhaust_memory_are_refused(text, part, tmp_path):
+    (tmp_path / "r.toml").write_text(text)
+    with refuses(ConfigError, "r.toml: ", part):
+        read_recipe(tmp_path / "r.toml")
+
+
 def test_a_recipe_of_the_package_is_known_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("albert", "albert.toml", "pretrain/albert", "pretrain/albert.toml"):

@@ -9,6 +9,7 @@ import tyro
 
 from bertsmith.commands.flags import parse, tell
 from bertsmith.commands.predict import as_characters
+from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.fill_mask import FillMask, Word
 from bertsmith.tasks.predictor import Predictor
@@ -40,6 +41,7 @@ def main(args: Sequence[str], prog: str) -> None:
     tell(filler.loaded.precision_note)
     text = as_characters(settings.text)
     prediction = filler.with_options(top=settings.top)(text)
+    tell_unknown(filler.unknown_tokens.rate, "the text")
     if prediction.is_truncated:
         tell("The text is longer than the model reads; its end was cut off.")
     if settings.json:

@@ -26,6 +26,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.nested_folder import MODULES_FILE
 from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.paths import is_within
@@ -170,3 +171,14 @@ def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
             if source.path(name).is_file() and is_within(folder / name, folder):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source.path(name), folder / name)
+        if source.outer is not None:
+            _move_model_to_root(folder)
+
+
+def _move_model_to_root(folder: Path) -> None:
+    """Name the folder itself for the model, which was in a folder of its own."""
+    modules = SmallFiles(folder).read_json(MODULES_FILE, list)
+    for module in modules:
+        if module.get("path") and str(module.get("type", "")).endswith(".Transformer"):
+            module["path"] = ""
+    write_json(folder / MODULES_FILE, modules)

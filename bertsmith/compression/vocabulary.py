@@ -14,6 +14,7 @@ from bertsmith.compression.folder import Smaller, SourceModel
 from bertsmith.compression.held_out import open_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.reading import Errors, SourceReport
+from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.model.shrinking import trim_vocabulary
@@ -70,6 +71,8 @@ class VocabularySettings:
         ids = kept_tokens(
             tokenizer, counts, min_count=self.min_count, keep_characters=self.keep_characters
         )
+        place = source.corpus or ", ".join(map(str, self.vocabulary or ()))
+        tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), place)
         num_read, covered = int(counts.sum()), float(counts[ids].sum() / counts.sum())
         trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
         return Smaller(

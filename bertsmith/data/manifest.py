@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.files import write_json
+from bertsmith.system.small_files import read_small_file
 
 Split = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "held_out")
@@ -168,7 +169,7 @@ def _check_sums(path: Path, name: str, split: SplitManifest) -> None:
 def is_corpus(directory: Path) -> bool:
     """Return whether a folder has the manifest of a corpus, of any version."""
     try:
-        fields = json.loads((directory / MANIFEST_NAME).read_bytes())
+        fields = json.loads(read_small_file(directory / MANIFEST_NAME))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and fields.get("format") == FORMAT
@@ -181,7 +182,7 @@ def _read_fields(directory: Path) -> dict[str, Any]:
     if not path.exists():
         raise CorpusError(f"{directory}: not a corpus, it has no {MANIFEST_NAME}. {NEXT_STEP}")
     try:
-        fields = json.loads(path.read_bytes())
+        fields = json.loads(read_small_file(path))
     except OSError as error:
         raise read_error(CorpusError, path, error) from error
     except (ValueError, RecursionError) as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
 from bertsmith.errors import InputError, read_error
+from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
 
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "xz", "zst"]
@@ -151,6 +152,8 @@ def open_path(
     Raises:
         InputError: also later, while reading: the file is damaged or cut short.
     """
+    if path.is_file() and is_pointer_file(path):
+        raise InputError(describe_pointer(path))
     try:
         with _CountingFile(path, on_read) as raw:
             yield io.BufferedReader(_decompressed(raw, compression), _BUFFER_BYTES)

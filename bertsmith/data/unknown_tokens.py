@@ -6,10 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.errors import warn_once
+from bertsmith.system.argument_names import is_on_command_line
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOTED_RATE = 0.02
 LOUD_RATE = 0.2
+MOST_RATE = 0.5
+MANY_TOKENS = 100
 
 
 @dataclass
@@ -18,6 +22,8 @@ class UnknownTokens:
 
     num_tokens: int = 0
     num_unknown: int = 0
+    is_told: bool = False
+    """Whether the user knows of the unknown ones."""
 
     def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
         is_framing = (ids == tokenizer.cls_id) | (ids == tokenizer.sep_id)
@@ -28,6 +34,19 @@ class UnknownTokens:
     def rate(self) -> float:
         """From 0 to 1; 0 of nothing."""
         return self.num_unknown / max(1, self.num_tokens)
+
+    @property
+    def is_loud(self) -> bool:
+        """Whether so many are unknown that a warning is due; of a short text, most of them."""
+        least = LOUD_RATE if self.num_tokens >= MANY_TOKENS else MOST_RATE
+        return self.rate > least
+
+    def warn(self, place: object) -> None:
+        """Warn once where many tokens are unknown, but in commands, which tell it themselves."""
+        if self.is_told or not self.is_loud or is_on_command_line():
+            return
+        self.is_told = True
+        warn_once(f"{place}: {describe_rate(self.rate)}.")
 
 
 def describe_rate(rate: float) -> str | None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, read_error
 from bertsmith.system.files import atomic_write, remove_stopped_writes, write_json
+from bertsmith.system.small_files import read_small_file
 
 MANIFEST = "manifest.json"
 FORMAT = "bertsmith-teacher"
@@ -50,7 +51,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         write_json(path, wanted)
         return wanted
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_small_file(path))
     except (ValueError, RecursionError):
         raise _foreign(directory, f"or its {MANIFEST} is damaged") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:

@@ -24,6 +24,7 @@ from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model, write_task_settings
 from bertsmith.model.vocabulary_subset import VocabularySubset
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.files import sha256_file
 from bertsmith.system.paths import check_outside, is_within
@@ -110,6 +111,9 @@ class FineTuned:
         # What stands behind the empty line, such as scores of each label, may be long.
         return "\n".join([*lines, "", scores if has_details() else scores.partition("\n\n")[0]])
 
+
+TRAINED_HEAD = "training_state.head.safetensors"
+"""File of a checkpoint with the last layer as it is trained, where it is saved in another form."""
 
 NOTES = {
     "num_train_windowed": (
@@ -199,6 +203,9 @@ def finetune(
     with computing_on(settings, folder if settings.resume else None) as machine:
         is_single = dataset is None  # a series would repeat the warnings for each of its runs
         dataset = dataset or task_type.read(settings)
+        # A fold's examples are not all that were read.
+        task = dataset.task.with_train(dataset.train, settings.train)
+        dataset = replace(dataset, task=task)
         prepared, model = (prepare or _prepare_run)(settings, dataset, machine)
         if is_single:
             for part in (prepared.objective.train, prepared.objective.held_out):
@@ -210,6 +217,7 @@ def finetune(
                 checkpoint = newest_checkpoint(folder.checkpoints_dir)
             if checkpoint is not None:
                 model = load_model(checkpoint.path)
+                _read_trained_head(model, checkpoint.path)
             model.set_dropout(settings.dropout)
             freeze(model, prepared.config.optim)
             used = prepared.objective.narrow_vocabulary(model)
@@ -219,7 +227,7 @@ def finetune(
                     model.to(machine.device),
                     prepared.objective,
                     prepared.config.run_config(prepared.objective.identity()),
-                    save=partial(_save_widened, model, used, prepared.tokenizer),
+                    save=partial(_save, model, used, prepared, folder.path),
                     facts={
                         "settings": to_jsonable(settings),
                         START_NOTE: note,
@@ -249,12 +257,20 @@ def finetune(
     return result
 
 
-def _save_widened(
-    model: BertModel, used: VocabularySubset, tokenizer: Tokenizer, folder: Path
+def _save(
+    model: BertModel, used: VocabularySubset, prepared: PreparedRun, out: Path, folder: Path
 ) -> None:
-    """Save a model with the word embeddings of its whole vocabulary."""
-    with used.widened(model):
-        save_model(model, folder, tokenizer)
+    """Save a model to `out` or to a checkpoint, with the embeddings of its whole vocabulary."""
+    with used.widened(model), prepared.dataset.task.as_saved(model) as trained:
+        save_model(model, folder, prepared.tokenizer)
+    if trained and folder != out:
+        write_safetensors(folder / TRAINED_HEAD, trained)
+
+
+def _read_trained_head(model: BertModel, checkpoint: Path) -> None:
+    """Give a checkpoint's model the weights that training had where the saved form differs."""
+    if (file := checkpoint / TRAINED_HEAD).is_file():
+        model.load_state_dict(read_safetensors(file), strict=False)
 
 
 def _score_saved(
@@ -271,6 +287,7 @@ def _score_saved(
         predictor = Predictor.load(
             settings.out, task_type, device=settings.device, precision=settings.precision
         )
+        predictor.unknown_tokens.is_told = True  # before training
         task = predictor.definition.with_columns(settings.columns)
         predictor = predictor.with_definition(task)
         accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
@@ -362,6 +379,8 @@ def build_for_task(
         is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
         if is_missing or model.id2label != labels or settings.from_scratch:
             task.begin_head(model, dataset.train)
+        else:
+            task.continue_head(model)
     model.id2label = labels
     model.task_settings = named_settings(task)
     return model

@@ -28,9 +28,10 @@ HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 def is_own_card(directory: Path) -> bool:
     """Return whether bertsmith wrote the card of a folder, so that it may replace it."""
+    card = directory / CARD_FILE
     try:
-        with (directory / CARD_FILE).open(encoding="utf-8", errors="replace") as file:
-            return MARK in (line.rstrip("\n") for line in file)
+        with card.open(encoding="utf-8", errors="replace") as file:
+            return card.is_file() and MARK in (line.rstrip("\n") for line in file)
     except OSError:
         return False
 

@@ -30,7 +30,8 @@ from bertsmith.model.family import Family
 from bertsmith.model.heads import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
-from bertsmith.model.weight_names import by_canonical_names, check_tied
+from bertsmith.model.nested_folder import open_files
+from bertsmith.model.weight_names import by_canonical_names, check_tied, without_common_prefix
 from bertsmith.model.weights import read_weights
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
@@ -46,7 +47,7 @@ def read_folder(path: str | Path) -> "ModelFolder":
         CheckpointError: there is none, its run has not reached its end, or its config.json is
             damaged or of a model that we do not have.
     """
-    files = SmallFiles(find_checkpoint(path))
+    files = open_files(find_checkpoint(path))
     check_finished(files)
     check_sums(files)
     return ModelFolder(files)
@@ -57,7 +58,7 @@ class ModelFolder:
 
     def __init__(self, files: SmallFiles) -> None:
         self.files = files
-        self.path = files.directory
+        self.path = files.outer or files.directory
         self.settings: Mapping[str, Any] = read_config(files)
         """The content of config.json."""
         self._tensors: dict[str, Tensor] | None = None
@@ -104,7 +105,7 @@ class ModelFolder:
         return self._read_tensors() if tensors is None else tensors
 
     def _read_tensors(self) -> dict[str, Tensor]:
-        stored = read_weights(self.path)
+        stored = without_common_prefix(self.path, read_weights(self.path), self.family)
         tensors = by_canonical_names(self.path, stored, self.family)
         check_tied(self.path, tensors, self.family)
         for copy, original in self.family.tied.items():

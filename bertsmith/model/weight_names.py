@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import family_named
 from bertsmith.model.family import Family
+from bertsmith.model.load_report import list_weights
 
 
 def canonical(name: str, family: Family) -> str:
@@ -23,6 +24,43 @@ def canonical(name: str, family: Family) -> str:
     name = re.sub(r"\.gamma$", ".weight", name)
     name = re.sub(r"\.beta$", ".bias", name)
     return re.sub(rf"^(?=({'|'.join(family.modules)})\.)", family.prefix, name)
+
+
+def without_common_prefix(
+    directory: Path, stored: Mapping[str, Tensor], family: Family
+) -> Mapping[str, Tensor]:
+    """Take off what DataParallel, torch.compile or Lightning put before all names, and say so.
+
+    Raises:
+        CheckpointError: the encoder's names have a prefix that others have not.
+    """
+    prefix = _prefix_of_encoder(stored, family)
+    if not prefix:
+        return stored
+    if others := [name for name in stored if not name.startswith(prefix)]:
+        raise CheckpointError(
+            f"{directory}: the names of the encoder's weights begin with {prefix!r}, those of "
+            f"{list_weights(others)} do not. Save them as transformers names them, such as "
+            f"{family.names['embeddings.word'][0]}.weight."
+        )
+    warn_once(
+        f"{directory}: the names of all weights begin with {prefix!r}, as DataParallel, "
+        "torch.compile or Lightning write them, and are read without it. Other programs may not "
+        "find them: save the weights of the model itself, without its wrapper."
+    )
+    return {name.removeprefix(prefix): tensor for name, tensor in stored.items()}
+
+
+def _prefix_of_encoder(stored: Mapping[str, Tensor], family: Family) -> str:
+    """Find what stands before the names of the encoder; nothing where all is as it should be."""
+    word = f"{family.names['embeddings.word'][0]}.weight"
+    if any(canonical(name, family) == word for name in stored):
+        return ""
+    for ending in (word, word.removeprefix(family.prefix)):
+        for name in stored:
+            if name.endswith(f".{ending}"):
+                return name.removesuffix(ending)
+    return ""
 
 
 def by_canonical_names(

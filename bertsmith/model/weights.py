@@ -7,8 +7,11 @@ from pathlib import Path
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
+from bertsmith.model.nested_folder import model_directory
 from bertsmith.model.weight_formats import READERS
 from bertsmith.model.weight_formats.damage import damaged
+from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
+from bertsmith.system.small_files import read_small_file
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
@@ -21,6 +24,8 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     name, files = _find(directory)
     for file in files:
+        if is_pointer_file(file):
+            raise CheckpointError(describe_pointer(file))
         found = READERS[name](file)
         _check_finite(file, found)
         tensors.update(found)
@@ -34,6 +39,7 @@ def weight_files(directory: Path) -> list[Path]:
 
 def _find(directory: Path) -> tuple[str, list[Path]]:
     """Find the preferred format of those that a folder has, and its files."""
+    directory = model_directory(directory)
     for name in READERS:
         if (directory / name).is_file():
             return name, [directory / name]
@@ -49,7 +55,9 @@ def _find(directory: Path) -> tuple[str, list[Path]]:
 def _indexed_shards(index: Path) -> Iterator[Path]:
     """Yield the shards that an index names; each must lie beside it."""
     try:
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names = set(json.loads(read_small_file(index))["weight_map"].values())
+    except CheckpointError:  # which is a ValueError, too
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(index, "it is not an index of weights") from error
     if wrong := [name for name in names if not isinstance(name, str)]:

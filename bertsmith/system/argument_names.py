@@ -30,6 +30,11 @@ def on_command_line() -> Iterator[None]:
         _is_typed.reset(token)
 
 
+def is_on_command_line() -> bool:
+    """Return whether the user has typed a command, which tells its notes itself."""
+    return _is_typed.get()
+
+
 @contextmanager
 def in_python() -> Iterator[None]:
     """Name arguments, not flags, in errors that the block raises, except `on_command_line`."""

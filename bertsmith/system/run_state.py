@@ -67,6 +67,8 @@ def read_run(files: SmallFiles) -> Mapping[str, Any]:
         run = json.loads(files.read("run.json"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return {}
+    except CheckpointError:  # which is a ValueError, too
+        raise
     except (ValueError, RecursionError) as error:
         warn_once(
             f"{files.path('run.json')}: damaged ({error}), so it is not known whether the run "

@@ -2,35 +2,72 @@
 
 import json
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError
+from bertsmith.system.git_lfs import describe_pointer, is_pointer
+
+SPECIAL_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+"""Kinds of files whose reading may never end."""
+
+
+def read_small_file(path: Path) -> bytes:
+    """Read a file that must be a regular one, such as a folder's config.json.
+
+    Raises:
+        CheckpointError: a named pipe, a socket, a device, or a pointer of Git LFS.
+        OSError: as `Path.read_bytes`.
+    """
+    if kind := SPECIAL_KINDS.get(stat.S_IFMT(path.stat().st_mode)):
+        raise CheckpointError(
+            f"{path}: {kind}, not a file. Remove it, or copy the file itself to its place."
+        )
+    content = path.read_bytes()
+    if is_pointer(content):
+        raise CheckpointError(describe_pointer(path))
+    return content
+
+
+OUTER_FILES = ("modules.json", "config_sentence_transformers.json")
 
 
 class SmallFiles:
-    """Small files of a folder, each read once."""
+    """Small files of a folder, each read once.
 
-    def __init__(self, directory: Path) -> None:
+    With an `outer` folder, `OUTER_FILES` and files of folders are those in it.
+    """
+
+    def __init__(self, directory: Path, outer: Path | None = None) -> None:
         self.directory = directory
+        self.outer = outer
         self._contents: dict[str, bytes] = {}
 
     def path(self, name: str) -> Path:
-        return self.directory / name
+        is_outer = name in OUTER_FILES or "/" in name
+        return (self.outer if self.outer and is_outer else self.directory) / name
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a file; no damaged name is one."""
-        return name in self._contents or os.path.isfile(self.path(name))  # noqa: PTH113
+        """Return whether there is such a file; no damaged name and no folder is one."""
+        path = self.path(name)
+        is_there = os.path.exists(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112
+        return name in self._contents or is_there
 
     def read(self, name: str) -> bytes:
         """Return a file's content.
 
         Raises:
-            OSError: as `Path.read_bytes`.
+            CheckpointError, OSError: as `read_small_file`.
         """
         if name not in self._contents:
-            self._contents[name] = self.path(name).read_bytes()
+            self._contents[name] = read_small_file(self.path(name))
         return self._contents[name]
 
     def read_json(
@@ -48,6 +85,8 @@ class SmallFiles:
         path = self.path(name)
         try:
             value = json.loads(self.read(name).decode("utf-8"), object_pairs_hook=build)
+        except CheckpointError:  # which is a ValueError, too
+            raise
         except IsADirectoryError as error:
             raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
         except (ValueError, RecursionError) as error:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertsmith.config import from_mapping
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import (
+    EncodedTexts,
     Text,
     as_items,
     check_no_pair,
@@ -27,7 +28,6 @@ from bertsmith.data.table_rows import as_named, check_names_file
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
@@ -37,7 +37,7 @@ from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.prediction import InferenceTask, PredictionT
 from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task, named_settings
-from bertsmith.tasks.text_vectors import TextVectors
+from bertsmith.tasks.text_vectors import TextVectors, compute_similarity
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 CHUNK_EXAMPLES = 1024
@@ -213,7 +213,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         encoded = self.encode_examples(examples)
-        self.unknown_tokens.add(encoded.rows.ids.flat, self.loaded.tokenizer)
+        self._count_unknown(encoded.rows)
         return self.definition.predict(self.loaded.model, encoded, examples)
 
     @in_python()
@@ -254,6 +254,10 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         for chunk in in_chunks(reader):
             accumulator.add(chunk, predictor.predict(chunk))
         return accumulator.result(reader.num_skipped)
+
+    def _count_unknown(self, rows: EncodedTexts) -> None:
+        self.unknown_tokens.add(rows.ids.flat, self.loaded.tokenizer)
+        self.unknown_tokens.warn(self.loaded.folder.path)
 
     def num_tokens(self, example: Any) -> int:
         """Count the tokens that the model reads for an example, over all its rows."""
@@ -344,6 +348,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             pairs = iter_pairs(texts)
             while chunk := list(islice(pairs, size)):
                 rows = encode_texts(loaded.tokenizer, chunk, min(own.max_length, loaded.max_length))
+                self._count_unknown(rows)
                 yield from own.vectors(loaded.model, rows)
                 advance(len(chunk))
 
@@ -355,11 +360,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """Compute the cosines of texts, or of vectors that `encode` gave.
 
         Of two texts that is a number from -1 to 1; of lists, or of arrays of vectors, fp32
-        `[len(a), len(b)]`.
+        `[len(a), len(b)]`. Where the folder's `similarity_fn_name` is dot, euclidean or manhattan,
+        it is a dot product or a negative distance.
         """
-        first, second = (unit_length(self._as_vectors(each)) for each in (a, b))
-        cosines = (np.atleast_2d(first) @ np.atleast_2d(second).T).clip(-1, 1)
-        return float(cosines[0, 0]) if first.ndim == second.ndim == 1 else cosines
+        first, second = (self._as_vectors(each) for each in (a, b))
+        pair = np.atleast_2d(first), np.atleast_2d(second)
+        found = compute_similarity(*pair, self._text_vectors.similarity)
+        return float(found[0, 0]) if first.ndim == second.ndim == 1 else found
 
     def _as_vectors(self, given: Any) -> Vectors:
         is_array = isinstance(given, np.ndarray) and np.issubdtype(given.dtype, np.floating)

@@ -1,11 +1,13 @@
 """Regression: a number for each text or pair of texts.
 
 The model is BERT's encoder and pooler with one linear output on [CLS], trained by the mean squared
-error, as the paper does for STS-B (section 4.1).
+error, as the paper does for STS-B (section 4.1). It learns standardized numbers, so that a rate of
+0.00003 is learned as well as a price in millions; saved, its last layer has the labels' unit.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,16 +15,20 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, are_pairs
 from bertsmith.data.labels import numbers
 from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
+from bertsmith.tasks.cross_encoder import Activation, read_activation
 from bertsmith.tasks.example_objective import mean_over_rows
+from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.texts import TextTask
@@ -32,6 +38,14 @@ Metric = Literal["pearson", "spearman"]
 
 CLOSE = 0.5
 """Largest error that counts as correct, in standard deviations of the training labels."""
+
+DEVIATIONS = 1e-30, 1e30
+"""Standard deviations of labels whose weights fp32 can hold."""
+
+FINEST = 1e-5
+"""Deviations, relative to the mean, below which fp32 rounds predictions noticeably."""
+
+HEAD_LAYER = "heads.regress.dense"
 
 
 @dataclass(frozen=True)
@@ -68,15 +82,17 @@ class NumberAccumulator(PredictionCounts):
 
     metrics = ("pearson", "spearman", "rmse")
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, deviation: float = 1.0) -> None:
+        """Build an empty one; the loss has the unit in which numbers deviate by `deviation`."""
         self.place = place
+        self.deviation = deviation
         self.parts: list[NDArray[np.float64]] = []
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
         true = numbers(examples, self.place)
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([true, predicted]))
-        self.loss += float(np.square(predicted - true).sum())
+        self.loss += float(np.square((predicted - true) / self.deviation).sum())
         self.count(predictions)
 
     def result(self, num_skipped: int = 0) -> NumberReport:
@@ -88,8 +104,14 @@ class NumberAccumulator(PredictionCounts):
 class Regress(TextTask[NumberPrediction]):
     """Regression of a number on texts or pairs."""
 
-    spread: float = field(default=1.0, compare=False)
-    """Standard deviation of the training labels, used to count close predictions; not saved."""
+    mean: float = 0.0
+    """Mean of the training labels; not stored, as a saved model has the labels' unit."""
+    deviation: float = 1.0
+    """Standard deviation of the training labels; not stored either."""
+    activation: Activation = "identity"
+    """Function of the output, as a CrossEncoder's folder says it."""
+    teacher_activation: Activation = "identity"
+    """That of a teacher, whose outputs come without it."""
 
     titles = ("value", "text", "second text")
     name = "regress"
@@ -102,25 +124,77 @@ transformers open."""
     heads = ("regress",)
 
     @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task of a folder of ours, or of a CrossEncoder."""
+        task = super().restore(loaded)
+        if loaded.model.task_settings.get("task") == cls.name:
+            stored = loaded.model.task_settings.get("activation")
+            return replace(task, activation="sigmoid" if stored == "sigmoid" else "identity")
+        folder = loaded.folder
+        return replace(task, activation=read_activation(folder.files, folder.settings))
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        shown = {} if self.activation == "identity" else {"activation": self.activation}
+        return super().task_settings | shown
+
+    def with_teacher_labels(self, teacher: Self) -> Self:
+        return replace(self, teacher_activation=teacher.activation)
+
+    @classmethod
     def of_examples(cls, train: list[Example], settings: RegressSettings) -> Self:
-        spread = float(varied_numbers(train, settings.train).std())
-        return cls(windowing=settings.windowing, pairs=are_pairs(train), spread=spread)
+        varied_numbers(train, settings.train)
+        task = cls(windowing=settings.windowing, pairs=are_pairs(train))
+        return task.with_train(train, settings.train)
+
+    def with_train(self, train: Sequence[Example], place: Path) -> Self:
+        """Return a copy that standardizes by the mean and deviation of these labels."""
+        labels = numbers(train, place)
+        deviation = float(labels.std()) if np.ptp(labels) > 0 else 1.0
+        low, high = DEVIATIONS
+        if not low <= deviation <= high:
+            raise InputError(
+                f"{place}: the numbers deviate by {deviation:.3g} from their mean; allowed is "
+                f"{low:g} to {high:g}. Write them in another unit."
+            )
+        return replace(self, mean=float(labels.mean()), deviation=deviation)
 
     def check_held_out(self, examples: Sequence[Example], settings: RegressSettings) -> None:
         """Raise InputError where all labels are the same number."""
         varied_numbers(examples, settings.eval)
 
-    def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
-        """Set the bias to the labels' mean; scale weights by their deviation."""
-        targets = numbers(examples, Path("examples"))
-        head = model.heads["regress"]
-        assert isinstance(head, ClassificationHead)
+    def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
+        if self.deviation >= FINEST * abs(self.mean):
+            return []
+        return [
+            f"the numbers deviate by {self.deviation:.3g} from their mean, {self.mean:.9g}, so "
+            "fp32 rounds what is predicted; subtract the mean from them for finer numbers"
+        ]
+
+    def continue_head(self, model: BertModel) -> None:
+        """Give a head in the labels' unit that of standardized labels."""
+        layer = _last_layer(model)
         with torch.no_grad():
-            head.dense.bias.fill_(float(targets.mean()))
-            head.dense.weight.mul_(float(targets.std()))
+            layer.weight.copy_(layer.weight.double() / self.deviation)
+            layer.bias.copy_((layer.bias.double() - self.mean) / self.deviation)
+
+    @contextlib.contextmanager
+    def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
+        """Fold mean and deviation into the last layer in the block."""
+        layer = _last_layer(model)
+        trained = {f"{HEAD_LAYER}.{name}": x.clone() for name, x in layer.state_dict().items()}
+        with torch.no_grad():
+            layer.weight.copy_(layer.weight.double() * self.deviation)
+            layer.bias.copy_(layer.bias.double() * self.deviation + self.mean)
+        try:
+            yield trained
+        finally:
+            model.load_state_dict(trained, strict=False)
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
-        return numbers(examples, Path("examples")).astype(np.float32)
+        """Return standardized labels, fp32 `[examples]`."""
+        labels = numbers(examples, Path("examples"))
+        return ((labels - self.mean) / self.deviation).astype(np.float32)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         logits = mean_over_rows(outputs, batch)
@@ -128,22 +202,30 @@ transformers open."""
 
     def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the squared error; correct are close predictions."""
-        is_close = (logits[:, 0] - targets).abs() <= CLOSE * self.spread
+        is_close = (logits[:, 0] - targets).abs() <= CLOSE
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 
     def compare_with_teacher(
         self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the squared error; `temperature` does not apply to numbers."""
-        return self._compare(logits, taught[:, 0])
+        """Compute the squared error; `temperature` does not apply to numbers.
+
+        `taught` has the unit of the labels.
+        """
+        if self.teacher_activation == "sigmoid":
+            taught = taught.sigmoid()
+        return self._compare(logits, (taught[:, 0] - self.mean) / self.deviation)
 
     def prediction(
         self, outputs: NDArray[np.float32], is_truncated: bool, num_windows: int
     ) -> NumberPrediction:
-        return NumberPrediction(float(outputs[0]), is_truncated, num_windows)
+        value = self.deviation * float(outputs[0]) + self.mean
+        if self.activation == "sigmoid":
+            value = float(sigmoid(np.float64(value)))
+        return NumberPrediction(value, is_truncated, num_windows)
 
     def accumulator(self, place: Path) -> NumberAccumulator:
-        return NumberAccumulator(place)
+        return NumberAccumulator(place, self.deviation)
 
     def describe_target(self) -> str:
         return "a number"
@@ -157,6 +239,12 @@ transformers open."""
             score=1.0 - abs(prediction.value - gold),
             is_distance=True,
         )
+
+
+def _last_layer(model: BertModel) -> nn.Linear:
+    head = model.heads["regress"]
+    assert isinstance(head, ClassificationHead)
+    return head.dense
 
 
 def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float64]:

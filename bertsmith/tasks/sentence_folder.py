@@ -9,9 +9,10 @@ import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, warn_once
+from bertsmith.model.nested_folder import inner_folder
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
@@ -19,6 +20,9 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
 
 Pooling = Literal["mean", "first_token", "pooler"]
+
+Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
+"""Comparison of vectors: the last two are distances, negated so that more is more similar."""
 
 POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token"}
 """Supported poolings by their names in the folder."""
@@ -43,6 +47,7 @@ class SentenceFolder:
     pooling: Pooling | None = None
     normalize: bool = False
     max_length: int | None = None
+    similarity: Similarity = "cosine"
 
     @classmethod
     def read(cls, files: SmallFiles, *, pooling: Pooling | None = None) -> "SentenceFolder":
@@ -55,16 +60,23 @@ class SentenceFolder:
             CheckpointError: a file is damaged, or asks for something unsupported.
         """
         paths = _read_modules(files)
-        if unknown := paths.keys() - {"Transformer", "Pooling", "Normalize", ""}:
+        if unknown := paths.keys() - {*MODULES, ""}:
             raise CheckpointError(
                 f"{files.path('modules.json')}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
+            )
+        in_order = [kind for kind in MODULES if kind in paths]
+        if [kind for kind in paths if kind in MODULES] != in_order:
+            raise CheckpointError(
+                f"{files.path('modules.json')}: asks for {', '.join(paths)}, one after the other; "
+                f"bertsmith computes {', '.join(in_order)}. Choose another model."
             )
         check_settings(files)
         return cls(
             pooling=pooling or read_pooling(files, _pooling_file(paths)),
             normalize="Normalize" in paths,
             max_length=read_length(files),
+            similarity=read_similarity(files),
         )
 
     def write(self, directory: Path, hidden_size: int) -> None:
@@ -100,6 +112,31 @@ class SentenceFolder:
                 write_json(directory / name, content)
 
 
+def tell_outer_pooling(files: SmallFiles, inner: SentenceFolder, pooling: Pooling | None) -> None:
+    """Warn where a folder is the inner one of a sentence encoder that pools otherwise.
+
+    `inner` are the folder's own settings, `pooling` the one that was asked for.
+    """
+    directory = files.directory.resolve()
+    outer = directory.parent
+    if files.outer is not None or files.has("modules.json") or pooling is not None:
+        return
+    try:
+        if inner_folder(outer) != directory:
+            return
+        found = SentenceFolder.read(SmallFiles(directory, outer=outer))
+    except CheckpointError:
+        return
+    mine = (inner.pooling or "mean", inner.normalize)
+    if mine != (found.pooling or "mean", found.normalize):
+        warn_once(
+            f"{files.directory}: vectors are pooled by {mine[0]} here, but {outer}, whose model "
+            f"this is, pools by {found.pooling or 'mean'}"
+            f"{' and scales vectors to length 1' if found.normalize else ''}. Name {outer} for "
+            "its vectors."
+        )
+
+
 def sentence_files(files: SmallFiles) -> tuple[str, ...]:
     """Name the files that a sentence encoder's folder may have besides model and tokenizer."""
     pooling_file = _pooling_file(_read_modules(files))
@@ -113,7 +150,13 @@ def _read_modules(files: SmallFiles) -> dict[str, Any]:
             f"{files.path('modules.json')}: found {json.dumps(modules)[:60]}; allowed is a "
             "list of objects, one for each module. Copy it again."
         )
-    return {str(m.get("type", "")).rpartition(".")[2]: m.get("path") for m in modules}
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+    if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
+        raise CheckpointError(
+            f"{files.path('modules.json')}: asks for {twice[0]} {len(twice)} times; bertsmith has "
+            "each module once. Choose another model."
+        )
+    return {kind: module.get("path") for kind, module in zip(kinds, modules, strict=True)}
 
 
 def _pooling_file(paths: Mapping[str, Any]) -> str:
@@ -123,6 +166,30 @@ def _pooling_file(paths: Mapping[str, Any]) -> str:
 def check_settings(files: SmallFiles) -> None:
     """Raise CheckpointError for a default prompt before every text, or shortened vectors."""
     settings = read_settings(files, SETTINGS_FILE, {})
+    check_prompt(files, settings)
+    if (kept := settings.get("truncate_dim")) is not None:
+        raise CheckpointError(
+            f"{files.path(SETTINGS_FILE)}: truncate_dim is {json.dumps(kept)[:60]}, which keeps "
+            "the first numbers of each vector; bertsmith gives whole vectors. Write null, and "
+            "shorten them yourself."
+        )
+
+
+def read_similarity(files: SmallFiles) -> Similarity:
+    """Read by what vectors are compared; cosine where the folder says nothing."""
+    named = read_settings(files, SETTINGS_FILE, {}).get("similarity_fn_name")
+    for similarity in get_args(Similarity):
+        if named in (None, similarity):
+            return similarity
+    raise CheckpointError(
+        f"{files.path(SETTINGS_FILE)}: similarity_fn_name is {json.dumps(named)[:60]}; bertsmith "
+        f"compares vectors by {', '.join(get_args(Similarity))}. Write one of these, and compare "
+        "the vectors yourself."
+    )
+
+
+def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
+    """Raise CheckpointError for a default prompt before every text."""
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     if prompt:
@@ -130,12 +197,6 @@ def check_settings(files: SmallFiles) -> None:
             f"{files.path(SETTINGS_FILE)}: default_prompt_name is {json.dumps(name)[:60]}, which "
             f"puts {json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
             "nothing there. Write null, and put it before your texts yourself."
-        )
-    if (kept := settings.get("truncate_dim")) is not None:
-        raise CheckpointError(
-            f"{files.path(SETTINGS_FILE)}: truncate_dim is {json.dumps(kept)[:60]}, which keeps "
-            "the first numbers of each vector; bertsmith gives whole vectors. Write null, and "
-            "shorten them yourself."
         )
 
 

@@ -5,6 +5,7 @@ files become examples, examples tokens and targets, logits losses and prediction
 the task of one model, with its labels, and is made from training examples or from a folder.
 """
 
+import contextlib
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -99,8 +100,23 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def write_files(self, directory: Path) -> None:
         """Write the task's own files into a model folder."""
 
+    def with_train(self, train: Sequence[ExampleT], place: Path) -> Self:
+        """Return a copy for a run that learns from these examples of the file `place`."""
+        return self
+
     def begin_head(self, model: BertModel, examples: Sequence[ExampleT]) -> None:
         """Initialize a new head from the examples, where that beats random weights."""
+
+    def continue_head(self, model: BertModel) -> None:
+        """Give a head that was saved the form that training wants."""
+
+    @contextlib.contextmanager
+    def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
+        """Give the head the form of a saved model in the block.
+
+        Yields the weights that a checkpoint needs besides, to be the same bit for bit.
+        """
+        yield {}
 
     def notes(self, examples: Sequence[ExampleT], encoded: EncodedExamples) -> list[str]:
         """List remarks on the training examples for the user, each a line."""

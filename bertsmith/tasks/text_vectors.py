@@ -27,8 +27,10 @@ from bertsmith.tasks.prediction import InferenceTask, text_example
 from bertsmith.tasks.sentence_folder import (
     Pooling,
     SentenceFolder,
+    Similarity,
     check_case,
     find_length_file,
+    tell_outer_pooling,
 )
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
@@ -62,6 +64,8 @@ class TextVectors(InferenceTask[Example, TextVector]):
     """Pooling of token vectors; `first_token` takes that of [CLS]."""
     normalize: bool = False
     """Whether vectors are scaled to length 1."""
+    similarity: Similarity = "cosine"
+    """By what vectors of texts are compared."""
 
     pipeline = "feature-extraction"
     heads = ()
@@ -70,6 +74,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
 
     def __post_init__(self) -> None:
         check_choice("pooling", self.pooling, get_args(Pooling))
+        check_choice("similarity", self.similarity, get_args(Similarity))
         if self.max_length < FEWEST_TOKENS:
             raise ConfigError(
                 f"max_length: found {self.max_length}; allowed is {FEWEST_TOKENS} or more."
@@ -91,6 +96,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
             )
         files = loaded.folder.files
         folder = SentenceFolder.read(files, pooling=pooling)
+        tell_outer_pooling(files, folder, pooling)
         check_case(files, loaded.tokenizer)
         if folder.max_length is not None:
             place = f"{files.path(find_length_file(files))}: max_seq_length"
@@ -100,6 +106,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
             min(loaded.max_length, own_length),
             folder.pooling or "mean",
             normalize or folder.normalize,
+            folder.similarity,
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:
@@ -128,6 +135,19 @@ class TextVectors(InferenceTask[Example, TextVector]):
             return np.empty((0, model.config.hidden_size), np.float32)
         vectors = compute_in_order(model, texts, COMPUTE[self.pooling])
         return unit_length(vectors) if self.normalize else vectors
+
+
+def compute_similarity(
+    first: NDArray[np.float32], second: NDArray[np.float32], similarity: Similarity
+) -> NDArray[np.float32]:
+    """Compare vectors `[n, hidden]` and `[m, hidden]` to `[n, m]`; more is more similar."""
+    if similarity == "dot":
+        return first @ second.T
+    if similarity == "cosine":
+        return (unit_length(first) @ unit_length(second).T).clip(-1, 1)
+    order = 1 if similarity == "manhattan" else 2
+    distances = [np.linalg.norm(second - vector, ord=order, axis=1) for vector in first]
+    return -np.array(distances, dtype=np.float32).reshape(len(first), len(second))
 
 
 def mean_vectors(model: BertModel, batch: Batch) -> Tensor:

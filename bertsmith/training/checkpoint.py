@@ -22,6 +22,7 @@ from torch import Tensor
 from bertsmith.errors import CheckpointError
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.files import atomic_dir, sha256_file, try_lock, write_json
+from bertsmith.system.small_files import read_small_file
 
 STATE_FILE = "training_state.json"
 TENSORS_FILE = "training_state.safetensors"
@@ -141,7 +142,7 @@ def clear_leftovers(directory: Path) -> None:
 
 def _read_state(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
+        facts = json.loads(read_small_file(path / STATE_FILE))
         digest = facts.pop("sha256")
     except FileNotFoundError:
         raise _damaged(path, f"{STATE_FILE} is missing") from None

@@ -38,6 +38,7 @@ from bertsmith.system.files import hold_folder, locked, write_json, writing
 from bertsmith.system.hardware import ComputeChoices, compute_choices
 from bertsmith.system.matrix_products import Precision
 from bertsmith.system.run_state import name_kind
+from bertsmith.system.small_files import read_small_file
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
 MODEL_FILES = tuple(
@@ -229,7 +230,7 @@ class RunFolder:
             CheckpointError: the file is damaged; or, when it is asked for, a fact is missing.
         """
         try:
-            text = self.run_path.read_text(encoding="utf-8")
+            text = read_small_file(self.run_path).decode("utf-8")
             value = json.loads(text, object_hook=partial(RunFacts.of, self.run_path))
             if not isinstance(value, RunFacts):
                 raise ValueError("it holds no object")
@@ -256,7 +257,7 @@ class RunFolder:
         """
         for folder in (self.path, self._aside_dir):
             try:
-                run = json.loads((folder / self.run_path.name).read_text(encoding="utf-8"))
+                run = json.loads(read_small_file(folder / self.run_path.name))
                 names = run_names(run["series"], run["kind"])
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 continue  # damaged: it accounts for nothing
@@ -319,7 +320,7 @@ def _is_complete(folder: Path) -> bool:
     if not (folder / "model.safetensors").exists():
         return False
     try:
-        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        run = json.loads(read_small_file(folder / "run.json"))
     except FileNotFoundError:  # no run of ours wrote it
         return True
     except (ValueError, RecursionError):

@@ -74,6 +74,25 @@ def test_a_folder_of_sentence_transformers_is_followed():
     assert longer.num_tokens(long) == 300
 
 
+@pytest.mark.parametrize("name", ["cosine", "dot", "euclidean", "manhattan"])
+def test_texts_are_compared_as_the_folder_says(name, tmp_path):
+    folder = save_tiny(tmp_path, "masked_lm")
+    write(folder, {PROMPT: {"similarity_fn_name": name}})
+    texts = ["the film was good", "a dull story", "fine"]
+    encoder = load(folder)
+    first, second = torch.from_numpy(encoder.encode(texts)), torch.from_numpy(encoder.encode("bad"))
+    expected = {
+        "cosine": torch.nn.functional.cosine_similarity(first, second[None]),
+        "dot": first @ second,
+        "euclidean": -torch.cdist(first, second[None])[:, 0],
+        "manhattan": -torch.cdist(first, second[None], p=1.0)[:, 0],
+    }[name]
+    found = encoder.similarity(texts, ["bad"])
+    assert (found.shape, found.dtype) == ((3, 1), np.float32)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-4)
+    assert encoder.similarity(texts[1], "bad") == pytest.approx(float(expected[1]), abs=1e-4)
+
+
 def test_case_that_only_the_folder_lowers_is_refused(tmp_path):
     cased = WordPieceTokenizer(tiny_tokenizer().vocab, lowercase=False)
     save_model(tiny_model(), tmp_path, cased)
@@ -115,6 +134,7 @@ def write(folder, files):
     ({EARLY: {"max_seq_length": 21}, LENGTH: {"max_seq_length": 19}}, (None, False, 19)),
     ({EARLY: {"max_seq_length": 21}, LENGTH: {}}, (None, False, 21)),
     ({PROMPT: {"default_prompt_name": "document", "prompts": PROMPTS}}, (None, False, None)),
+    ({PROMPT: {"similarity_fn_name": "dot"}}, (None, False, None, "dot")),
 ])  # fmt: skip
 def test_what_is_said_is_read(tmp_path, files, expected):
     assert SentenceFolder.read(write(tmp_path, files)) == SentenceFolder(*expected)
@@ -128,6 +148,9 @@ def test_what_is_said_is_read(tmp_path, files, expected):
     (PROMPT, {"default_prompt_name": "query", "prompts": PROMPTS}, ['is "query"', '"query: "']),
     (PROMPT, {"truncate_dim": 8}, ["truncate_dim is 8"]),
     (MODULES, KINDS, ["Dense", "Pooling and Normalize"]),
+    (MODULES, KINDS[1::-1], ["Normalize, Pooling", "Pooling, Normalize"]),
+    (MODULES, [*KINDS[:2], KINDS[0]], ["Pooling 2 times"]),
+    (PROMPT, {"similarity_fn_name": "tanimoto"}, ['"tanimoto"', "cosine, dot"]),
     (MODULES, "{", ["line 1 column 2"]),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_refused(tmp_path, name, content, parts):

@@ -23,6 +23,7 @@ from bertsmith.data.examples import Columns, Example
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
+from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.example_objective import collate
@@ -81,18 +82,69 @@ def test_the_loss_is_the_squared_error(settings):
     term = loss_of(dataset.task, model.eval(), batch)
     found = dataset.task.predict(model, encoded, dataset.train)[:13]
     errors = [p.value - float(e.label) for p, e in zip(found, dataset.train[:13], strict=True)]
-    assert term.sum.item() == pytest.approx(np.square(errors).sum(), rel=1e-5)
+    deviation = np.std([float(example.label) for example in dataset.train])
+    assert term.sum.item() == pytest.approx(np.square(errors / deviation).sum(), rel=1e-4)
     assert term.count == 13
 
 
-def test_a_new_head_begins_at_the_mean(settings):
+def last_layer(model):
+    return model.heads["regress"].dense
+
+
+def test_a_head_learns_standardized_numbers_and_is_saved_in_the_labels_unit(settings):
     dataset = Regress.read(settings)
-    model, _ = load_for_task(settings, dataset)
-    mean = np.mean([float(example.label) for example in dataset.train])
-    assert model.heads["regress"].dense.bias.item() == pytest.approx(mean)
-    stored = save_tiny(settings.out, "regress")
+    labels = np.array([float(example.label) for example in dataset.train])
+    model, tokenizer = load_for_task(settings, dataset)
+    assert last_layer(model).bias.item() == 0.0
+    stored = save_tiny(settings.out, "regress", seed=3)
     kept, _ = load_for_task(replace(settings, model=stored), dataset)
-    assert kept.heads["regress"].dense.bias.item() == 0.0
+    raw = load_model(stored)
+    # A head that is continued predicts as it did before, and gives its weights back.
+    scaled = last_layer(kept).weight * labels.std()
+    torch.testing.assert_close(scaled.float(), last_layer(raw).weight, atol=1e-6, rtol=1e-6)
+    encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
+    before = [p.value for p in Regress().predict(raw, encoded, dataset.train)]
+    found = [p.value for p in dataset.task.predict(kept, encoded, dataset.train)]
+    assert found == pytest.approx(before, abs=1e-5)
+    trained = kept.state_dict()
+    with dataset.task.as_saved(kept) as given:
+        after = [p.value for p in Regress().predict(kept, encoded, dataset.train)]
+    assert after == pytest.approx(before, abs=1e-5)
+    assert set(given) == {"heads.regress.dense.weight", "heads.regress.dense.bias"}
+    assert all(torch.equal(kept.state_dict()[name], trained[name]) for name in trained)
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e-5, 0.0), (1e6, 0.0), (1.0, -40.0)])
+def test_a_teacher_teaches_numbers_of_the_labels_unit(settings, factor, shift):
+    dataset = Regress.read(settings)
+    _, tokenizer = load_for_task(settings, dataset)
+    batch = collate(dataset.task.encode(tokenizer, dataset.train, 37, labelled=True), range(13))
+    student = torch.randn(13, 1)
+    taught = student * dataset.task.deviation + dataset.task.mean
+    loss, agreed = dataset.task.distillation_loss(student, taught, batch, 1.0)
+    assert (loss.item(), agreed.item()) == (pytest.approx(0.0, abs=1e-8), 13)
+    changed = [
+        replace(example, label=str(factor * float(example.label) + shift))
+        for example in dataset.train
+    ]
+    other = dataset.task.with_train(changed, settings.train)
+    assert other.targets(changed) == pytest.approx(dataset.task.targets(dataset.train), abs=1e-5)
+    again = factor * taught + shift
+    assert other.distillation_loss(student, again, batch, 1.0)[0].item() < 1e-6
+
+
+def test_labels_that_fp32_cannot_hold_are_refused_or_told_of(settings):
+    dataset = Regress.read(settings)
+    for scale in (1e-33, 1e33):
+        labels = [replace(e, label=str(scale * float(e.label))) for e in dataset.train]
+        with refuses(InputError, str(settings.train), "another unit", worded=False):
+            dataset.task.with_train(labels, settings.train)
+    far = [replace(e, label=str(1e9 + float(e.label))) for e in dataset.train]
+    (note,) = dataset.task.with_train(far, settings.train).notes(far, None)
+    assert "fp32 rounds" in note
+    assert dataset.task.notes(dataset.train, None) == []
+    same = [replace(e, label="5") for e in dataset.train]
+    assert dataset.task.with_train(same, settings.train).deviation == 1.0
 
 
 def encoded(examples, max_length=NUM_POSITIONS):

@@ -64,6 +64,20 @@ def test_predictions_are_those_of_transformers(tmp_path, head, precision, tolera
         assert numbers(ours(text)) == pytest.approx(expected, abs=tolerance)
 
 
+def test_words_of_several_pieces_are_those_of_the_pipeline_that_reads_first_tokens(tmp_path):
+    theirs, ours = folder_of(tmp_path, "TokenClassification", **LABELS)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    pipeline = transformers.pipeline(
+        "token-classification", theirs, tokenizer=tokenizer, aggregation_strategy="first"
+    )
+    pipeline.ignore_labels = []
+    text = "bad films and the storys"
+    labels = ours(text).labels
+    # A group may have several words.
+    found = [group["entity_group"] for group in pipeline(text) for _ in group["word"].split()]
+    assert found == [label.removeprefix("B-") for label in labels]
+
+
 def test_choices_are_those_of_transformers(tmp_path):
     theirs, ours = folder_of(tmp_path, "MultipleChoice")
     rows = [tiny_tokenizer().encode(PROMPT[0], choice) for choice in PROMPT[1]]

@@ -1,0 +1,96 @@
+"""Folders of sentence-transformers before 2.0: the model in 0_Transformer, the rest beside it."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from refusals import refuses
+from tiny_models import save_tiny
+
+from bertsmith.commands.compress import main as compress
+from bertsmith.errors import BertsmithWarning, CheckpointError, given_warnings
+from bertsmith.model.loading import load_model
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextVectors
+
+FIRST = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+TEXTS = ["the film was good", "a dull story " * 9]
+
+
+def write(folder, files):
+    for name, value in files.items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(json.dumps(value))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    given_warnings.clear()
+    folder = tmp_path / "s"
+    save_tiny(folder / "0_Transformer", "masked_lm")
+    kinds = {"0_Transformer": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    write(
+        folder,
+        {
+            "modules.json": modules,
+            "1_Pooling/config.json": FIRST,
+            "config.json": {"__version__": "0.4.1"},
+            "0_Transformer/sentence_bert_config.json": {"max_seq_length": 9},
+        },
+    )
+    return folder
+
+
+def read(path, **options):
+    return Predictor.load(path, TextVectors, device="cpu", precision="fp32", **options)
+
+
+def vectors_of(folder):
+    """The first tokens' vectors of at most nine tokens, of length 1."""
+    inner = read(folder / "0_Transformer", pooling="first_token", max_length=9)
+    found = inner.encode(TEXTS)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def test_the_model_is_read_from_its_folder_and_the_pooling_from_beside_it(folder):
+    np.testing.assert_allclose(read(folder).encode(TEXTS), vectors_of(folder), atol=1e-6)
+    expected = load_model(folder / "0_Transformer").state_dict()
+    assert load_model(folder).state_dict().keys() == expected.keys()
+
+
+def test_a_smaller_copy_has_the_model_in_the_folder_itself(folder, tmp_path):
+    words = ["--layers", "0,1", "--out", str(tmp_path / "out"), "--precision", "fp32"]
+    compress([str(folder), *words], "bertsmith compress")
+    modules = json.loads((tmp_path / "out" / "modules.json").read_text())
+    assert [module["path"] for module in modules] == ["", "1_Pooling", "2_Normalize"]
+    np.testing.assert_allclose(read(tmp_path / "out").encode(TEXTS), vectors_of(folder), atol=1e-6)
+
+
+def test_who_names_the_inner_folder_is_told(folder):
+    inner = folder / "0_Transformer"
+    with pytest.warns(BertsmithWarning) as given:
+        read(inner)
+    (message,) = [str(each.message) for each in given]
+    assert "pools by first_token and scales vectors to length 1" in message
+    assert f"Name {folder.resolve()}" in message
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(inner, pooling="mean")  # as it was asked for
+        read(folder)
+    given_warnings.clear()
+    write(folder, {"modules.json": json.loads((folder / "modules.json").read_text())[:2]})
+    write(folder, {"1_Pooling/config.json": {"pooling_mode_mean_tokens": True}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(inner)
+
+
+def test_a_folder_that_is_named_and_not_there_is_told(folder):
+    (folder / "0_Transformer" / "config.json").unlink()
+    with refuses(CheckpointError, str(folder / "modules.json"), "folder 0_Transformer"):
+        read(folder)
