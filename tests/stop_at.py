@@ -3,15 +3,14 @@
 import os
 import signal
 
+from bertsmith.training.recorder import Callback
 
-class StopAt:
+
+class StopAt(Callback):
     """Asks the run to stop when a step is written, as Ctrl-C does."""
 
     def __init__(self, step):
         self.step = step
-
-    def begin(self, computing):
-        pass
 
     def write(self, entry, status):
         # Once, though a step that is measured as well is written twice.

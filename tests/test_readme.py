@@ -19,6 +19,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.demo.folder import Places
 from bertsmith.demo.page import next_steps, program
 from bertsmith.model.loading import load_model
+from bertsmith.tasks.catalog import task_named
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # tools/ is not installed
@@ -58,7 +59,8 @@ def test_shown_commands_and_flags_exist(words, capsys):
     }  # fmt: skip
 
 
-def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys):
+def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     corpus, run, extended = (str(tmp_path / name) for name in ("my corpus", "my run", "my tokens"))
     text = str(corpus_dir.parent / "text.txt")
 
@@ -76,14 +78,63 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys):
           "--eval-rows", "4", "--json"])  # fmt: skip
     result = json.loads(capsys.readouterr().out)
     print(pretrain.describe_run({**result, "held_out_mlm_loss": 0.0}))  # as if it had learned
+    lines = capsys.readouterr().out
+    print(lines)
     step = printed("try ")
     assert step[:2] == ["fill", run]
     main(step)
+    print(lines)
+    step = printed("next ")
+    assert step[:4] == ["finetune", "classify", "--model", run]
+    out = Path(step[-1])
+    assert not out.exists()
+    write_reviews(Path("train.csv"), 8)
+    write_reviews(Path("dev.csv"), 4)
+    main([*step, "--steps", "1", "--threads", "1"])
+    step = printed("next ")
+    assert step[:2] == ["predict", str(out)]
+    main(step)
     capsys.readouterr()
+    # A second model beside the first gets another name.
+    print(pretrain.describe_run({**result, "held_out_mlm_loss": 0.0}))
+    assert printed("next ")[-1] == f"{out}-2"
+    Path("runs/corpus").mkdir(parents=True)
     main(["tokenizer", "extend", "--texts", text, "--from", run, "--add", "40", "--out", extended])
     step = printed("next ")
     assert step[:3] == ["corpus", "build", text]
-    main([*step[:-1], str(tmp_path / "more"), "--held-out", "0.15", "--processes", "1"])
+    assert step[-1] == "runs/corpus-2"
+    main([*step, "--held-out", "0.15", "--processes", "1"])
+    step = printed("next ")
+    assert step[:5] == ["pretrain", "--recipe", "continue", "--from", run]
+    assert not Path(step[-1]).exists()
+    settings = pretrain.parse(step[1:], "bertsmith pretrain")
+    assert (settings.corpus, settings.from_) == (Path("runs/corpus-2"), Path(run))
+    # The tokenizer of a model belongs to it as well.
+    main(["corpus", "build", text, "--tokenizer", run, "--out", str(tmp_path / "same"),
+          "--held-out", "0.15", "--processes", "1"])  # fmt: skip
+    assert printed("next ")[:5] == ["pretrain", "--recipe", "continue", "--from", run]
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "texts"),
+    [
+        ("classify", "text,label\na film,good\n", ["your text"]),
+        ("regress", "text,pair,score\na,b,0.5\n", ["your text", "your pair"]),
+        ("tag", "film O\n\n", ["your text"]),
+        (
+            "choose",
+            "prompt,choice0,choice1,label\na,b,c,0\n",
+            ["your text", "one ending", "another"],
+        ),
+    ],
+)
+def test_after_finetuning_the_next_step_asks_the_model(task, file, texts, tmp_path):
+    path = tmp_path / ("eval.conll" if task == "tag" else "eval.csv")
+    path.write_text(file)
+    words = f"--model m --train t --out runs/mine --eval {path}".split()
+    settings, _ = finetune.parse(words, f"bertsmith finetune {task}")
+    command = finetune.predict_command(task_named(task), settings)
+    assert shlex.split(command) == ["bertsmith", "predict", "runs/mine", *texts]
 
 
 def test_next_steps_of_the_demo_can_be_typed(tmp_path, capsys):

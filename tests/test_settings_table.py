@@ -49,7 +49,7 @@ def resolve_pretrain(line: str, places: dict[str, Path]) -> dict[str, Any]:
     build_objective(config)  # refuses what the corpus lacks
     learnt = config.pretraining
     settings = asdict(learnt)
-    if not learnt.start_steps:
+    if not (learnt.start_steps or learnt.start_share):
         del settings["start_length"]  # it decides nothing
     rules = {f"masking at {step}": asdict(learnt.masking_rule(step)) for step in (1, 80)}
     return {

@@ -20,9 +20,8 @@ class Settings(ComparisonSettings):
 
     Writes one HTML page (comparison.html, also as Markdown and JSON): eval curves, a table of mean
     ± standard deviation, and which differences are larger than noise. All models are measured on
-    the same eval rows. Stopped by Ctrl-C, a crash or a full disk, the same command goes on: what is
-    complete is not repeated. A run that fails is noted, and the others go on; the exit code is then
-    2.
+    the same eval rows. To continue after an interruption, run the same command again; finished runs
+    are kept. A run that fails is noted, and the others go on; the exit code is then 2.
 
     A comparison file names recipes that share most settings, the budget, the seeds and the tasks;
     families, masks, pairs and positions come with bertsmith. Budget and seeds on the line replace

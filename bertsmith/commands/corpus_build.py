@@ -13,9 +13,10 @@ from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
-from bertsmith.system.paths import shell_path
+from bertsmith.system.paths import free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.vocabulary.origin import model_of_tokenizer
 
 
 @dataclass(frozen=True)
@@ -70,19 +71,37 @@ def main(args: Sequence[str], prog: str) -> None:
         print(json.dumps(head | manifest.summary(), ensure_ascii=False))
     else:
         print("\n".join(_describe(settings.out, manifest, elapsed_seconds)))
+        print(f"next      {pretrain_command(settings.out, settings.tokenizer)}")
+
+
+def count_of(number: int, what: str) -> str:
+    """Format a count with its noun.
+
+    >>> count_of(1, "token"), count_of(2000, "token")
+    ('1 token', '2,000 tokens')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def describe_split(split: SplitManifest) -> str:
     unknown = split.unknown_tokens / max(1, split.tokens)
     return (
-        f"{split.documents:,} documents, {split.sentences:,} sentences, "
-        f"{split.tokens:,} tokens ({unknown:.3%} unknown)"
+        f"{count_of(split.documents, 'document')}, {count_of(split.sentences, 'sentence')}, "
+        f"{count_of(split.tokens, 'token')} ({unknown:.3%} unknown)"
     )
 
 
 def describe_sources(sources: SourcesManifest) -> str:
     files = f"{sources.files:,} file{'s' * (sources.files != 1)}"
     return f"{files}, {sources.bytes / 1e6:,.1f} MB of text"
+
+
+def describe_html(sources: SourcesManifest) -> str:
+    """Warn of HTML in the text; empty where there is none."""
+    if not sources.html_tags:
+        return ""
+    tags = f"{sources.html_tags:,} HTML tag{'s' if sources.html_tags > 1 else ''}"
+    return f"{tags} such as <br /> left in the text, which the model learns as words. Remove them."
 
 
 def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator[str]:
@@ -94,6 +113,19 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
         yield f"skipped   {count:,} {reason.replace('_', ' ')}"
     for reason, count in sources.cut.items():
         yield f"divided   {count:,} {reason.replace('_', ' ')}"
+    if note := describe_html(sources):
+        yield f"note      {note}"
     yield f"written   {out} in {elapsed_seconds:,.1f} s"
-    where = f"--corpus {shell_path(out)} --out runs/mine"
-    yield f"next      bertsmith pretrain --recipe quarter-hour {where}"
+
+
+def pretrain_command(corpus: Path, tokenizer: Path) -> str:
+    """Return the command line that trains on a corpus.
+
+    A model whose tokenizer the corpus has, or an extension of it, is continued.
+    """
+    model = model_of_tokenizer(tokenizer)
+    words = ["--recipe", "quarter-hour"]
+    if model is not None:
+        words = ["--recipe", "continue", "--from", shell_path(model)]
+    words += ["--corpus", shell_path(corpus), "--out", shell_path(free_path(Path("runs", "mine")))]
+    return f"bertsmith pretrain {' '.join(words)}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tyro
 
-from bertsmith.commands.corpus_build import describe_sources, describe_split
+from bertsmith.commands.corpus_build import describe_html, describe_sources, describe_split
 from bertsmith.commands.flags import parse
 from bertsmith.data.manifest import SPLITS, SplitManifest
 from bertsmith.data.shards import Corpus
@@ -75,6 +75,8 @@ def main(args: Sequence[str], prog: str) -> None:
     for verb, counts in (("skipped", sources.skipped), ("divided", sources.cut)):
         for reason, count in counts.items():
             console.print(f"  {verb}: {count:,} {reason.replace('_', ' ')}")
+    if note := describe_html(sources):
+        console.print(f"  note: {note}")
     console.print(f"tokenizer {tokenizer.fingerprint[:12]}, {tokenizer.vocab_size:,} tokens")
 
 

@@ -44,10 +44,12 @@ def describe_demo(results: dict[str, Any]) -> Iterator[str]:
         f"the question   {accuracy['pretrained']:.1%} right with pre-training, "
         f"{accuracy['untrained']:.1%} without (same model, {num_labels} labels)"
     )
-    yield (
-        f"plain methods  {accuracy['tfidf']:.1%} TF-IDF with logistic regression, "
-        f"{accuracy['majority']:.1%} always the most frequent answer"
-    )
+    plain = {
+        "tfidf": "TF-IDF with logistic regression",
+        "majority": "always the most frequent answer",
+    }
+    shown = [f"{accuracy[name]:.1%} {words}" for name, words in plain.items() if name in accuracy]
+    yield f"plain methods  {', '.join(shown)}"
     if note := shortened(results):
         yield f"note           {note}"
     yield f"more minutes   {MORE_MINUTES}"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.commands.flags import parse_with_recipe, print_report, tell, typed_flags, unset_other
+from bertsmith.commands.flags import parse_with_recipe, print_report, tell, unset_other
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError
@@ -101,6 +101,8 @@ def main(args: Sequence[str], prog: str) -> None:
     settings, student = parse(args, prog)
     task, command = task_named(prog.split()[-1]), resume_command(args, prog)
     train: Callable[..., Any] = finetune
+    if student is None and not settings.is_series:
+        train = partial(finetune, has_costly_baselines=True)
     if student is not None:
         train = partial(distill, student, say=tell)
     if settings.resume and not settings.is_series:
@@ -114,6 +116,19 @@ def main(args: Sequence[str], prog: str) -> None:
         tell(result.load_report)
     print_report(result, settings.json)
     if not settings.json and not settings.folds:  # which have learned from the whole file
-        words = [shell_path(settings.out), "--data", shell_path(settings.eval)]
-        words += map(shlex.quote, typed_flags(settings.columns))
-        print(f"next      bertsmith evaluate {' '.join(words)}")
+        print(f"next      {predict_command(task, settings)}")
+
+
+def predict_command(task: type[Task[Any, Any]], settings: FinetuneSettings) -> str:
+    """Return a command line that asks the trained model about a text of the eval file's kind."""
+    definition = task()
+    number = definition.texts_per_example
+    if settings.eval.is_file():  # what is no file cannot be read again
+        reader = definition.reader(settings.eval, settings.columns, labelled=True)
+        example = next(iter(reader.first(1)), None)
+        number = 2 if getattr(example, "pair", None) is not None else number
+    texts = [f"your {field}" for field in definition.fields[: number or 1]]
+    if number is None:  # a prompt and its endings
+        texts += ["one ending", "another"]
+    model = shell_path(settings.out)
+    return f"bertsmith predict {model} {' '.join(map(shlex.quote, texts))}"

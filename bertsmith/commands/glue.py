@@ -15,9 +15,9 @@ class Settings(GlueSettings):
     """Fine-tune a BERT to every task of GLUE that is in a folder, and score it.
 
     Prints a table of the official scores, mean ± standard deviation over the seeds, and the
-    average. Stopped by Ctrl-C, a crash or a full disk, the same command goes on: what is complete
-    is not repeated. Where a folder has a test file (test.tsv), the predictions of the best seed are
-    written as the benchmark's site takes them.
+    average. To continue after an interruption, run the same command again; finished runs are kept.
+    Where a folder has a test file (test.tsv), the predictions of the best seed are written as the
+    benchmark's site takes them.
     """
 
     json: bool = False

@@ -1,7 +1,7 @@
 """`bertsmith hardware`: measure this computer, and show what bertsmith uses on it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,7 +45,6 @@ def main(args: Sequence[str], prog: str) -> None:
     precision = select_precision("auto", device)
     attention = describe_attention(device, precision)
     chosen = describe_computing(device, precision, count_trainers(device), attention)
-    explicit = [use for use, path in paths.items() if path == "explicit"]
     if settings.json:
         facts = {"processor": processor_name(), "threads": torch.get_num_threads()}
         facts |= {"products": asdict(measured), "int8": int8 and asdict(int8), "attention": paths}
@@ -63,11 +62,28 @@ def main(args: Sequence[str], prog: str) -> None:
         speed = format_gflops(int8.int8_gflops)
         lines.append(f"int8                 {speed}, relative error {int8.int8_error:.1e}")
     lines += [
-        f"attention            explicit for {', '.join(explicit) or 'nothing'}; else fused",
+        f"attention            {describe_paths(paths)}",
         f"measured             {describe_time(measured)}",
         f"bertsmith trains     {chosen}",
     ]
     print("\n".join(lines))
+
+
+def describe_paths(paths: Mapping[str, str]) -> str:
+    """Describe which attention is taken where, a line for each precision and use.
+
+    >>> paths = {"fp32 learning 64": "explicit", "fp32 learning 512": "explicit"}
+    >>> print(describe_paths({**paths, "bf16 reading 64": "fused"}))
+    explicit for fp32 learning of 64, 512 tokens
+                         else fused
+    """
+    lengths: dict[str, list[str]] = {}
+    for use, path in paths.items():
+        if path == "explicit":
+            kind, _, length = use.rpartition(" ")
+            lengths.setdefault(kind, []).append(length)
+    lines = [f"explicit for {kind} of {', '.join(each)} tokens" for kind, each in lengths.items()]
+    return f"\n{' ' * 21}".join([*lines, "else fused" if lines else "fused"])
 
 
 def describe_time(found: Measured[Any]) -> str:

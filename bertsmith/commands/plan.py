@@ -28,8 +28,8 @@ from bertsmith.system.compute import Advanced
 from bertsmith.system.terminal import align_columns
 
 FORMULA = (
-    "forward and backward, for real tokens: 6 × (numbers in the matrices that a token meets) a "
-    "token,\n12·H·L a pair of tokens that look at each other, 6·(H² + V·H) + 2·V a predicted word"
+    "forward and backward, for real tokens: 6 × parameters of the layers per token,\n"
+    "12·H·L per pair of tokens that attend to each other, 6·(H² + V·H) + 2·V per predicted token"
 )
 
 
@@ -159,7 +159,7 @@ def _memory(facts: dict[str, Any]) -> list[str]:
             ("optimizer", "optimizer"),
             ("gradients", f"gradients of {many}"),
             ("activations", f"activations of {many}"),
-            ("rest", "programs, and freed pieces that fit nowhere"),
+            ("rest", "Python, PyTorch and overhead"),
             ("peak", "all"),
         )
     ]

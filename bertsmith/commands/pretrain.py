@@ -18,7 +18,7 @@ from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.summary import describe_pretraining
 from bertsmith.system.files import hold_outputs
-from bertsmith.system.paths import shell_path
+from bertsmith.system.paths import free_path, shell_path
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.optim import OptimSettings
@@ -119,4 +119,10 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
         return []
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
-    return [f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"']
+    model, task = Path(result["out"]), "--train train.csv --eval dev.csv"
+    out = free_path(model.with_name(f"{model.name.removesuffix('-bert')}-classifier"))
+    return [
+        f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"',
+        f"next       bertsmith finetune classify --model {shell_path(model)} {task} "
+        f"--out {shell_path(out)}",
+    ]

@@ -12,6 +12,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
+from bertsmith.vocabulary.origin import note_origin
 from bertsmith.vocabulary.train import check_tokenizer_out
 
 SHOWN_PIECES = 12
@@ -44,6 +45,7 @@ def main(args: Sequence[str], prog: str) -> None:
         tokenizer, report = extend_tokenizer(settings.extension)
         with atomic_dir(out) as folder:
             tokenizer.save(folder)
+            note_origin(folder, settings.extension.from_)
     if settings.json:
         print(json.dumps(extension_as_json(settings.extension, out, report), ensure_ascii=False))
     else:
@@ -72,15 +74,31 @@ def extension_as_json(
     }
 
 
+def words_first(tokens: Sequence[str]) -> list[str]:
+    """Sort whole words before parts of words and single signs, each in their order.
+
+    >>> words_first(["#", "##ing", "a", "python", "▁tensor"])
+    ['python', '▁tensor', '##ing', 'a', '#']
+    """
+
+    def rank(token: str) -> int:
+        letters = sum(map(str.isalpha, token))
+        if letters > 1 and not token.startswith("##"):
+            return 0
+        return 1 if letters > 1 else 2 if letters else 3
+
+    return sorted(tokens, key=rank)
+
+
 def extension_lines(
     settings: ExtensionSettings, out: Path, report: ExtensionReport
 ) -> Iterator[str]:
     total = report.num_old + len(report.added)
-    yield f"{out}: {total:,} tokens, the {report.num_old:,} of {settings.from_} and behind them"
-    yield (
-        f"added       {len(report.added):,} tokens: {', '.join(report.added[:SHOWN_PIECES])}"
-        f"{', …' if len(report.added) > SHOWN_PIECES else ''}"
-    )
+    new = len(report.added)
+    yield f"{out}: {total:,} tokens: {report.num_old:,} from {settings.from_}, {new:,} new"
+    shown = words_first(report.added)[:SHOWN_PIECES]
+    more = ", …" if new > len(shown) else ""
+    yield f"added       {new:,} token{'s' * (new != 1)}: {', '.join(shown)}{more}"
     if len(report.added) < settings.add:
         yield (
             f"            not {settings.add:,}: no other pair of tokens occurs "

@@ -10,7 +10,7 @@ from typing import Any
 from bertsmith.commands.flags import parse, typed_flags
 from bertsmith.data.corpus import CorpusSettings
 from bertsmith.data.reading import SourceReport
-from bertsmith.system.paths import shell_path
+from bertsmith.system.paths import free_path, shell_path
 from bertsmith.vocabulary.stats import TokenizerStats
 from bertsmith.vocabulary.train import (
     LearningSettings,
@@ -98,10 +98,12 @@ def training_lines(
         f"words       {report.num_words:,}, of which {report.num_distinct_words:,} distinct; "
         f"{learned.skipped_words:,} too long or with a dropped character"
     )
-    yield (
-        f"characters  {len(learned.alphabet):,} kept; {len(dropped):,} dropped, which occur "
-        f"{sum(dropped.values()):,} times{': ' if dropped else ''}{shown}"
-    )
+    characters = f"characters  {len(learned.alphabet):,} kept"
+    if dropped:
+        total = sum(dropped.values())
+        times = f"occur{'s' * (len(dropped) == 1)} {total:,} time{'s' * (total != 1)}"
+        characters += f"; {len(dropped):,} dropped, which {times}: {shown}"
+    yield characters
     if report.stats:
         yield f"\n{'on the held-out text':<20}  tokens per word   unknown words   vocabulary used"
     for name, stats in report.stats.items():
@@ -118,12 +120,14 @@ def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSetti
     reading = CorpusSettings(text_column=settings.text_column, errors=settings.errors)
     words = [*map(shell_path, texts), "--tokenizer", shell_path(tokenizer)]
     words += map(shlex.quote, typed_flags(reading))
-    return f"bertsmith corpus build {' '.join(words)} --out runs/corpus"
+    corpus = shell_path(free_path(Path("runs", "corpus")))
+    return f"bertsmith corpus build {' '.join(words)} --out {corpus}"
 
 
 def describe_source(read: SourceReport) -> str:
     left_out = "".join(f", {count:,} {reason} skipped" for reason, count in read.skipped.items())
     cut = "".join(f", {count:,} {reason} divided" for reason, count in read.cut.items())
-    counted = f"{read.documents:,} documents, {read.bytes / 1e6:,.1f} MB"
+    documents = f"{read.documents:,} document{'s' * (read.documents != 1)}"
+    counted = f"{documents}, {read.bytes / 1e6:,.1f} MB"
     counted += f", {read.files:,} file{'s' * (read.files != 1)}"
     return (counted + left_out + cut).replace("_", " ")

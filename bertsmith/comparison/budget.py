@@ -64,6 +64,11 @@ class ComparisonBudget:
                     cost = partial(count_flops, objective.new_model(config.model))
 
         steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
+        if job.pretraining.start_share:  # of a run whose length is known only now
+            objective = build_objective(
+                resolve_unmeasured(job.with_training(steps=steps, minutes=None))
+            )
+            steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
         return {"minutes": None, "steps": steps}
 
 

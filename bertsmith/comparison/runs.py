@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from bertsmith.comparison.common_eval import CommonEvaluation
+from bertsmith.comparison.forecast import describe_forecast
 from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
@@ -94,6 +95,8 @@ def run_all(work: Work) -> list[RunResult]:
     for recipe, seed in runs:
         _check_earlier(comparison, recipe, seed)
     pending = [run for run in runs if not _is_complete(comparison, *run)]
+    if pending:
+        work.tell(describe_forecast([recipe for recipe, _ in pending], len(comparison.tasks)))
     results = []
     with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
         for number, (recipe, seed) in enumerate(runs, start=1):
@@ -173,6 +176,7 @@ def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]
     """
     settings = work.comparison.settings
     if not folder.is_pretrained:
+        assert settings.eval_rows is not None
         common = work.common_eval(settings.eval_rows)
         run_pretraining(
             job,
@@ -184,6 +188,7 @@ def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]
                 f"held_out_common_eval_{name}": value for name, value in common(model).items()
             },
         )
+    assert settings.final_rows is not None
     summary = folder.read_run()["summary"]
     figures: dict[str, float] = {}
     with compute_settings(job.training) as (device, _), torch.inference_mode():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.comparison.budget import UNITS, ComparisonBudget, Unit, budget_of
+from bertsmith.comparison.row_plan import RowPlan, plan_rows
 from bertsmith.config import from_mapping, read_recipe
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
@@ -57,10 +58,12 @@ class ComparisonSettings(Compute):
     """Budget in steps: updates of the weights for each recipe."""
     seeds: int | None = None
     """Number of seeds: each recipe runs once with each of them."""
-    eval_rows: int = 512
-    """Number of eval rows, measured ten times in each run."""
-    final_rows: int = 4096
-    """Number of eval rows on which the finished models are measured."""
+    eval_rows: int | None = None
+    """Number of eval rows in each evaluation of a run. By default 512, ten times in a run; in short
+    runs fewer rows and fewer evaluations, which take at most a twentieth of the time."""
+    final_rows: int | None = None
+    """Number of eval rows on which the finished models are measured. By default 4,096; after short
+    runs fewer, but at least 256."""
 
     @property
     def given_compute(self) -> dict[str, Any]:
@@ -72,9 +75,10 @@ class ComparisonSettings(Compute):
         super().__post_init__()
         check_all_largest(self, "--")
         for name in ("eval_rows", "final_rows"):
-            if getattr(self, name) < 1:
+            rows = getattr(self, name)
+            if rows is not None and rows < 1:
                 flag = name.replace("_", "-")
-                raise ConfigError(f"--{flag}: found {getattr(self, name)}; allowed is 1 or more.")
+                raise ConfigError(f"--{flag}: found {rows}; allowed is 1 or more.")
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ class ComparedTask:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs of a comparison; the jobs already have their length."""
+    """All runs of a comparison; the jobs already have their length, and `settings` their rows."""
 
     settings: ComparisonSettings
     budget: ComparisonBudget
@@ -170,12 +174,17 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     budget = _asked_budget(path, file, settings)
     tasks = [_task_of(name, table, path, settings) for name, table in file.tasks.items()]
     _check_names([task.name for task in tasks], "tasks", settings.files)
-    return Comparison(
+    recipes = [_with_budget(recipe, budget) for recipe in recipes]
+    plan = plan_rows([recipe.job for recipe in recipes])
+    if settings.eval_rows is None:
+        recipes = [_with_evaluations(recipe, plan) for recipe in recipes]
+    settings = replace(
         settings,
-        budget,
-        _asked_seeds(path, file, settings),
-        tuple(_with_budget(recipe, budget) for recipe in recipes),
-        tuple(tasks),
+        eval_rows=settings.eval_rows or plan.evaluations.rows,
+        final_rows=settings.final_rows or plan.final_rows,
+    )
+    return Comparison(
+        settings, budget, _asked_seeds(path, file, settings), tuple(recipes), tuple(tasks)
     )
 
 
@@ -236,6 +245,14 @@ def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
         return Recipe(recipe.name, job.with_training(**budget.of(job)))
     except BertsmithError as error:
         raise ConfigError(f"recipe '{recipe.name}': {error}") from None
+
+
+def _with_evaluations(recipe: Recipe, plan: RowPlan) -> Recipe:
+    """Return the recipe with as many rows and evaluations as planned for all."""
+    steps, times = recipe.job.training.steps, plan.evaluations.times
+    every = None if steps is None else max(1, -(-steps // times))
+    job = recipe.job.with_training(eval_rows=plan.evaluations.rows, eval_every=every)
+    return Recipe(recipe.name, job)
 
 
 def _task_of(

@@ -146,6 +146,7 @@ def build_corpus(
                 documents=report.documents,
                 skipped=dict(sorted(report.skipped.items())),
                 cut=dict(sorted(report.cut.items())),
+                html_tags=report.html_tags,
             ),
             settings={"files": paths, **asdict(settings)},
         )

@@ -120,6 +120,22 @@ def _ends_sentence(text: str, start: int, dot: int, end: int) -> bool:
     return True
 
 
+_HTML_TAG = re.compile(
+    r"</?(?:a|b|br|div|em|h[1-6]|hr|i|img|li|ol|p|script|span|strong|style|table|td|th|tr|ul)"
+    r"(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
+
+
+def count_html_tags(text: str) -> int:
+    """Count the tags that a page's text was not freed from.
+
+    >>> count_html_tags("A film.<br /><br>See <a href='x'>here</a>; 1 < 2 > 0, a<b>c.")
+    5
+    """
+    return len(_HTML_TAG.findall(text)) if "<" in text else 0
+
+
 PARTITION_BYTES = 1 << 19
 """Size of a partition, or of a batch of texts in characters."""
 
@@ -213,6 +229,7 @@ class Encoder:
             document_ends.append(len(sentences))
             characters.append(len(text))
             hashes.append(text_hash(text))
+            report.html_tags += count_html_tags(text)
         ids, sentence_lengths = self._tokenizer.encode_batch_ids(sentences)
         kept_before = np.concatenate([[0], np.cumsum(sentence_lengths > 0)])
         return EncodedPart(

@@ -72,13 +72,17 @@ class SplitManifest:
 
 @dataclass(frozen=True, slots=True)
 class SourcesManifest:
-    """Counts of the input: `skipped` gave no text, by reason; `cut` was divided, not lost."""
+    """Counts of the input: `skipped` gave no text, by reason; `cut` was divided, not lost.
+
+    `html_tags` were left in the text.
+    """
 
     files: int
     bytes: int
     documents: int
     skipped: Mapping[str, int]
     cut: Mapping[str, int]
+    html_tags: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bertsmith.data.examples import Example
-from bertsmith.errors import ConfigError
+from bertsmith.evaluation.baselines import build_tfidf, most_frequent
 from bertsmith.metrics.classification import accuracy, confusion_matrix, macro_f1
 
 
@@ -21,38 +21,17 @@ class Score(NamedTuple):
 def majority_class(train: Sequence[Example], test: Sequence[Example]) -> Score:
     """Score always answering the most frequent training label; on a tie the first by name."""
     counts = Counter(str(example.label) for example in train)
-    best = min(counts, key=lambda label: (-counts[label], label))
-    return score_labels([best] * len(test), test)
+    return score_labels([most_frequent(counts)] * len(test), test)
 
 
-def tfidf_with_logistic_regression(train: Sequence[Example], test: Sequence[Example]) -> Score:
-    """Score logistic regression on words and pairs of words, weighted by TF-IDF.
-
-    Raises:
-        ConfigError: scikit-learn is not installed.
-    """
-    model = build_tfidf()
+def tfidf_with_logistic_regression(
+    train: Sequence[Example], test: Sequence[Example]
+) -> Score | None:
+    """Score logistic regression on words and pairs of words; None without scikit-learn."""
+    if (model := build_tfidf()) is None:
+        return None
     model.fit([example.text for example in train], [example.label for example in train])
     return score_labels(model.predict([example.text for example in test]), test)
-
-
-def build_tfidf() -> Any:
-    """Build the pipeline of TF-IDF and logistic regression, not yet fitted.
-
-    Raises:
-        ConfigError: scikit-learn is not installed.
-    """
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-    except ModuleNotFoundError:
-        raise ConfigError(
-            "scikit-learn: not installed, and the demo compares itself with a method of it. "
-            "Run: pip install 'bertsmith[demo]'"
-        ) from None
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-    return make_pipeline(vectorizer, LogisticRegression(C=10.0, max_iter=1000))
 
 
 def score_labels(predicted: Sequence[str], test: Sequence[Example]) -> Score:

@@ -17,7 +17,6 @@ from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.demo import figures
 from bertsmith.demo.baselines import (
     Score,
-    build_tfidf,
     majority_class,
     tfidf_with_logistic_regression,
 )
@@ -25,6 +24,7 @@ from bertsmith.demo.corpus import Documentation, Installation, read_documentatio
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.folder import COMMAND, RESULT_NAME, Places, fresh_folder
 from bertsmith.demo.pace import (
+    COUNTING,
     ENDING,
     READING_SECONDS,
     SMALL_TEST,
@@ -81,7 +81,7 @@ MODEL = ModelSettings(
     word_initializer="counted",
 )
 PRETRAINING = PretrainingSettings(
-    max_length=64, start_steps=300, start_length=16, masking_rate=0.25
+    max_length=64, start_share=1 / 6, start_length=16, masking_rate=0.25
 )
 OPTIM = OptimSettings(optimizer="muon", learning_rate=6e-3, warmup_fraction=0.06)
 BATCH_SIZE = 64
@@ -133,6 +133,10 @@ QUICK = DemoScale(
 
 
 NUM_STEPS = 7
+SHORT_MINUTES = 5.0
+"""Minutes of pre-training below which reading is kept short as well."""
+MIN_FINETUNING_SECONDS = 60.0
+"""Fine-tuning has so much time, whatever pre-training has."""
 
 
 class Clock:
@@ -178,10 +182,9 @@ def run_demo(
         installation: whose documentation to read; this Python's where not given.
 
     Raises:
-        ConfigError: something else stands at `out`, or scikit-learn is missing.
+        ConfigError: something else stands at `out`.
         InputError: too little documentation is installed, or the disk is full.
     """
-    build_tfidf()  # if scikit-learn is missing, say so now and not in four minutes
     scale = QUICK if settings.quick else FULL
     places = Places(settings.out)
     with fresh_folder(settings.out):
@@ -208,7 +211,8 @@ def _run(
             "about one, then the speed of this computer tells how much training fits in."
         )
     with clock.step("reading", "Reading the documentation of the installed packages."):
-        seconds = READING_SECONDS if is_planned else None
+        is_short = is_planned or (settings.minutes or SHORT_MINUTES) < SHORT_MINUTES
+        seconds = READING_SECONDS if is_short else None
         documentation = read_documentation(
             installation,
             tuple(LABELS),
@@ -235,7 +239,11 @@ def _run(
             pace, scale = measured, measured.scale
             seconds = scale.pretrain_seconds or 0.0
             clock.say(str(pace))
+        else:  # on a slow computer the rest is not to take longer than what was asked for
+            allowed = max(MIN_FINETUNING_SECONDS, seconds)
+            scale = shorten_finetuning(scale, measured.tokens_per_second, num_test, allowed)
         seconds += finetuning_seconds(scale, measured.tokens_per_second, num_test)
+        seconds += COUNTING * vocabulary_seconds
         clock.ends_at = clock.total + seconds + ENDING * vocabulary_seconds
     job = pretrain_job(settings, scale, places)
     with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
@@ -258,10 +266,14 @@ def _run(
             name: [Score(report.accuracy, report.macro_f1) for report in group]
             for name, group in evaluations.items()
         }
-        scores["tfidf"] = []
-        for number, draw in enumerate(question.draws, start=1):
-            clock.say(f"TF-IDF with logistic regression, labels {number} of {num_draws}.")
-            scores["tfidf"].append(tfidf_with_logistic_regression(draw, question.test))
+        tfidf = [tfidf_with_logistic_regression(draw, question.test) for draw in question.draws]
+        if known := [score for score in tfidf if score is not None]:
+            scores["tfidf"] = known
+        else:
+            clock.say(
+                "scikit-learn is not installed, so TF-IDF with logistic regression is left out "
+                "(pip install 'bertsmith[demo]' adds it)."
+            )
         scores["majority"] = [majority_class(question.draws[0], question.test)]
     with clock.step("examples", "Filling masks and answering a few paragraphs."):
         examples = {"fills": fill_masks(places), "predictions": predict_first(places, question)}
@@ -314,15 +326,12 @@ def learn_vocabulary(places: Places, scale: DemoScale) -> tuple[Tokenizer, Token
 def pretrain_job(settings: DemoSettings, scale: DemoScale, places: Places) -> PretrainJob:
     """Build the job that serves a few minutes on two cores best."""
     minutes = settings.minutes
-    pretraining = PRETRAINING
     if scale.pretrain_seconds is not None:
         minutes = scale.pretrain_seconds / 60
-        share = scale.pretrain_steps / FULL.pretrain_steps
-        pretraining = replace(pretraining, start_steps=round(share * pretraining.start_steps))
     return PretrainJob(
         corpus=places.corpus,
         model=MODEL,
-        pretraining=pretraining,
+        pretraining=PRETRAINING,
         training=TrainingSettings(
             steps=scale.pretrain_steps if minutes is None else None,
             minutes=minutes,

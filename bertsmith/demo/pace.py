@@ -133,7 +133,7 @@ def measure_pace(
         config = resolve_pretraining(job, Corpus.open(job.corpus), machine, is_timed=False)
         objective = build_objective(config)
         speed = tokens_per_second(objective, config.model, machine, config.optim.optimizer)
-    step = job.pretraining.start_steps + 1
+    step = objective.start_steps + 1  # of full length
     tokens = sum(batch.num_tokens for batch in objective.micro_batches(step))
     left = TOTAL_SECONDS - SPARE_SECONDS - elapsed() - ENDING * vocabulary_seconds
     counting = COUNTING * vocabulary_seconds
@@ -149,14 +149,15 @@ def plan_pace(
         speed: tokens a second.
         step_tokens: tokens of a step of pre-training.
         num_test: paragraphs to score on.
-        counting: seconds of pre-training before its first step.
+        counting: seconds of preparation for pre-training.
     """
-    full_seconds = counting + full.pretrain_steps * step_tokens / speed
+    left -= counting
+    full_seconds = full.pretrain_steps * step_tokens / speed
     if full_seconds + finetuning_seconds(full, speed, num_test) <= left:
         return Pace(full, replace(full, pretrain_seconds=full_seconds), speed, full_seconds)
     scale = shorten_finetuning(full, speed, num_test, FINETUNING_SHARE * left)
-    seconds = max(counting + MIN_SECONDS, left - finetuning_seconds(scale, speed, num_test))
-    steps = max(1, round((seconds - counting) * speed / step_tokens))
+    seconds = max(MIN_SECONDS, left - finetuning_seconds(scale, speed, num_test))
+    steps = max(1, round(seconds * speed / step_tokens))
     scale = replace(
         scale,
         pretrain_steps=min(steps, full.pretrain_steps),

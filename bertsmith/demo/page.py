@@ -36,6 +36,11 @@ MORE_MINUTES = (
     "pre-training, 35 % after 15 and 40 % after 60"
 )
 """Rows minutes-4, quarter-hour and minutes-60 of benchmarks/results/quality.md."""
+FEW_STEPS = (
+    f"In fewer than {LEARNING_STEPS} steps the model learns only how frequent tokens are, so the "
+    "figures do not show what pre-training is worth. Repeat the demo when the computer is less "
+    "busy, or give it more time."
+)
 WIDE_MARGIN = 0.005
 """A difference below this share of the answers is called equal."""
 NEARLY_ALL = 0.9
@@ -49,7 +54,7 @@ def write_demo_page(places: Places, results: Mapping[str, Any]) -> None:
         for row in results["comparison"]
     ]
     by_name = {row["name"]: row for row in rows}
-    entropy = results["pretraining"]["held_out_unigram_entropy"]
+    pretrained = RunFolder(places.pretrained)
     write_page(
         places.out / "report.html",
         "demo/page.html",
@@ -60,7 +65,7 @@ def write_demo_page(places: Places, results: Mapping[str, Any]) -> None:
         verdict=" ".join(verdict(results["comparison"])),
         shortened=shortened(results),
         more_minutes=MORE_MINUTES,
-        charts=build_charts(read_journal(RunFolder(places.pretrained).journal_path), entropy),
+        charts=build_charts(read_journal(pretrained.journal_path), pretrained.read_run()),
         scale=Scale(0, 1),
         next_steps=next_steps(places),
     )
@@ -73,7 +78,11 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> list[str]:
         f"Pre-training {_gain(accuracy[PRETRAINED] - accuracy[UNTRAINED])}: the model gets "
         f"{accuracy[PRETRAINED]:.1%} of the answers right with it, {accuracy[UNTRAINED]:.1%} "
         "without.",
-        _against_words(accuracy[PRETRAINED] - accuracy["tfidf"], accuracy["tfidf"]),
+        *(
+            [_against_words(accuracy[PRETRAINED] - accuracy["tfidf"], accuracy["tfidf"])]
+            if "tfidf" in accuracy
+            else []
+        ),
     ]
 
 
@@ -81,7 +90,7 @@ def shortened(results: Mapping[str, Any]) -> str:
     """Describe what was left out to end in time and what more minutes would give, if anything."""
     plan, steps = results["plan"], results["pretraining"]["steps"]
     if plan is None:
-        return ""
+        return FEW_STEPS if steps < LEARNING_STEPS else ""
     sentences = []
     if steps < NEARLY_ALL * plan["full_steps"]:
         sentences.append(
@@ -90,11 +99,7 @@ def shortened(results: Mapping[str, Any]) -> str:
             "seen less text guesses fewer of the hidden tokens, and helps less with the question."
         )
     if steps < LEARNING_STEPS:
-        sentences.append(
-            "In so few steps the model learns only how frequent tokens are, so the figures do not "
-            "show what pre-training is worth. Repeat the demo when the computer is less busy, or "
-            "give it more time."
-        )
+        sentences.append(FEW_STEPS)
     if (draws := results["question"]["num_draws"]) < plan["full_draws"]:
         known = "less well known" if draws > 1 else "not known"
         sentences.append(

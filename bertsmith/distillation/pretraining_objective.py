@@ -112,6 +112,9 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
     def describe(self, step: int) -> str:
         return self.pretraining.describe(step)
 
+    def describe_change(self, step: int) -> str:
+        return self.pretraining.describe_change(step)
+
     def identity(self) -> dict[str, Any]:
         teaching = {**asdict(self.teaching), "teacher": self.fingerprint}
         return {**self.pretraining.identity(), "teaching": teaching}

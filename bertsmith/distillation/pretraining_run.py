@@ -199,7 +199,7 @@ def distill_pretraining(
         )
         write_card(out, folder.read_run())
     entries = read_journal(folder.journal_path)
-    draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
+    draw_curves(entries, folder.curves_path, folder.read_run())
     trial = ComparisonInput(
         device=training.device, precision=training.precision, measure=pretraining.evaluate
     )

@@ -317,8 +317,8 @@ def _notes_on_unlabelled(
     evaluated = {example.content for example in dataset.held_out}
     if num_overlap := sum(example.content in evaluated for example in unlabelled):
         notes.append(
-            f"{num_overlap:,} of the {len(unlabelled):,} texts without labels are eval texts, too: "
-            "the scores below are too good"
+            f"{num_overlap:,} of the {len(unlabelled):,} unlabelled texts are also eval texts, so "
+            "the scores may be too high"
         )
     if found := describe_rate(count_unknown(encoded, tokenizer)):
         notes.append(f"texts without labels: {found}")

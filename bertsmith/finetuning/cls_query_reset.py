@@ -29,26 +29,31 @@ def begin_attention(
         ConfigError: a reset is asked for, and no head reads [CLS] or layers share their attention.
     """
     is_read = head is not None and head not in TOKEN_HEADS and model.config.pooling != "mean"
-    reason = ""
+    note = ""
     if settings.cls_attention == "reset":
         if not is_read:
             raise ConfigError(
                 "--cls-attention: found reset; allowed are auto and keep, as no head of this task "
                 "and model judges a text by [CLS]. Leave it out."
             )
-        reason = "as asked for"
+        note = "The attention of [CLS] was reset, as asked for (--cls-attention reset)."
     elif settings.cls_attention == "auto" and settings.resume:
         before = RunFolder(settings.out).read_run()[CONFIG]["cls_attention"]
-        reason = "as the run began" if before == "reset" else ""
-    elif settings.cls_attention == "auto" and is_read and can_learn(model, settings):
-        reason = reason_to_reset(folder.run)
-    if not reason:
+        note = "The attention of [CLS] was reset when the run began." if before == "reset" else ""
+    elif (
+        settings.cls_attention == "auto"
+        and is_read
+        and can_learn(model, settings)
+        and (reason := reason_to_reset(folder.run))
+    ):
+        note = (
+            f"This model's pre-training {reason}, so its attention was reset "
+            "(--cls-attention keep turns that off)."
+        )
+    if not note:
         return "keep"
     reset_queries(model)
     assert model.load_report is not None
-    note = (
-        f"Reset last-layer queries to zero: [CLS] starts as the mean over tokens. Reason: {reason}"
-    )
     model.load_report = replace(model.load_report, note=note)
     return "reset"
 

@@ -15,6 +15,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.evaluation.baselines import Baseline, cheap_baselines, costly_baselines
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
@@ -36,6 +37,7 @@ from bertsmith.tasks.example_objective import (
     HeldOutExamples,
     training_examples,
 )
+from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
@@ -83,6 +85,8 @@ class FineTuned:
     """An `Evaluation`; None without eval examples."""
     noun: str = "text"
     """What an example is called in messages."""
+    baselines: tuple[Baseline, ...] = ()
+    """Scores of plain methods on the same examples."""
 
     def to_json(self) -> dict[str, Any]:
         facts = {**to_jsonable(self), "evaluation": {}}
@@ -106,10 +110,23 @@ class FineTuned:
                          "lower learning rate may help")  # fmt: skip
         lines += notes_on(vars(self))
         if self.evaluation is None:
-            return "\n".join(lines)
-        scores = str(self.evaluation)
+            return "
+".join(lines)
         # What stands behind the empty line, such as scores of each label, may be long.
-        return "\n".join([*lines, "", scores if has_details() else scores.partition("\n\n")[0]])
+        scores, _, details = str(self.evaluation).partition("\n\n")
+        lines += ["", scores, *map(str, self.baselines), *self._advice()]
+        return "\n".join([*lines, "", details] if details and has_details() else lines)
+
+    def _advice(self) -> list[str]:
+        """Name the better task for pairs where cosines alone are ahead of the model."""
+        cosine = next((each for each in self.baselines if each.key == "cosine"), None)
+        if self.task != "regress" or cosine is None:
+            return []
+        if cosine.scores["pearson"] <= self.evaluation.pearson:
+            return []
+        return [
+            "the cosine is ahead: for pairs like these `bertsmith finetune embed` often does better"
+        ]
 
 
 TRAINED_HEAD = "training_state.head.safetensors"
@@ -183,6 +200,7 @@ def finetune(
     when_checked: Callable[[], object] = lambda: None,
     prepare: Prepare | None = None,
     conclude: Callable[[PreparedRun, FineTuned], Any] = lambda prepared, result: result,
+    has_costly_baselines: bool = False,
 ) -> Any:
     """Fine-tune a model to a task, and score the saved model.
 
@@ -191,6 +209,7 @@ def finetune(
         when_checked: called when everything is read and checked, and before anything is written.
         prepare: loads model and examples; with a teacher, both are others.
         conclude: makes the result, which `run.json` holds, of the scored model.
+        has_costly_baselines: whether baselines are scored that take some seconds.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -250,7 +269,9 @@ def finetune(
                     f"{folder.path}: stopped after its last step; the model is there and is not "
                     f"yet scored. Continue with: {resume_command}"
                 )
-            result = conclude(prepared, _score_saved(task_type, settings, prepared, trained))
+            scored = _score_saved(task_type, settings, prepared, trained)
+            baselines = _score_baselines(settings, prepared.dataset, costly=has_costly_baselines)
+            result = conclude(prepared, replace(scored, baselines=baselines))
             facts = {**folder.read_run(), "result": result.to_json()}
             write_card(folder.path, facts)
             folder.write_run(facts)
@@ -314,6 +335,19 @@ def _score_saved(
         evaluation=evaluation,
         noun=dataset.task.noun,
     )
+
+
+def _score_baselines(
+    settings: FinetuneSettings, dataset: TaskDataset[Any], *, costly: bool
+) -> tuple[Baseline, ...]:
+    if isinstance(dataset.task, MultiLabel):
+        return ()
+    journal = read_journal(RunFolder(settings.out).journal_path)
+    name, train, held_out = dataset.task.name, dataset.train, dataset.held_out
+    baselines = cheap_baselines(name, train, held_out, journal[0] if journal else {})
+    if costly:
+        baselines += costly_baselines(name, train, held_out, settings.model, settings)
+    return tuple(baselines)
 
 
 def _prepare_run(

@@ -23,7 +23,7 @@ LEGEND_LEFT, LEGEND_ROW, KEY_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
 MAX_NAME = 48
 """Most characters of a name in the legend; of wide ones half as many."""
 
-Style = Literal["line", "dots", "points", "reference", "mean"]
+Style = Literal["line", "dots", "points", "reference", "mark", "mean"]
 """`dots` are joined by a line, `points` are not."""
 Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
 COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
@@ -36,7 +36,8 @@ Point = tuple[float, float]
 class Series:
     """A curve: its name in the legend, points, style and color.
 
-    A `reference` is a dashed level at the height of its first point, across the whole chart.
+    A `reference` is a dashed level at the height of its first point, across the whole chart, and a
+    `mark` an upright line at its place.
     """
 
     name: str
@@ -157,7 +158,7 @@ class Chart:
         for series in self.series:
             if series.style == "points":
                 ends.append(f"{series.name}: {len(series.points)} points")
-            elif series.style != "reference" and series.points:
+            elif series.style not in ("reference", "mark") and series.points:
                 first, *_, last = (shown.format(y) for _, y in (series.points[0], *series.points))
                 path = first if len(series.points) == 1 else f"from {first} to {last}"
                 ends.append(f"{series.name}: {path}")
@@ -171,6 +172,9 @@ class Chart:
             return _Curve(series, f"M{self.left} {y:.1f}H{self.right}", ())
         if series.style == "points":
             return _Curve(series, "", [(self._x(x), self._y(y)) for x, y in series.points])
+        if series.style == "mark":
+            x = self._x(series.points[0][0])
+            return _Curve(series, f"M{x:.1f} {self.top}V{self.bottom}", ())
         points = [(self._x(x), self._y(y)) for x, y in thin(series.points)]
         dots = points if series.style == "dots" else ()
         return _Curve(series, _outline(points), dots, self._area(series.band))

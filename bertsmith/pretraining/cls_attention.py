@@ -20,7 +20,9 @@ Nothing was measured in between (`benchmarks/results/cls-attention.md`)."""
 
 
 def reason_to_reset(run: Mapping[str, Any]) -> str:
-    """Return the reason to reset the attention of [CLS] after a pre-training; empty if none.
+    """Return why the attention of [CLS] is to be reset after a pre-training; empty if it is not.
+
+    The words follow "This model's pre-training".
 
     A run that continued a model is judged only if there was a reason before it, too: the model may
     have learned more than the run's own texts show.
@@ -36,14 +38,12 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
     if loss is not None and loss >= LEARNED:
         return (
-            f"pre-training had not taught it where to look (loss on pairs {loss:.3f}, guessing has "
-            f"{GUESSING:.3f}); --cls-attention keep would leave it as it was"
+            f"taught [CLS] next to nothing (its loss on pairs is {loss:.3f}, guessing has "
+            f"{GUESSING:.3f})"
         )
     pairs = mapping(config, "pretraining").get("pairs")
     if pairs in ("none", "contrastive"):
-        return (
-            f"--pairs {pairs} does not train [CLS]; --cls-attention keep would leave it as it was"
-        )
+        return f"did not train [CLS] (--pairs {pairs})"
     return ""
 
 

@@ -366,7 +366,7 @@ def _problem(estimate: float, machine: Machine, seconds: float) -> str:
 
 
 def _phases(objective: Pretraining, model: BertModel, machine: Machine) -> Iterator[Phase]:
-    start = objective.settings.start_steps
+    start = objective.start_steps
     for first, last in ([(1, start)] if start else []) + [(start + 1, None)]:
         yield _look_at(objective, model, machine, first, last)
 

@@ -76,10 +76,11 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"from       {report['folder']}: kept {', '.join(kept)}"
     if words[0] != words[1]:
         unknown = report["num_unknown"]
-        others = f"; {unknown:,} of unknown characters as the mean of all" if unknown else ""
+        verb = "starts" if unknown == 1 else "start"
+        others = f"; {unknown:,} with unknown characters {verb} as the mean of all tokens"
         yield (
-            f"extended   vocabulary from {words[0]:,} to {words[1]:,} tokens, each new one as the "
-            f"mean of its old tokens{others}"
+            f"extended   vocabulary from {words[0]:,} to {words[1]:,} tokens: each new token "
+            f"starts as the mean of the tokens that it replaces{others if unknown else ''}"
         )
     if positions[0] < positions[1]:
         how = ", by repeating them" if report.get("repeats_positions", True) else ""

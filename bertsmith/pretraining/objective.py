@@ -229,7 +229,8 @@ class Pretraining(Objective[BertModel, Batch]):
         self.seed = seed
         self.train = RowSource(train, settings, seed)
         self.start = self.train
-        if settings.start_steps:
+        self.start_steps = settings.start_steps or 0
+        if self.start_steps:
             self.start = RowSource(train, settings.at_start(), seed)
         self.held_out: RowSource | None = None
         if held_out.num_documents:
@@ -310,6 +311,15 @@ class Pretraining(Objective[BertModel, Batch]):
         ]
         return f"{corpus.directory}: " + "; ".join(rows)
 
+    def describe_change(self, step: int) -> str:
+        """Say that rows have their full length from this step on, where they begin short."""
+        if not self.start_steps or step != self.start_steps + 1:
+            return ""
+        return (
+            f"rows now have {self.settings.max_length} tokens instead of "
+            f"{self.start.settings.max_length}, so the training loss may jump here"
+        )
+
     def identity(self) -> dict[str, Any]:
         """Return what the run's configuration does not say: the text, and the words of masks."""
         corpus, words = self.train.corpus, self.settings.word_list
@@ -351,7 +361,7 @@ class Pretraining(Objective[BertModel, Batch]):
     def _draw(self, step: int) -> tuple[Segments, np.random.Generator]:
         rows, scale = self._rows(step)
         num_rows = self.batch_size * scale
-        first_step = 1 if step <= self.settings.start_steps else self.settings.start_steps + 1
+        first_step = 1 if step <= self.start_steps else self.start_steps + 1
         first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
@@ -367,7 +377,7 @@ class Pretraining(Objective[BertModel, Batch]):
 
     def _rows(self, step: int) -> tuple[RowSource, int]:
         """Return the rows of a step, and how many of them replace one of full length."""
-        rows = self.start if step <= self.settings.start_steps else self.train
+        rows = self.start if step <= self.start_steps else self.train
         return rows, self.settings.max_length // rows.settings.max_length
 
 

@@ -80,8 +80,8 @@ def resolve_pretraining(
         previous: the configuration of the run to resume, by which what was measured for it is not
             measured again.
         largest: the shape by which memory bounds a micro-batch; a student's teacher.
-        is_timed: whether rows are timed to plan the evaluations of a run in minutes; `plan` times
-            steps of its own.
+        is_timed: whether rows are timed to plan the short rows and the evaluations of a run in
+            minutes; `plan` times steps of its own, all of full length.
 
     Raises:
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
@@ -155,14 +155,19 @@ def resolve_pretraining(
             f"where a row is compared with others. Pass {MIN_COMPARED} or more as --batch-size and "
             "--micro-batch-size."
         )
-    if machine is None or training.eval_rows is not None:
+    if training.steps is not None or not pretraining.start_share:
+        config = replace(config, pretraining=pretraining.with_start_of(training.steps or 0))
+    if machine is None:
         return config
     if previous is not None and "evaluations" in previous:
-        return replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
+        return _as_before(config, previous)
     if training.steps is not None:  # planned by its numbers alone
+        if training.eval_rows is not None:
+            return config
         plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
         return _with_evaluations(config, plan, training.steps)
-    return _with_timed_evaluations(config, corpus, machine) if is_timed else config
+    is_open = training.eval_rows is None or config.pretraining.start_steps is None
+    return _with_timed_plan(config, corpus, machine) if is_timed and is_open else config
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
@@ -279,10 +284,18 @@ def nearest_preset(config: BertConfig) -> str:
     return min(sizes, key=lambda name: abs(sizes[name] - size))
 
 
-def _with_timed_evaluations(
-    config: PretrainConfig, corpus: Corpus, machine: Machine
-) -> PretrainConfig:
-    """Plan the evaluations of a run in minutes by timing a few rows.
+def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainConfig:
+    """Take over what was planned by timing for the run to resume."""
+    if config.evaluations.is_limited:
+        config = replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
+    if config.pretraining.start_steps is None:
+        start_steps = previous.get("pretraining", {}).get("start_steps", 0)
+        config = replace(config, pretraining=replace(config.pretraining, start_steps=start_steps))
+    return config
+
+
+def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -> PretrainConfig:
+    """Plan the short rows and the evaluations of a run in minutes by timing a few rows.
 
     Raises:
         ConfigError: not a single step fits in.
@@ -300,8 +313,11 @@ def _with_timed_evaluations(
             f"takes about {step_seconds / 60:.2g} minutes here, so none fits in. Give more "
             "minutes, fewer rows (--batch-size) or a smaller model."
         )
-    plan = EvaluationPlan.of_seconds(seconds, row)
-    return _with_evaluations(config, plan, round(seconds / step_seconds))
+    steps = round(seconds / step_seconds)
+    config = replace(config, pretraining=config.pretraining.with_start_of(steps))
+    if not config.evaluations.is_limited:  # their number of rows was given
+        return config
+    return _with_evaluations(config, EvaluationPlan.of_seconds(seconds, row), steps)
 
 
 def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
@@ -309,7 +325,7 @@ def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) 
     if steps < LEARNING_STEPS:
         few, length = f"{max(1, steps)} step{'s' if steps > 1 else ''}", "--steps"
         if config.minutes is not None:
-            few, length = f"About {few} in {config.minutes:.2g} minutes", "--minutes"
+            few, length = f"About {few} in {config.minutes:.2g} min", "--minutes"
         verb = "is" if steps <= 1 else "are"
         notes.append(
             f"{few} {verb} too few to learn more than token frequencies. Use more {length}, a "

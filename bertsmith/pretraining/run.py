@@ -47,6 +47,9 @@ from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.runner import TrainingRun, run_training
 from bertsmith.training.trainer import Summary
 
+TOLD_SECONDS = 5.0
+"""Seconds of preparation from which a run in minutes tells them."""
+
 
 def run_pretraining(
     job: PretrainJob,
@@ -68,6 +71,7 @@ def run_pretraining(
         Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
             this one is complete.
     """
+    began = time.monotonic()
     training = job.training
     training.check_length()
     folder = RunFolder(out)
@@ -93,17 +97,19 @@ def run_pretraining(
         config = resolve_pretraining(job, corpus, machine, source=source, previous=earlier_config)
         objective = build_objective(config, corpus)
         adapted = earlier_run.get("source") if checkpoint else None
-        began = time.monotonic()
         model, save, report = _begin(config, objective, start_folder, adapted)
-        spent = time.monotonic() - began
         facts = {**objective.facts(), "unknown_rate": corpus.manifest.unknown_rate}
         if not resume:
             tell_unknown(facts["unknown_rate"], job.corpus)
+        notes = [str(report)] if report else []
+        seconds = time.monotonic() - began
+        if training.minutes is not None and seconds >= TOLD_SECONDS:
+            notes.append(f"Preparation took {seconds:.0f} seconds, which --minutes does not count.")
         trained = run_training(
             TrainingRun(
                 model.to(machine.device),
                 objective,
-                config.run_config(objective.identity(), [str(report)] if report else []),
+                config.run_config(objective.identity(), notes),
                 save=save,
                 facts={
                     "command": "pretrain",
@@ -112,7 +118,6 @@ def run_pretraining(
                     "data": facts,
                 },
                 report_to=training.report_to,
-                spent_seconds=spent,
                 measure=measure,
             ),
             folder,
@@ -123,7 +128,7 @@ def run_pretraining(
         )
         write_card(out, folder.read_run())
     entries = read_journal(folder.journal_path)
-    draw_curves(entries, folder.curves_path, facts.get("held_out_unigram_entropy"))
+    draw_curves(entries, folder.curves_path, folder.read_run())
     if trained.is_stop_requested and measure is not None:  # one of several runs
         raise Interrupted(f"{out}: trained, then stopped. Continue with: {resume_command}")
     result = {"out": str(out), **flat_summary(trained.summary), **facts}

@@ -47,11 +47,14 @@ class PretrainingSettings:
 
     max_length: int = 128
     """Maximum row length in tokens, special ones included. Shorter rows train faster."""
-    start_steps: Advanced[int] = 0
-    """Number of first steps with short rows, of --start-length tokens; a step then has more rows.
-    With them a model sooner learns more than token frequencies; some hundred steps are enough."""
+    start_share: Advanced[float | None] = None
+    """Share of the run, at its beginning, with short rows of --start-length tokens; a step then has
+    more rows. With them a model sooner learns more than token frequencies. In a run by minutes the
+    share becomes a number of steps by timing a few rows."""
+    start_steps: Advanced[int | None] = None
+    """Number of first steps with short rows, in place of --start-share."""
     start_length: Advanced[int] = 16
-    """Row length in tokens during --start-steps."""
+    """Row length in tokens during --start-share or --start-steps."""
     masking: Masking = "piece"
     """Unit of masking: piece masks single tokens (BERT), word all tokens of a word (whole-word
     masking), span 1 to 10 words, 3.8 on average (SpanBERT), ngram 1 to 3 words (ALBERT)."""
@@ -115,8 +118,10 @@ class PretrainingSettings:
             "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
         )
         check_all_largest(self, "pretraining.")
-        _check("start_steps", self.start_steps, self.start_steps >= 0, "0 or more")
-        if self.start_steps:
+        share, steps = self.start_share or 0.0, self.start_steps or 0
+        _check("start_share", share, 0 <= share < 1, "0 or more and less than 1")
+        _check("start_steps", steps, steps >= 0, "0 or more")
+        if share or steps:
             fits = MIN_LENGTH <= self.start_length <= self.max_length
             _check("start_length", self.start_length, fits, "8 to max_length")
         _check("duplicates", self.duplicates, self.duplicates >= 0, "0 or more")
@@ -265,6 +270,13 @@ class PretrainingSettings:
         }
         final |= dict.fromkeys(FINAL_FIELDS)
         return replace(self, **final, masking_schedule_steps=0)
+
+    def with_start_of(self, steps: int) -> "PretrainingSettings":
+        """Return the settings with the number of first, short steps in a run of `steps`."""
+        if self.start_steps is not None:
+            return self
+        short = round((self.start_share or 0.0) * steps)
+        return replace(self, start_steps=max(0, min(short, steps - 1)))
 
     def at_start(self) -> "PretrainingSettings":
         return replace(self, max_length=self.start_length)

@@ -140,6 +140,17 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
         torch.set_num_threads(threads_before)
 
 
+def describe_cores(device: torch.device, precision: Precision) -> str:
+    """Describe in one sentence on what a run trains.
+
+    >>> describe_cores(torch.device("cuda", 0), "bf16")
+    'Training on cuda:0 in bf16.'
+    """
+    threads = torch.get_num_threads()
+    cores = f"{threads} CPU core{'s' if threads > 1 else ''}"
+    return f"Training on {cores if device.type == 'cpu' else device} in {precision}."
+
+
 def describe_computing(
     device: torch.device, precision: Precision, num_processes: int, attention: str
 ) -> str:

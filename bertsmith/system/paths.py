@@ -18,6 +18,15 @@ def shell_path(path: Path | str) -> str:
     return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
+def free_path(path: Path) -> Path:
+    """Return a path at which nothing stands: this one, or one with a number behind its name."""
+    number, free = 1, path
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_name(f"{path.name}-{number}")
+    return free
+
+
 def is_within(path: Path, folder: Path) -> bool:
     """Return whether a path, its links followed, is a folder or lies in it."""
     # Path.resolve raises a RuntimeError for a link to itself.

@@ -3,6 +3,7 @@
 This is the task of masked-LM pre-training (paper, section 3.1); there is no fine-tuning for it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -87,6 +88,8 @@ class FillMask(InferenceTask[Example, FilledMasks]):
             InputError: there is no mask in it.
         """
         text, mask = text_field(record, "text"), self.tokenizer.mask_token
+        if mask not in text:  # typed in small letters
+            text = re.sub(re.escape(mask), lambda _: mask, text, flags=re.IGNORECASE)
         if mask not in text:
             raise InputError(f"text: found no {mask} in it. Write {mask} in place of a word.")
         return Example(text, row=record.get("row", 0))

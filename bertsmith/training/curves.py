@@ -12,19 +12,28 @@ CHANCE_TERMS = {"nsp", "sop"}
 
 
 def draw_curves(
-    entries: Sequence[Mapping[str, Any]], path: Path, reference_loss: float | None = None
+    entries: Sequence[Mapping[str, Any]], path: Path, run: Mapping[str, Any] | None = None
 ) -> None:
-    write_svg(path, build_charts(entries, reference_loss))
+    write_svg(path, build_charts(entries, run))
 
 
 def build_charts(
-    entries: Sequence[Mapping[str, Any]], reference_loss: float | None = None
+    entries: Sequence[Mapping[str, Any]], run: Mapping[str, Any] | None = None
 ) -> list[Chart]:
     """Build a chart of each loss and one of all accuracies, with eval metrics as dots.
 
-    Losses have a chart each, since one may be ten times another. `reference_loss`, drawn as a
-    dashed line, is the first term's loss of a unigram model.
+    Losses have a chart each, since one may be ten times another. By the facts of `run.json`, the
+    loss of a unigram model is a dashed line, and the step where rows get their full length an
+    upright one.
     """
+    run = run or {}
+    reference_loss = run.get("data", {}).get("held_out_unigram_entropy")
+    settings = run.get("config", {}).get("pretraining", {})
+    last_step = max((entry["step"] for entry in entries), default=0)
+    longer = []
+    if 0 < (start_steps := settings.get("start_steps") or 0) < last_step:
+        name = f"rows of {settings['max_length']} tokens from here"
+        longer = [Series(name, [(start_steps, 0.0)], "mark", 2)]
     terms = list_terms(name for entry in entries for name in entry)
     charts = []
     for term in terms:
@@ -33,12 +42,13 @@ def build_charts(
             series.append(Series("token frequency alone", [(0, reference_loss)], "reference", 2))
         if series:
             title = f"Loss: {TERM_NAMES.get(term, term)}"
-            charts.append(Chart(title, "step", "", series))
+            charts.append(Chart(title, "step", "", [*series, *longer]))
     shown = [term for term in terms if term not in WITHOUT_ACCURACY]
     series = [each for term in shown for each in _series(entries, terms, term, "accuracy")]
     if series and CHANCE_TERMS & {*shown}:
         series.append(Series("chance", [(0, 0.5)], "reference", 2))
     if series:
+        series += longer
         charts.append(Chart("Accuracy", "step", "", series, is_share=True, high=1.0))
     return charts
 

@@ -52,10 +52,15 @@ class Display(Callback):
             self._live.stop()
 
     def begin(self, computing: str) -> None:
-        """Say how the run computes, with its notes, and forget the run before it."""
+        """Say on what the run computes, with its notes, and forget the run before it."""
         self._means, self._shown, self._held_out = Means(), {}, {}
-        text = f"computing {computing}".replace("\n", "\nnote      ")
+        text = computing.replace("\n", "\nnote      ")
         self._console.print(text, soft_wrap=True, highlight=False)
+
+    def change(self, step: int, text: str) -> None:
+        """Say what is different from this step on; means do not reach across it."""
+        self._means = Means()
+        self._console.print(f"step {step:,} · {text}", soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         held_out = is_held_out(entry)

@@ -103,6 +103,10 @@ class Objective(Protocol[ModelT, BatchT]):
         """Describe the source of a step's rows, for error messages."""
         ...
 
+    def describe_change(self, step: int) -> str:
+        """Describe what is different from this step on; empty for most."""
+        return ""
+
     def identity(self) -> Mapping[str, Any]:
         """Return, as plain JSON, what a resumed run must share."""
         ...

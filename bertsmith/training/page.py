@@ -83,7 +83,7 @@ class RunPage(Callback):
             last=last,
             terms=[(term, title) for term, title in TERM_NAMES.items() if f"{term}_loss" in last],
             without_accuracy=WITHOUT_ACCURACY,
-            charts=build_charts(self.entries, run.get("data", {}).get("held_out_unigram_entropy")),
+            charts=build_charts(self.entries, run),
             computing=self.computing,
             settings=dict(flatten(run["config"])),
         )

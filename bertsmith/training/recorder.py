@@ -36,6 +36,9 @@ class Callback:
     def begin(self, computing: str) -> None:
         """Receive how a run computes, before its first entry. A series begins once for each run."""
 
+    def change(self, step: int, text: str) -> None:
+        """Receive in words what is different from this step on, before the step is taken."""
+
     def on_step(self, entry: Mapping[str, Any], status: Status) -> bool | None:
         """Receive the entry of a step. Return True to end the run."""
         return None

@@ -33,8 +33,6 @@ class TrainingRun:
     """Entries of `run.json`."""
     report_to: str | None = None
     """Name of a tracker that gets the figures, too."""
-    spent_seconds: float = 0.0
-    """Seconds that were spent on the initial weights, which are part of the run's length."""
     measure: Measure | None = None
     """Gives further figures of evaluations."""
 
@@ -79,7 +77,7 @@ def run_training(
         measure=run.measure,
     )
     if not resume:
-        trainer.begin(run.facts, run.spent_seconds)
+        trainer.begin(run.facts)
         summary = trainer.run()
     elif "summary" in folder.read_run():
         summary = trainer.recall()

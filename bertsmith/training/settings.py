@@ -18,7 +18,7 @@ class TrainingSettings(Compute):
     steps: int | None = None
     """Length of the run in steps (updates of the weights). Give this or --minutes."""
     minutes: float | None = None
-    """Length of the run in minutes, evaluations included."""
+    """Length of the training in minutes, evaluations included. Preparing it comes on top."""
     batch_size: int = 64
     """Batch size: rows of text per step."""
     micro_batch_size: Advanced[int | None] = None
@@ -62,4 +62,6 @@ class TrainingSettings(Compute):
     def check_length(self) -> None:
         """Raise ConfigError where neither steps nor minutes are given."""
         if self.steps is None and self.minutes is None:
-            raise ConfigError("training: found no length. Give --steps N or --minutes M.")
+            raise ConfigError(
+                "training: how long should it train? Pass --minutes 15 or --steps 1000."
+            )

@@ -27,8 +27,9 @@ from bertsmith.errors import (
 from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.files import write_json
-from bertsmith.system.hardware import describe_computing
+from bertsmith.system.hardware import describe_computing, describe_cores
 from bertsmith.system.matrix_products import DTYPES
+from bertsmith.system.progress import has_details
 from bertsmith.system.stop_signal import StopSignal
 from bertsmith.training.best_weights import BestWeights
 from bertsmith.training.budget import EVALUATION_LIMIT, is_due
@@ -124,6 +125,10 @@ class Trainer:
             self.device, config.precision, config.num_processes, attention
         )
         self.computing = "\n".join(filter(None, [computing, config.notes]))
+        head = describe_cores(self.device, config.precision)
+        if has_details():
+            head = f"{head}\ncomputing {computing}"
+        self.shown_computing = "\n".join(filter(None, [head, config.notes]))
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
         self._checkpointed_step = 0
@@ -133,13 +138,9 @@ class Trainer:
         """Whether the user asked to stop after the last step had begun, so the run is complete."""
         self._is_ended = False
 
-    def begin(self, facts: Mapping[str, Any], spent_seconds: float = 0.0) -> None:
-        """Clear the folder for a new run and write `run.json` with `facts`.
-
-        `spent_seconds` were spent on the run before it.
-        """
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Clear the folder for a new run and write `run.json` with `facts`."""
         self.folder.begin()
-        self.state.elapsed_seconds = spent_seconds
         known = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
             **machine_facts(self.device),
@@ -199,7 +200,7 @@ class Trainer:
             self._clock_zero = self._clock() - self.state.elapsed_seconds
             self._checkpointed_at = self._clock()
             for callback in self.callbacks:
-                callback.begin(self.computing)
+                callback.begin(self.shown_computing)
             first = self.state.step + 1
             with (
                 StopSignal() as stop,
@@ -259,6 +260,9 @@ class Trainer:
     def _step(self, sizes: Sequence[BatchSize], began: float) -> dict[str, Any]:
         """Compute losses, gradients and update; return the first part of the journal's entry."""
         step = self.state.step + 1
+        if change := self.objective.describe_change(step):
+            for callback in self.callbacks:
+                callback.change(step, change)
         counts = total_counts(sizes)
         figures = step_figures(counts, self.workers.compute(step, counts))
         norm = self.workers.reduce_gradients()

@@ -71,7 +71,9 @@ def journal(num_steps):
 
 @pytest.mark.parametrize(("num_steps", "num_charts"), [(0, 0), (1500, 2)])
 def test_an_svg_is_drawn(tmp_path, num_steps, num_charts):
-    draw_curves(journal(num_steps), tmp_path / "curves.svg", reference_loss=6.0)
+    draw_curves(
+        journal(num_steps), tmp_path / "curves.svg", {"data": {"held_out_unigram_entropy": 6.0}}
+    )
     root = ET.parse(tmp_path / "curves.svg").getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert len(root.findall("{*}g")) == num_charts

@@ -1,0 +1,32 @@
+"""The model that a tokenizer belongs to: the one in its folder, or the one that it extends."""
+
+import json
+from pathlib import Path
+
+from bertsmith.system.files import write_json
+
+ORIGIN_NAME = "extension.json"
+KEY = "extends"
+
+
+def note_origin(folder: Path, model: Path) -> None:
+    """Write beside an extended tokenizer which model it was made for."""
+    write_json(folder / ORIGIN_NAME, {KEY: str(model)})
+
+
+def model_of_tokenizer(tokenizer: Path) -> Path | None:
+    """Return the model to continue on a corpus of this tokenizer; None for a new one."""
+    if _has_weights(tokenizer):
+        return tokenizer
+    try:
+        origin = json.loads((tokenizer / ORIGIN_NAME).read_text(encoding="utf-8"))[KEY]
+    except (OSError, ValueError, KeyError, TypeError):  # it is no extension, or was edited
+        return None
+    model = Path(str(origin))
+    is_hub_name = not model.is_absolute() and len(model.parts) == 2 and not model.parent.exists()
+    return model if _has_weights(model) or is_hub_name else None
+
+
+def _has_weights(folder: Path) -> bool:
+    names = ("model.safetensors", "pytorch_model.bin", "model.safetensors.index.json")
+    return (folder / "config.json").is_file() and any((folder / n).is_file() for n in names)

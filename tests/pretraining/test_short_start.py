@@ -1,0 +1,114 @@
+"""Short rows at the beginning of a run: a share of it, by steps or minutes, and what is told."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from refusals import refuses
+from tiny_runs import KilledError, StopAtStep, small_job
+
+from bertsmith.comparison.budget import ComparisonBudget
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.resolve import resolve_pretraining, resolve_unmeasured
+from bertsmith.pretraining.run import run_pretraining
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.training.curves import build_charts
+from bertsmith.training.machine import Machine
+from bertsmith.training.recorder import Callback
+from bertsmith.training.run_folder import RunFolder
+
+MACHINE = Machine(torch.device("cpu"), "fp32", num_processes=1)
+
+
+def job_with(corpus_dir, start, **training):
+    rows = PretrainingSettings(16, start_length=8, **start)
+    return replace(small_job(corpus_dir, **training), pretraining=rows)
+
+
+@pytest.mark.parametrize(
+    ("start", "steps", "expected"),
+    [
+        ({"start_share": 0.25}, 40, 10),
+        ({"start_share": 0.25}, 1, 0),  # a run has a row of full length
+        ({"start_share": 0.99}, 10, 9),
+        ({"start_share": 0.25, "start_steps": 3}, 40, 3),
+        ({"start_steps": 300}, 40, 300),
+        ({}, 40, 0),
+    ],
+)
+def test_a_share_becomes_steps_of_the_run(corpus_dir, start, steps, expected):
+    config = resolve_unmeasured(job_with(corpus_dir, start, steps=steps))
+    assert config.pretraining.start_steps == expected
+
+
+def test_a_share_outside_of_the_run_is_refused():
+    for share in (-0.1, 1.0, float("nan")):
+        with refuses(ConfigError, "pretraining.start_share: ", str(share)):
+            PretrainingSettings(start_share=share)
+
+
+@pytest.mark.parametrize("eval_rows", [None, 4])
+def test_minutes_are_timed_once_and_a_resumed_run_keeps_the_steps(corpus_dir, eval_rows):
+    job = job_with(corpus_dir, {"start_share": 0.5}, minutes=0.5, eval_rows=eval_rows)
+    corpus = Corpus.open(corpus_dir)
+    timed = resolve_pretraining(job, corpus, MACHINE).pretraining.start_steps
+    assert timed > 0
+    previous = {
+        "evaluations": {"rows": 4, "times": 1, "is_limited": eval_rows is None},
+        "pretraining": {"start_steps": 77},
+    }
+    again = resolve_pretraining(job, corpus, MACHINE, previous=previous)
+    assert again.pretraining.start_steps == 77
+
+
+class Changes(Callback):
+    """Notes what changes, and at which step."""
+
+    def __init__(self):
+        self.noted = []
+
+    def change(self, step, text):
+        self.noted.append((step, text))
+
+
+def test_the_step_is_told_at_which_rows_get_longer(corpus_dir, tmp_path):
+    job, changes = job_with(corpus_dir, {"start_share": 0.5}, steps=4), Changes()
+    run_pretraining(job, tmp_path / "whole", callbacks=[changes])
+    ((step, text),) = changes.noted
+    assert step == 3
+    assert "rows now have 16 tokens instead of 8" in text
+    # Of a run that goes on, it is told once as well, and the weights are the same.
+    resumed = Changes()
+    with pytest.raises(KilledError):
+        run_pretraining(job, tmp_path / "stopped", callbacks=[StopAtStep(3)])
+    run_pretraining(job, tmp_path / "stopped", resume=True, callbacks=[resumed])
+    assert resumed.noted == changes.noted
+    weights = [
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "stopped")
+    ]
+    assert weights[0] == weights[1]
+
+
+def test_the_charts_mark_the_step(corpus_dir, tmp_path):
+    run_pretraining(job_with(corpus_dir, {"start_share": 0.5}, steps=4), tmp_path / "run")
+    entries = [{"step": step, "mlm_loss": 5.0} for step in (1, 2, 3, 4)]
+    run = RunFolder(tmp_path / "run").read_run()
+    (chart,) = build_charts(entries, run)
+    marks = [(series.name, series.points) for series in chart.series if series.style == "mark"]
+    assert marks == [("rows of 16 tokens from here", [(2, 0.0)])]
+    assert "from here" not in chart.summary
+    assert not any(series.style == "mark" for series in build_charts(entries[:2], run)[0].series)
+
+
+def test_a_budget_in_tokens_counts_the_short_rows_too(corpus_dir):
+    job = job_with(corpus_dir, {"start_share": 0.5})
+    length = ComparisonBudget(20_000, "tokens").of(job)
+    objective = build_objective(resolve_unmeasured(job.with_training(**length)))
+    tokens = sum(
+        batch.num_tokens
+        for step in range(1, length["steps"] + 1)
+        for batch in objective.micro_batches(step)
+    )
+    assert tokens == pytest.approx(20_000, rel=0.03)
