@@ -12,10 +12,12 @@ import tyro
 
 from bertsmith.commands.flags import tell
 from bertsmith.commands.task_flags import load_as_told, parse_for_folder
+from bertsmith.config import to_jsonable
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
+from bertsmith.evaluation.baselines import Baseline, StoredMajority
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import OutcomeCallback, evaluate
 from bertsmith.evaluation.minimal_pairs import (
@@ -156,12 +158,19 @@ def print_result(
     result: Evaluation,
     path: Path,
     more: Mapping[str, float],
+    baselines: Sequence[Baseline] = (),
 ) -> None:
     """Print the result, and beside it the share of unknown tokens."""
     unknown_rate = predictor.unknown_tokens.rate
     report = {**result.to_json(), "unknown_rate": unknown_rate, **more}
     tell_unknown(unknown_rate, place_name(path))
-    print(json_module.dumps(report) if settings.json else result)
+    if settings.json:
+        if baselines:
+            report["baselines"] = to_jsonable(baselines)
+        print(json_module.dumps(report))
+        return
+    scores, blank_line, details = str(result).partition("\n\n")
+    print("\n".join([scores, *map(str, baselines)]) + blank_line + details)
 
 
 def write_scores(file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[PairScores]) -> None:
@@ -175,8 +184,8 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     predictor = predictor.with_definition(
         with_separator(predictor.definition, settings.label_separator)
     )
-    survey = Survey()
-    callbacks: list[OutcomeCallback] = [survey]
+    survey, majority = Survey(), StoredMajority(predictor.loaded.folder.run)
+    callbacks: list[OutcomeCallback] = [survey, majority]
     with ExitStack() as stack:
         if settings.errors is not None:
             callbacks.append(stack.enter_context(write_misses(settings.errors)))
@@ -186,7 +195,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     more = {}
     if survey.calibration.num_predictions:
         more["expected_calibration_error"] = survey.calibration.error
-    print_result(settings, predictor, result, data, more)
+    print_result(settings, predictor, result, data, more, majority.baselines())
     if settings.page is not None:
         write_evaluation_page(
             settings.page, predictor, survey, result, model=settings.model, data=data

@@ -27,7 +27,7 @@ def pretraining_seconds(recipe: Recipe) -> float:
     return (1 + EVALUATION_LIMIT) * job.training.steps * tokens / speed
 
 
-def describe_forecast(pending: Sequence[Recipe], num_tasks: int) -> str:
+def describe_duration(pending: Sequence[Recipe], num_tasks: int) -> str:
     """Describe how long the runs will take; `pending` has a recipe once for each of its runs."""
     seconds = {
         recipe.name: pretraining_seconds(recipe) for recipe in {r.name: r for r in pending}.values()

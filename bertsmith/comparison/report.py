@@ -53,8 +53,8 @@ class ComparisonReport:
             "seeds": seeds if comparison.num_seeds > 1 else "1",
             "corpus": f"{settings.corpus}: {train.num_documents:,} documents, "
             f"{train.num_tokens:,} tokens, a vocabulary of {train.vocab_size:,} tokens",
-            "common held-out rows": f"{settings.final_rows:,} of at most {comparison.max_length} "
-            f"tokens ({settings.eval_rows:,} while training); the same 15 % masked for all: 80 % "
+            "common held-out rows": f"{comparison.final_rows:,} of at most {comparison.max_length} "
+            f"tokens ({comparison.eval_rows:,} while training); the same 15 % masked for all: 80 % "
             "as [MASK], 10 % replaced, 10 % left",
             **{
                 f"task {task.name}": f"{task.task.name}, {task.settings.train.name} and "

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from bertsmith.comparison.common_eval import CommonEvaluation
-from bertsmith.comparison.forecast import describe_forecast
+from bertsmith.comparison.forecast import describe_duration
 from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
@@ -96,7 +96,7 @@ def run_all(work: Work) -> list[RunResult]:
         _check_earlier(comparison, recipe, seed)
     pending = [run for run in runs if not _is_complete(comparison, *run)]
     if pending:
-        work.tell(describe_forecast([recipe for recipe, _ in pending], len(comparison.tasks)))
+        work.tell(describe_duration([recipe for recipe, _ in pending], len(comparison.tasks)))
     results = []
     with progress_bar("all runs", len(pending), interval=WHOLE_SECONDS) as bar:
         for number, (recipe, seed) in enumerate(runs, start=1):
@@ -174,10 +174,8 @@ def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]
 
     The saved model is evaluated in fp32 on both kinds of common rows.
     """
-    settings = work.comparison.settings
     if not folder.is_pretrained:
-        assert settings.eval_rows is not None
-        common = work.common_eval(settings.eval_rows)
+        common = work.common_eval(work.comparison.eval_rows)
         run_pretraining(
             job,
             folder.path,
@@ -188,13 +186,12 @@ def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]
                 f"held_out_common_eval_{name}": value for name, value in common(model).items()
             },
         )
-    assert settings.final_rows is not None
     summary = folder.read_run()["summary"]
     figures: dict[str, float] = {}
     with compute_settings(job.training) as (device, _), torch.inference_mode():
         model = load_model(folder.path).to(device).eval()
         for kind, paired in (("one_segment", False), ("two_segments", True)):
-            scores = work.common_eval(settings.final_rows, paired=paired)(model)
+            scores = work.common_eval(work.comparison.final_rows, paired=paired)(model)
             figures |= {f"{kind}_{name}": value for name, value in scores.items()}
     cost = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -207,7 +204,7 @@ def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]
 
 
 def _common_rows(comparison: Comparison) -> dict[str, int]:
-    return {"final_rows": comparison.settings.final_rows, "max_length": comparison.max_length}
+    return {"final_rows": comparison.final_rows, "max_length": comparison.max_length}
 
 
 def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:

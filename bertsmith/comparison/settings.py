@@ -121,13 +121,25 @@ class ComparedTask:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs of a comparison; the jobs already have their length, and `settings` their rows."""
+    """All runs of a comparison; the jobs already have their length."""
 
     settings: ComparisonSettings
     budget: ComparisonBudget
     num_seeds: int
     recipes: tuple[Recipe, ...]
     tasks: tuple[ComparedTask, ...]
+    plan: RowPlan
+    """Held-out rows where `settings` name none."""
+
+    @property
+    def eval_rows(self) -> int:
+        """The common rows of each evaluation while training."""
+        return self.settings.eval_rows or self.plan.evaluations.rows
+
+    @property
+    def final_rows(self) -> int:
+        """The common rows on which the finished models are measured."""
+        return self.settings.final_rows or self.plan.final_rows
 
     @property
     def max_length(self) -> int:
@@ -178,14 +190,8 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     plan = plan_rows([recipe.job for recipe in recipes])
     if settings.eval_rows is None:
         recipes = [_with_evaluations(recipe, plan) for recipe in recipes]
-    settings = replace(
-        settings,
-        eval_rows=settings.eval_rows or plan.evaluations.rows,
-        final_rows=settings.final_rows or plan.final_rows,
-    )
-    return Comparison(
-        settings, budget, _asked_seeds(path, file, settings), tuple(recipes), tuple(tasks)
-    )
+    num_seeds = _asked_seeds(path, file, settings)
+    return Comparison(settings, budget, num_seeds, tuple(recipes), tuple(tasks), plan)
 
 
 def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:

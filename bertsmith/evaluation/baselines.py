@@ -22,6 +22,7 @@ from bertsmith.metrics.entities import TagCounts
 from bertsmith.metrics.regression import pearson, spearman
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.text_vectors import TextVectors
 
 MAX_TRAIN_CHARS = 1_000_000
@@ -115,6 +116,29 @@ def score_majority(answer: str, gold: Mapping[str, int]) -> Baseline:
     return Baseline("majority", f"always {answer!r}", scores, answer)
 
 
+class StoredMajority:
+    """Counter of gold labels that scores the majority class of training on them.
+
+    A callback of `evaluate`; `run` is the run.json of the model's folder.
+    """
+
+    def __init__(self, run: Mapping[str, Any]) -> None:
+        result = run.get("result")
+        stored = result.get("baselines") if isinstance(result, Mapping) else None
+        rows = [row for row in stored or () if isinstance(row, Mapping)]
+        answers = [row.get("answer") for row in rows if row.get("key") == "majority"]
+        self.answer = next((answer for answer in answers if isinstance(answer, str)), None)
+        self._gold: Counter[str] = Counter()
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        self._gold.update(outcome.gold for outcome in outcomes)
+
+    def baselines(self) -> list[Baseline]:
+        """Return the score, or nothing where training told no majority class."""
+        is_known = self.answer is not None and self._gold
+        return [score_majority(self.answer or "", self._gold)] if is_known else []
+
+
 def _score_position(train: Sequence[ChoiceExample], held_out: Sequence[ChoiceExample]) -> Baseline:
     counts = Counter(example.label for example in train if example.label is not None)
     best = min(counts, key=lambda place: (-counts[place], place))
@@ -202,8 +226,12 @@ def build_tfidf(max_features: int | None = None) -> Any:
 
 
 def _within(examples: Sequence[Example], max_chars: int) -> Sequence[Example]:
-    """Take examples at equal distances, whose texts have about `max_chars` characters at most."""
-    return examples[:: max(1, -(-_num_chars(examples) // max_chars))]
+    """Draw examples, always the same, whose texts have `max_chars` characters at most."""
+    if _num_chars(examples) <= max_chars:
+        return examples
+    order = np.random.default_rng(0).permutation(len(examples))
+    ends = np.cumsum([len(examples[place].text) for place in order])
+    return [examples[place] for place in order[: int((ends <= max_chars).sum())]]
 
 
 def _num_chars(examples: Sequence[Example]) -> int:

@@ -5,7 +5,7 @@ stopped one resumes from its checkpoint. Scores are those of the development fil
 run also chose its best weights, as is usual where the benchmark's test labels are secret.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -107,6 +107,8 @@ class GlueRun:
     seconds: float
     start_note: str = ""
     """Changes to the loaded weights before training; empty if none."""
+    majority: float | None = None
+    """The mean score of always giving the most frequent answer of training, where there is one."""
 
     @property
     def figure(self) -> float:
@@ -147,12 +149,19 @@ class GlueReport:
 
     def __str__(self) -> str:
         num_seeds = len(self.averages)
-        rows = [("task", "scores", "mean", f"{num_seeds} seed{'s' * (num_seeds > 1)}")]
+        head = (
+            "task",
+            "scores",
+            "mean",
+            "majority class",
+            f"{num_seeds} seed{'s' * (num_seeds > 1)}",
+        )
+        rows = [head]
         for name, runs in self.runs.items():
             seconds = sum(run.seconds for run in runs)
             rows.append((name, _shown_scores(runs), _shown([run.figure for run in runs]),
-                         f"{seconds:.0f} s"))  # fmt: skip
-        rows.append(("average", "", _shown(self.averages), ""))
+                         show_majority(runs), f"{seconds:.0f} s"))  # fmt: skip
+        rows.append(("average", "", _shown(self.averages), "", ""))
         lines = [*align_columns(rows, str.ljust), ""]
         notes = (run.start_note for runs in self.runs.values() for run in runs if run.start_note)
         lines += list(dict.fromkeys(notes))
@@ -213,8 +222,11 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
         model=str(model),
         report=report,
         rows=[
-            *((name, _shown_scores(report.runs[name]), each) for name, each in spreads.items()),
-            ("average", "", spread(report.averages)),
+            *(
+                (name, _shown_scores(report.runs[name]), each, show_majority(report.runs[name]))
+                for name, each in spreads.items()
+            ),
+            ("average", "", spread(report.averages), ""),
         ],
         scale=Scale(0, 1),
     )
@@ -262,10 +274,27 @@ def _note_scores(found: FoundTask, tell: Say, run: SeriesRun) -> None:
         "scores": {name: official(found.task, report) for name, report in reports.items()},
         "seconds": facts["summary"]["elapsed_seconds"],
         START_NOTE: facts["result"][START_NOTE],
+        "majority": majority_figure(found.task, facts["result"]),
     }
     run.folder.write_run({**facts, "glue": noted})
     done = read_scores(found.task, run)
     tell(f"{run.name}: {_shown_scores([done])}, {done.seconds:.0f} s")
+
+
+def majority_figure(task: GlueTask, result: Mapping[str, Any]) -> float | None:
+    """Return the mean official score of the majority class; None for a task without classes."""
+    rows = [row for row in result.get("baselines", ()) if row["key"] == "majority"]
+    if not rows:
+        return None
+    accuracy = rows[0]["scores"]["accuracy"]
+    f1 = 2 * accuracy / (1 + accuracy) if rows[0]["answer"] == "1" else 0.0
+    scores = {"accuracy": accuracy, "f1": f1, "matthews_correlation": 0.0}
+    return float(np.mean([scores[name] for name in task.scores]))
+
+
+def show_majority(runs: Sequence[GlueRun]) -> str:
+    figures = [run.majority for run in runs if run.majority is not None]
+    return f"{100 * float(np.mean(figures)):.1f}" if figures else ""
 
 
 def _figure(task: GlueTask, run: SeriesRun) -> float:
@@ -281,6 +310,7 @@ def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
         noted["scores"],
         noted["seconds"],
         noted.get(START_NOTE, ""),
+        noted.get("majority"),
     )
 
 

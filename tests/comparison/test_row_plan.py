@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tiny_runs import small_job
 
-from bertsmith.comparison.forecast import describe_forecast
+from bertsmith.comparison.forecast import describe_duration
 from bertsmith.comparison.row_plan import FEWEST_FINAL_ROWS, FINAL_ROWS, plan_rows
 from bertsmith.comparison.settings import Recipe
 from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, EvaluationPlan
@@ -33,7 +33,7 @@ def test_a_long_budget_is_measured_as_before():
 
 def test_the_time_is_told_before_the_first_run(corpus_dir):
     recipes = [Recipe(name, small_job(corpus_dir, minutes=2.0)) for name in ("a", "b", "a")]
-    assert "3 runs to go: about 6.0 minutes" in describe_forecast(recipes, 0)
-    assert "fine-tuning on 2 tasks each" in describe_forecast(recipes, 2)
-    timed = describe_forecast([Recipe("a", small_job(corpus_dir, steps=4))], 1)
+    assert "3 runs to go: about 6.0 minutes" in describe_duration(recipes, 0)
+    assert "fine-tuning on 2 tasks each" in describe_duration(recipes, 2)
+    timed = describe_duration([Recipe("a", small_job(corpus_dir, steps=4))], 1)
     assert "1 run to go: about " in timed and "on 1 task each" in timed

@@ -65,7 +65,7 @@ NSP = {"held_out_nsp_loss": 0.69}
 @pytest.mark.parametrize(
     ("run", "reset", "word"),
     [
-        (({"held_out_nsp_loss": 0.66},), True, "queries to zero"),
+        (({"held_out_nsp_loss": 0.66},), True, "its attention was reset"),
         (({"held_out_nsp_loss": 0.65},), False, ""),
         # Learnt, but nothing that it could be measured on was held out.
         ((MLM, "pretrain", None, "next_sentence"), False, ""),
@@ -94,7 +94,7 @@ def test_a_folder_without_a_readable_run_is_left_as_it_is(settings):
 def test_what_is_asked_for_is_done_or_refused(settings):
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.1})
     model = loaded(replace(settings, cls_attention="reset"))
-    assert is_reset(model) and "Reason: as asked for" in model.load_report.note
+    assert is_reset(model) and "as asked for" in model.load_report.note
     tell_of_run(settings.model, NSP)
     # Random weights stay random, and frozen layers keep what they could not learn anew.
     for changes, expected in (
@@ -126,7 +126,7 @@ def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):
     with refuses(ConfigError, "cls_attention was 'reset', is now 'keep'"):
         finetune(Classify, replace(settings, resume=True, cls_attention="keep"))
     result = finetune(Classify, replace(settings, resume=True))
-    assert "[CLS] starts as the mean over tokens" in str(result)
+    assert "attention of [CLS] was reset when the run began" in str(result)
     learnt = queries(load_model(settings.out))
     assert learnt.any()
     again = replace(settings, model=settings.out, out=settings.out.with_name("again"))
@@ -139,4 +139,4 @@ def test_a_run_of_ours_tells_it_and_a_series_once(settings, corpus_dir):
     run = json.loads((folder / "run.json").read_text())
     assert run["summary"]["held_out"]["held_out_nsp_loss"] > 0.66
     settings = replace(settings, model=folder, seeds=2, steps=1)
-    assert str(finetune_repeatedly(Classify, settings)).count("queries to zero") == 1
+    assert str(finetune_repeatedly(Classify, settings)).count("its attention was reset") == 1
