@@ -17,8 +17,9 @@ class Settings(DemoSettings):
 
     Learns a vocabulary from the documentation of Python and of the installed packages, pre-trains a
     small BERT on it, fine-tunes it with a few labelled paragraphs to tell which library a text is
-    about, and compares it with the same model without pre-training and with plain methods. Needs no
-    download. At the end, open report.html.
+    about, and compares it with the same model without pre-training and with plain methods (one of
+    them needs scikit-learn, and is left out without it). Needs no download. At the end, open
+    report.html.
     """
 
     json: bool = False

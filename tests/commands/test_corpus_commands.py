@@ -45,7 +45,7 @@ def test_build_as_json_and_as_text(run, fails, tmp_path):
     assert "--overwrite" in fails("build texts")
     lines = run("build texts --overwrite").splitlines()
     tokens = {
-        next(x for x in lines if x.startswith(f"{split:10}1 documents")).split(", ")[-1]
+        next(x for x in lines if x.startswith(f"{split:10}1 document,")).split(", ")[-1]
         for split in ("train", "held_out")
     }
     assert tokens == {"7 tokens (0.000% unknown)", "3 tokens (33.333% unknown)"}
@@ -87,12 +87,22 @@ def test_inspect(run, fails, tmp_path):
     examples = found["examples"]["train"] + found["examples"]["held_out"]
     assert len(examples) == 2
     shown = run("inspect out")
-    for part in ("train: 1 documents", "held_out: 1 documents", "tokens in a sentence", "█",
+    for part in ("train: 1 document, ", "held_out: 1 document, ", "tokens in a sentence", "█",
                  "skipped: 1 control only documents", "the cat sat."):  # fmt: skip
         assert part in shown
     run("build texts --held-out 0 --overwrite")
     assert run("inspect out --page page.html")
     assert (tmp_path / "page.html").exists()
+
+
+def test_html_in_the_text_is_counted_and_told_once(run, tmp_path):
+    text = "the cat.<br /><br />the cat sat.</p>\n\nthe cat: 1 < 2 > 0.\n"
+    (tmp_path / "texts" / "b.txt").write_text(text)
+    assert run("build texts").count("3 HTML tags such as <br />") == 1
+    assert run("inspect out").count("3 HTML tags such as <br />") == 1
+    assert json.loads(run("inspect out --json"))["sources"]["html_tags"] == 3
+    (tmp_path / "texts" / "b.txt").unlink()
+    assert "HTML" not in run("build texts --overwrite") + run("inspect out")
 
 
 def test_inspect_refuses(run, fails, tmp_path):

@@ -196,6 +196,7 @@ def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path, monkeyp
         assert [word.probability for word in words] == pytest.approx(
             expected[ranked].tolist(), abs=1e-5
         )
+    assert filler(text.replace("[MASK]", "[mask]")) == filler(text)
     texts = ["the [MASK]", text, "[MASK] " * 5]
     alone = [[each.probability for each in filler(one).masks[-1]] for one in texts]
     monkeypatch.setattr("bertsmith.tasks.fill_mask.MAX_LOGITS", 3 * tiny_tokenizer().vocab_size)
