@@ -17,7 +17,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.system.compute import FREE
-from bertsmith.system.paths import shell_path
+from bertsmith.system.paths import check_outside, shell_path
 from bertsmith.system.progress import has_details
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
@@ -99,6 +99,7 @@ def with_student(
 
 def main(args: Sequence[str], prog: str) -> None:
     settings, student = parse(args, prog)
+    check_outside(settings.out, settings.model)  # which only a comparison may do
     task, command = task_named(prog.split()[-1]), resume_command(args, prog)
     train: Callable[..., Any] = finetune
     if student is None and not settings.is_series:

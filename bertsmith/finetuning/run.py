@@ -28,7 +28,7 @@ from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.files import sha256_file
-from bertsmith.system.paths import check_outside, is_within
+from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.tasks.example_objective import (
@@ -146,8 +146,8 @@ NOTES = {
         "training rows without text or label were skipped",
     ),
     "num_overlap": (
-        "of the eval texts is in the training file, too: the scores below are too high",
-        "of the eval texts are in the training file, too: the scores below are too high",
+        "of the eval texts is also in the training file, so these scores may be too high",
+        "of the eval texts are also in the training file, so these scores may be too high",
     ),
 }
 """Remarks on counts in fields of `FineTuned`, of one and of several."""
@@ -377,7 +377,6 @@ def check_run_out(settings: FinetuneSettings) -> None:
     out = settings.out
     if is_within(settings.model, out):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
-    check_outside(out, settings.model)
     # A single run is complete when it is scored.
     last = "summary" if settings.is_series else "result"
     RunFolder(out).check(

@@ -36,6 +36,7 @@ from bertsmith.tokenization.tokenizer_class import Kind
 from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import learn_byte_bpe
+from bertsmith.vocabulary.origin import ORIGIN_NAME
 from bertsmith.vocabulary.segmentation import CONTINUATION
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
 from bertsmith.vocabulary.wordpiece import (
@@ -48,8 +49,9 @@ from bertsmith.vocabulary.wordpiece import (
 )
 
 TOKENIZER_FILES = frozenset(
-    {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE}
-)
+    {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE,
+     ORIGIN_NAME}
+)  # fmt: skip
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, by the ids that they have there."""
 

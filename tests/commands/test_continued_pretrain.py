@@ -42,7 +42,7 @@ def test_goes_on_from_the_folder(bertsmith, general, corpus_dir, tmp_path):
     recipe, out = tmp_path / "go-on.toml", tmp_path / "run"
     recipe.write_text(f'from = "{general}"\n[training]\nsteps = 2\n')
     still = ("--learning-rate", "1e-12", "--weight-decay", 0, "--hidden-dropout-prob", 0.0)
-    words = ("pretrain", recipe, *LENGTHS, "--corpus", corpus_dir, "--out", out, *still)
+    words = ("pretrain", "--recipe", recipe, *LENGTHS, "--corpus", corpus_dir, "--out", out, *still)
     result = json.loads(bertsmith(*words, "--json"))
     before = result["before"]
     assert before["held_out_mlm_loss"] == pytest.approx(result["held_out_mlm_loss"], abs=1e-6)

@@ -82,6 +82,8 @@ def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, 
     command = ("evaluate", out, "--data", place / data, *FP32)
     evaluated = json.loads(bertsmith(*command, "--json"))
     assert 0 <= evaluated.pop("expected_calibration_error") <= 1
+    baselines = evaluated.pop("baselines", [])  # of a classifier, which knows its training's
+    assert baselines == [each for each in trained["baselines"] if each["key"] == "majority"]
     assert evaluated == {**trained["evaluation"], "unknown_rate": 0.0}
     text = bertsmith(*command)
     assert "type  precision" in text or f"accuracy  {evaluated['accuracy']:.4f}" in text
