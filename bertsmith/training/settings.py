@@ -62,6 +62,4 @@ class TrainingSettings(Compute):
     def check_length(self) -> None:
         """Raise ConfigError where neither steps nor minutes are given."""
         if self.steps is None and self.minutes is None:
-            raise ConfigError(
-                "training: how long should it train? Pass --minutes 15 or --steps 1000."
-            )
+            raise ConfigError("How long should it train? Pass --minutes 15 or --steps 1000.")

@@ -89,7 +89,7 @@ def characters(text):
 
 
 @pytest.mark.parametrize(("more", "parts"), [
-    ("", ["--steps N", "--minutes M"]),
+    ("", ["--minutes 15", "--steps 1000"]),
     ("--steps 0", ["--steps: found 0", "1 or more"]),
     ("--minutes 1e-7 --eval-rows None", ["--minutes: found 1e-07", " 4 ", "--batch-size"]),
     ("--steps 2 --max-length 40", ["--max-length: found 40", " 32. ", "embeddings 40"]),
