@@ -110,8 +110,7 @@ class FineTuned:
                          "lower learning rate may help")  # fmt: skip
         lines += notes_on(vars(self))
         if self.evaluation is None:
-            return "
-".join(lines)
+            return "\n".join(lines)
         # What stands behind the empty line, such as scores of each label, may be long.
         scores, _, details = str(self.evaluation).partition("\n\n")
         lines += ["", scores, *map(str, self.baselines), *self._advice()]
@@ -340,7 +339,7 @@ def _score_saved(
 def _score_baselines(
     settings: FinetuneSettings, dataset: TaskDataset[Any], *, costly: bool
 ) -> tuple[Baseline, ...]:
-    if isinstance(dataset.task, MultiLabel):
+    if isinstance(dataset.task, MultiLabel) or not dataset.held_out:
         return ()
     journal = read_journal(RunFolder(settings.out).journal_path)
     name, train, held_out = dataset.task.name, dataset.train, dataset.held_out
