@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bertsmith._version import __version__
 
 if TYPE_CHECKING:
+    from bertsmith.data.records import IncompleteRowError
     from bertsmith.errors import BertsmithError
     from bertsmith.estimators.pretrain import Pretrained, pretrain
     from bertsmith.estimators.reading import MultipleChoice, QuestionAnswerer
@@ -39,6 +40,7 @@ __all__ = [
     "BertModel",
     "BertsmithError",
     "Callback",
+    "IncompleteRowError",
     "MultipleChoice",
     "Predictor",
     "Pretrained",
@@ -62,6 +64,7 @@ _HOMES = {
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
     "Callback": "bertsmith.training.recorder",
+    "IncompleteRowError": "bertsmith.data.records",
     "MultipleChoice": "bertsmith.estimators.reading",
     "Predictor": "bertsmith.tasks.predictor",
     "Pretrained": "bertsmith.estimators.pretrain",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith._version import __version__
+from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.model.hub import CARD_FILE, HUB_NAME, MARK, is_own_card
 from bertsmith.system.files import atomic_write
 from bertsmith.training.run_config import flatten
@@ -107,7 +108,7 @@ def _base(run: Mapping[str, Any]) -> str:
 
 def _name_of(place: object) -> str:
     """Return the last part of a path, a hub name as it is, or "" for None."""
-    if not isinstance(place, str) or place in ("", "."):
+    if not isinstance(place, str) or place in ("", ".", str(IN_MEMORY)):
         return ""
     is_of_hub = HUB_NAME.fullmatch(place) and not Path(place).exists()
     return place if is_of_hub else Path(place).resolve().name
