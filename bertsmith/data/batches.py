@@ -21,7 +21,9 @@ class Batch:
     sum(lengths)`; `lengths` never rises from one sequence to the next. `targets` holds what an
     objective needs, by name, with indices into the packed row. `order[i]` is the index of packed
     sequence `i` in the list given to `pack`. `columns`, int64 `[tokens]`, are the places of tokens
-    in their padded row, where padding stands between them; None where none does.
+    in their padded row, where padding stands between them; None where none does. `places[i]` is the
+    place of packed sequence `i` among those of its training step, which decides its dropout; empty
+    outside of training.
     """
 
     input_ids: Tensor
@@ -31,6 +33,7 @@ class Batch:
     order: tuple[int, ...]
     targets: Mapping[str, Tensor] = field(default_factory=dict)
     columns: Tensor | None = None
+    places: tuple[int, ...] = ()
 
     @property
     def num_tokens(self) -> int:
@@ -56,6 +59,10 @@ class Batch:
             targets={name: send(value, device) for name, value in self.targets.items()},
             columns=None if self.columns is None else send(self.columns, device),
         )
+
+    def placed(self, places: Sequence[int]) -> "Batch":
+        """Return the batch with the places in the step of the sequences given to `pack`."""
+        return replace(self, places=tuple(places[i] for i in self.order))
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

@@ -117,7 +117,11 @@ class Distillation(Objective[BertModel, Batch]):
         if self.unlabelled is None or index < num_labelled:
             batch = self.labelled.micro_batch(step, index)
         else:
-            batch = _without_labels(self.unlabelled.micro_batch(step, index - num_labelled))
+            unlabelled = self.unlabelled.micro_batch(step, index - num_labelled)
+            # They come after the labelled ones, whose dropout theirs should not repeat.
+            first = self.labelled.num_rows(step)
+            places = tuple(first + place for place in unlabelled.places)
+            batch = _without_labels(replace(unlabelled, places=places))
         return self.teacher.prepare(batch)
 
     def counts(self, batch: Batch) -> dict[str, int]:

@@ -55,7 +55,7 @@ class FinetuneConfig:
     steps: int
     batch_size: int
     num_parts: int
-    """Parts of a step, computed at the same time; they decide dropout."""
+    """Parts of a step, computed at the same time; their sums are rounded otherwise."""
     seed: int
     dropout: float
     optim: LayerwiseOptim

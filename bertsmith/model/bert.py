@@ -18,6 +18,7 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
+from bertsmith.model.dropout import follow
 from bertsmith.model.families import family_named
 from bertsmith.model.head_losses import answer_loss, check_labels, head_loss, replaced_token_loss
 from bertsmith.model.heads import TASK_HEADS
@@ -229,6 +230,7 @@ class BertModel(TrainableModel):
         if first_only and self.every_token:
             return self.encode(batch, trace, words=words).index_select(0, batch.first_tokens)
         trace = trace or OutputRecorder()
+        follow(batch.lengths, batch.places)
         layout = BlockLayout(
             batch.lengths, batch.input_ids.device, batch.position_ids, batch.columns
         )

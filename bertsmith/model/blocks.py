@@ -124,7 +124,8 @@ class Block:
 
     On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
     without a token repeat the token before them: in the row of a sequence its own last one, so that
-    nothing passes between sequences, not even NaN. `columns`, [tokens], are those of the batch.
+    nothing passes between sequences, not even NaN. `columns`, [tokens], are those of the batch;
+    `first` is the number of its first sequence in the packed row.
     """
 
     lengths: tuple[int, ...]
@@ -133,6 +134,7 @@ class Block:
     device: torch.device
     pattern: AttentionPattern = FULL
     columns: np.ndarray | None = field(default=None, repr=False, compare=False)
+    first: int = 0
     _places: dict[int, HeadPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -239,11 +241,11 @@ class AttentionView:
         if self.device.type == "cpu":
             num_rows = rounded_up(num_rows, steps=4, smallest=1)
             length = rounded_up(length, steps=8)
-        if self.columns is None:
-            return Block(lengths, num_rows, length, self.device, self.pattern.within(lengths[0]))
-        start = sum(self.lengths[:first])
-        columns = self.columns[start : start + sum(lengths)]
-        return Block(lengths, num_rows, length, self.device, self.pattern, columns)
+        pattern, columns = self.pattern.within(lengths[0]), None
+        if self.columns is not None:
+            start = sum(self.lengths[:first])
+            pattern, columns = self.pattern, self.columns[start : start + sum(lengths)]
+        return Block(lengths, num_rows, length, self.device, pattern, columns, first)
 
     @cached_property
     def bounds(self) -> Bounds:

@@ -11,7 +11,7 @@ from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
 from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
 from bertsmith.model.config import BertConfig
-from bertsmith.model.dropout import dropout
+from bertsmith.model.dropout import dropout, first_tokens_only
 from bertsmith.model.padding import number_columns
 from bertsmith.model.shape_buckets import fill_up
 
@@ -111,10 +111,12 @@ class TransformerLayer(nn.Module):
         With `first_tokens`, int64 `[sequences]`, return the vectors of these tokens alone,
         `[sequences, hidden]`.
         """
-        attended = self.attend(hidden, layout, record_weights, first_only=first_tokens is not None)
-        if first_tokens is not None:
-            hidden = fill_up(hidden.index_select(0, first_tokens))
-        return self.combine(hidden, attended)
+        first_only = first_tokens is not None
+        with first_tokens_only(first_only):
+            attended = self.attend(hidden, layout, record_weights, first_only=first_only)
+            if first_tokens is not None:
+                hidden = fill_up(hidden.index_select(0, first_tokens))
+            return self.combine(hidden, attended)
 
     def attend(
         self,

@@ -84,7 +84,7 @@ class _MaskedRows:
         if self.draws is not None:
             draws = _in_order(self.draws[chosen], batch)
             targets["draws"] = torch.from_numpy(draws[positions])
-        return replace(batch, targets=targets)
+        return replace(batch, targets=targets).placed(range(len(self.ids))[chosen])
 
     def _pair_targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
         if self.pair_task == "none":

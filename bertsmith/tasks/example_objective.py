@@ -6,6 +6,7 @@ are divided into parts that are computed at the same time.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -145,7 +146,20 @@ class FineTuning(Objective[BertModel, Batch]):
 
     def micro_batch(self, step: int, index: int) -> Batch:
         """Return micro-batch `index`, from 0, of step `step`, from 1."""
-        return collate(self.train.encoded, self._groups(step)[index])
+        encoded, group = self.train.encoded, self._groups(step)[index]
+        firsts = self._first_rows(step)
+        places = [firsts[i] + row for i in group for row in range(len(encoded.rows_of(i)))]
+        return collate(encoded, group).placed(places)
+
+    def num_rows(self, step: int) -> int:
+        """Count the rows of all examples of a step."""
+        return sum(len(self.train.encoded.rows_of(i)) for i in self.chosen(step))
+
+    def _first_rows(self, step: int) -> dict[int, int]:
+        """Return the place in the step of each example's first row."""
+        chosen = self.chosen(step)
+        counts = [len(self.train.encoded.rows_of(i)) for i in chosen]
+        return dict(zip(chosen, accumulate(counts, initial=0), strict=False))
 
     def _groups(self, step: int) -> list[list[int]]:
         """Divide a step's examples into micro-batches."""

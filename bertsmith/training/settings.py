@@ -23,9 +23,9 @@ class TrainingSettings(Compute):
     """Batch size: rows of text per step."""
     micro_batch_size: Advanced[int | None] = None
     """Micro-batch size: rows computed at once. Fewer rows need less memory; the gradient is the
-    same, apart from dropout, except with --pairs contrastive, which compares the rows of a
-    micro-batch. By default, on a CPU as many as have 4,096 tokens for each core and
-    keep at most half a GB for the backward pass; elsewhere the whole batch."""
+    same but for rounding (on a GPU, apart from dropout), except with --pairs contrastive, which
+    compares the rows of a micro-batch. By default, on a CPU as many as have 4,096 tokens for each
+    core and keep at most half a GB for the backward pass; elsewhere the whole batch."""
     seed: int = 0
     """Random seed of the initial weights, the order of the text, the masks and dropout."""
     eval_every: Advanced[int | None] = None

@@ -1,10 +1,14 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 
+from bertsmith.data.batches import pack
+from bertsmith.model.bert import BertModel
 from bertsmith.model.dropout import dropout, dropout_seed
+from bertsmith.model.families import FAMILIES, build_heads, family_named
 
 
 @pytest.mark.parametrize(("p", "dtype"), [(0.1, torch.float32), (0.5, torch.bfloat16)])
@@ -52,3 +56,33 @@ def test_gradient_passes_where_the_value_passed_and_nothing_is_done_outside_trai
     torch.testing.assert_close(x.grad * x, out)
     assert dropout(x, 0.5, training=False) is dropout(x, 0.0, training=True) is x
     assert dropout(torch.ones(1009), 0.9999999, training=True).isfinite().all()
+
+
+LENGTHS = (3, 39, 12, 12, 7, 25, 18, 5)
+"""Of sequences that the test below divides among micro-batches in several ways."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("head", ["classify", "tag"])  # of first tokens, and of every token
+def test_how_a_step_is_divided_changes_no_mask(family, head):
+    config = family_named(family).config.from_preset("tiny", 50)
+    model = BertModel(config, build_heads(config, [head], 3))
+    model.set_dropout(0.2)
+    model.train()
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(5, 50, length) for length in LENGTHS]
+
+    def gradients(*division):
+        model.zero_grad()
+        for number, places in enumerate(division):
+            batch = pack([rows[place] for place in places]).placed(places)
+            with dropout_seed(number, model.device, step_key=(1, 2)):
+                encoded = model.encode_pooled(batch) if head == "classify" else model.encode(batch)
+                model.heads[head](encoded).square().sum().backward()
+        found = [parameter.grad for parameter in model.parameters()]
+        return torch.cat([each.flatten() for each in found if each is not None])
+
+    expected = gradients(range(8))
+    close = {"rtol": 1e-4, "atol": 1e-5 * expected.abs().max().item()}
+    torch.testing.assert_close(gradients([5, 0, 2], [7, 6], [1], [4, 3]), expected, **close)
+    torch.testing.assert_close(gradients(range(4), range(4, 8)), expected, **close)

@@ -84,7 +84,7 @@ class Member:
         found = []
         for place, batch in enumerate(share.batches):
             seed = step_seed(self.plan.seed, step, self.index + place * num_members)
-            with dropout_seed(seed, device):
+            with dropout_seed(seed, device, step_key=(self.plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
             parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
             torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
