@@ -115,9 +115,13 @@ def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
 
 
 def machine_key() -> str:
+    return f"{processor_name()} | {instructions()} | torch {torch.__version__}"
+
+
+def instructions() -> str:
+    """Name the instructions that torch uses here, and what hides some of them."""
     limits = [f"{name}={os.environ[name]}" for name in INSTRUCTION_LIMITS if name in os.environ]
-    instructions = " ".join([torch.backends.cpu.get_cpu_capability(), *limits])
-    return f"{processor_name()} | {instructions} | torch {torch.__version__}"
+    return " ".join([torch.backends.cpu.get_cpu_capability(), *limits])
 
 
 def processor_name() -> str:

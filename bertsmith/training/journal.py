@@ -3,11 +3,17 @@
 Lines are buffered and reach the disk about once a second and at every checkpoint. A run that is
 continued from a checkpoint first cuts what was written after it, a half line included, so that
 the file reads as if the run had never stopped.
+
+The last entry of a line is a CRC-32 of the object without it, so that a line that was altered is
+not taken for the run's. In a journal of an earlier version no line has one; such a journal is read
+as it is, and gets them when its run is continued.
 """
 
 import json
 import os
+import re
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +22,10 @@ from bertsmith.errors import CheckpointError
 from bertsmith.system.files import atomic_write
 
 FLUSH_SECONDS = 1.0
+
+CHECKSUM = "crc32"
+CHECKED_END = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
+"""The end of a line, from the checksum on."""
 
 
 class Journal:
@@ -27,7 +37,7 @@ class Journal:
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Append one object; it may stay in memory for a second."""
-        self._file.write(json.dumps(entry) + "\n")
+        self._file.write(_to_line(entry))
         if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
             self._file.flush()
             self._flushed_at = time.monotonic()
@@ -44,38 +54,61 @@ class Journal:
         self._file.close()
 
 
+def _to_line(entry: Mapping[str, Any]) -> str:
+    text = json.dumps(entry)
+    checksum = f"{zlib.crc32(text.encode()):08x}"
+    return json.dumps({**entry, CHECKSUM: checksum}) + "\n"
+
+
 def read_journal(path: Path) -> list[dict[str, Any]]:
     """Read all whole lines, in order; drop a last line without its end.
 
     Raises:
-        CheckpointError: a line that is not a JSON object; names the line.
+        CheckpointError: a line that is not a JSON object, or was altered; names the line.
     """
     return [entry for _, entry in _read_lines(path)]
 
 
-def _read_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    whole, end, _ = path.read_bytes().rpartition(b"\n")
-    for number, line in enumerate((whole + end).splitlines(keepends=True), start=1):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            entry = None
+def _read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield whole lines, with checksums, and their entries without."""
+    whole, end, rest = path.read_bytes().rpartition(b"\n")
+    lines = (whole + end).splitlines()
+    if CHECKED_END.search(rest) and not rest.endswith(b"}"):
+        lines.append(rest)  # a whole line, whose end was altered
+    is_checked = any(map(CHECKED_END.search, lines))
+    for number, line in enumerate(lines, start=1):
+        entry = _checked_entry(line) if is_checked else _parse(line)
         if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-            raise CheckpointError(
-                f"{path}:{number}: not a line of a journal. Mend or remove that line."
-            )
-        yield line, entry
+            reason = "was altered after it was written" if is_checked else "not a line of a journal"
+            raise CheckpointError(f"{path}:{number}: {reason}. Mend or remove that line.")
+        yield _to_line(entry), entry
+
+
+def _checked_entry(line: bytes) -> Any:
+    """Parse a line that has the right checksum; None if it has not."""
+    end = CHECKED_END.search(line)
+    if end is None or end.end() != len(line):
+        return None
+    text = line[: end.start()] + b"}"
+    return _parse(text) if f"{zlib.crc32(text):08x}".encode() == end[1] else None
+
+
+def _parse(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
-    """Keep the lines up to `last_step`, byte for byte; drop a half line.
+    """Keep the lines up to `last_step`, and drop a half line.
 
     Returns the entries that stay.
     """
     if not path.exists():
         return []
     kept = [(line, entry) for line, entry in _read_lines(path) if entry["step"] <= last_step]
-    with atomic_write(path) as file:
+    with atomic_write(path, "w") as file:
         file.writelines(line for line, _ in kept)
     return [entry for _, entry in kept]
 

@@ -31,12 +31,13 @@ import numpy as np
 import torch
 
 from bertsmith._version import __version__
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, warn_once
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import hold_folder, locked, write_json, writing
 from bertsmith.system.hardware import ComputeChoices, compute_choices
 from bertsmith.system.matrix_products import Precision
+from bertsmith.system.measurements import instructions, processor_name
 from bertsmith.system.run_state import name_kind
 from bertsmith.system.small_files import read_small_file
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
@@ -49,6 +50,8 @@ MODEL_FILES = tuple(
 )
 CONFIG = "config"
 """Key in `run.json`: the configuration that a resumed run must share."""
+INSTRUCTIONS = "instructions"
+"""Key in `run.json`, of the machine: the processor and its instructions, which decide rounding."""
 CHOICES = "compute_choices"
 """Key in `run.json`: how a run computes on a CPU."""
 
@@ -63,7 +66,11 @@ KINDS = {dict: "an object", list: "a list", int: "a whole number", NUMBER: "a nu
          str: "a text"}  # fmt: skip
 FACTS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("settings", "config", "machine", "files", "series", "source", "summary",
-                     "result", "comparison", "glue"), dict),
+                     "result", "comparison", "glue", "data", "distillation", "versions",
+                     "config.model", "repeats"), dict),
+    **dict.fromkeys(("config.model.num_hidden_layers", "config.model.hidden_size",
+                     "data.train_documents", "data.train_tokens"), int),
+    "data.held_out_unigram_entropy": NUMBER,
     **dict.fromkeys(("summary.elapsed_seconds", "summary.tokens_per_second",
                      "summary.data_wait_fraction", "result.best_score"), NUMBER),
     **dict.fromkeys(("summary.steps", "summary.real_tokens"), int),
@@ -73,6 +80,11 @@ FACTS: Mapping[str, type | tuple[type, ...]] = {
     "kind": str,
 }  # fmt: skip
 """Types of the facts of `run.json` that are read again, where they are there; outer ones first."""
+
+
+NEEDED = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
+"""Facts that the end of any run reads, for the model card."""
+NEEDED_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
 
 
 class RunFacts(dict[str, Any]):
@@ -88,6 +100,18 @@ class RunFacts(dict[str, Any]):
 
     def __missing__(self, key: str) -> NoReturn:
         raise _damaged_run(self.path, f"'{key}' is missing")
+
+    def check_complete(self, kind: str) -> None:
+        """Raise CheckpointError unless all facts are there that the end of this run will read."""
+        needed = NEEDED if kind != "series of runs" else ("series", "kind")
+        if kind == "pre-training":
+            needed += NEEDED_IN_PRETRAINING
+        if kind == "pre-training" and self["settings"].get("from"):
+            needed += ("source",)
+        for name in needed:
+            value: Any = self
+            for key in name.split("."):
+                value = value[key]  # tells what is missing
 
     def check(self) -> None:
         """Raise CheckpointError unless the facts are of the types that they are read as."""
@@ -173,6 +197,7 @@ class RunFolder:
                     f"{self.path}: this run is complete, there is nothing to resume. Choose "
                     "another --out for a new run, or pass --overwrite to replace it."
                 )
+            run.check_complete(kind)
         elif not overwrite:
             if self.has_run:
                 raise ConfigError(
@@ -223,7 +248,7 @@ class RunFolder:
         """Remove the earlier run that was put aside: the new one is complete."""
         shutil.rmtree(self.earlier_dir, ignore_errors=True)
 
-    def read_run(self) -> dict[str, Any]:
+    def read_run(self) -> RunFacts:
         """Read `run.json`.
 
         Raises:
@@ -350,5 +375,17 @@ def machine_facts(device: torch.device) -> dict[str, Any]:
             "device": str(device),
             "processor": name,
             "threads": torch.get_num_threads(),
+            INSTRUCTIONS: f"{processor_name()}, {instructions()}",
         },
     }
+
+
+def tell_other_processor(place: Path, run: Mapping[str, Any], device: torch.device) -> None:
+    """Warn where a run continues on a processor that rounds otherwise."""
+    before = run.get("machine", {}).get(INSTRUCTIONS)
+    now = f"{processor_name()}, {instructions()}"
+    if device.type == "cpu" and isinstance(before, str) and before != now:
+        warn_once(
+            f"{place}: this run began on another processor, or with other instructions ({before}; "
+            f"here {now}), so it equals the uninterrupted run but for rounding."
+        )

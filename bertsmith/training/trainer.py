@@ -45,7 +45,13 @@ from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_config import RunConfig, check_same
-from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts, note_choices
+from bertsmith.training.run_folder import (
+    CONFIG,
+    RunFolder,
+    machine_facts,
+    note_choices,
+    tell_other_processor,
+)
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
@@ -156,7 +162,7 @@ class Trainer:
         Raises:
             ConfigError: settings differ from those of the run, or it is still at work.
         """
-        self._check_same()
+        tell_other_processor(self.folder.path, self._check_same(), self.device)
         with self.folder.locked():  # a run that is still at work needs both
             clear_leftovers(self.folder.checkpoints_dir)
             if checkpoint is not None:
