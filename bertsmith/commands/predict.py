@@ -3,7 +3,7 @@
 import json as json_module
 import os
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +12,10 @@ import tyro
 
 from bertsmith.commands.flags import tell
 from bertsmith.commands.task_flags import load_as_told, parse_for_folder
+from bertsmith.data.excel_files import import_openpyxl
+from bertsmith.data.records import RecordReader
+from bertsmith.data.standard_input import input_is_waiting
+from bertsmith.data.table_writer import TABLE_ENDINGS
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
@@ -21,8 +25,9 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.escaping import make_console
-from bertsmith.system.files import atomic_write, hold_outputs
+from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.marks import Marked, MarkedPart
+from bertsmith.tasks.prediction_files import KeptRows, endings, write_predictions
 from bertsmith.tasks.task import Task
 
 MAX_ROWS = 1000
@@ -31,7 +36,7 @@ MAX_ROWS = 1000
 
 @dataclass(frozen=True)
 class Settings(InferenceCompute):
-    """Let a fine-tuned model answer for new texts.
+    """Run a fine-tuned model on new texts.
 
     The folder tells which task the model was trained for. A classifier, for example, prints a line
     for each text: its label, how sure the model is (0 to 1), and the text.
@@ -43,13 +48,15 @@ class Settings(InferenceCompute):
     """Texts, each in quotes; or - to read one text per line from standard input (questions as one
     JSON object per line)."""
     file: Path | None = None
-    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or what
-    the task was trained with."""
+    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl, .json, .parquet or .xlsx; also as
+    .gz, .xz or .zst; or what the task was trained with. The columns are those of training where the
+    file has them."""
     out: Path | None = None
-    """Output file instead of lines: .jsonl with one JSON object per text; where words are labelled,
-    CoNLL columns if the name ends in .conll, or CoNLL-U if in .conllu (with all lines of a CoNLL-U
-    input); answers to questions as one object from each question's id to its answer if it ends in
-    .json. Files of any size will do."""
+    """Output file instead of lines: .csv, .tsv, .parquet or .xlsx with all columns of --file, the
+    label and its probability; .jsonl with one JSON object per text, which holds the probabilities
+    of all labels, too. Where words are labelled, CoNLL columns if the name ends in .conll, or
+    CoNLL-U if in .conllu (with all lines of a CoNLL-U input); answers to questions as one object
+    from each question's id to its answer if it ends in .json. Files of any size will do."""
     page: Path | None = None
     """HTML page to write besides, of the first 1,000 texts: entities and answers are marked in
     them."""
@@ -70,10 +77,9 @@ class Settings(InferenceCompute):
 def main(args: Sequence[str], prog: str) -> None:
     settings, folder = parse_for_folder(Settings, args, prog)
     if bool(settings.text) == bool(settings.file):
-        raise ConfigError(
-            f"texts, --file: found {'both' if settings.text else 'neither'}. Give texts, or "
-            "--file F, or - for standard input."
-        )
+        if settings.text:
+            raise ConfigError("Give either texts or --file, not both.")
+        raise ConfigError("Nothing to predict: give texts in quotes, --file FILE, or -.")
     _check_no_file(settings.text)
     with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
         _predict(settings, folder)
@@ -83,12 +89,19 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     predictor = load_as_told(settings, folder or settings.model)
     task = predictor.definition
     if settings.out is not None:
-        _check_ending(settings.out, task.formats)
+        _check_ending(settings.out, task)
     source = _examples_to_predict(task, settings)
+    kept = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
     rows: list[_PageRow] = []
-    pairs = totals.counting(predictor.iter_predictions(source))
-    report = _show(task, settings, pairs if settings.page is None else _shown(pairs, rows), totals)
+    predictions = predictor.iter_predictions(
+        source if kept is None else kept,
+        is_waiting=input_is_waiting if settings.text == ("-",) else None,
+    )
+    pairs = totals.counting(predictions)
+    if settings.page is not None:
+        pairs = _shown(pairs, rows)
+    report = _show(task, settings, pairs, totals, kept)
     if settings.page is not None:
         write_page(
             settings.page,
@@ -148,13 +161,23 @@ def _check_no_file(words: Sequence[str]) -> None:
             )
 
 
-def _check_ending(path: Path, endings: Collection[str]) -> None:
+def _check_ending(path: Path, task: Task[Any, Any]) -> None:
     """Refuse a file name with an ending for which no format is written."""
-    if path.suffix.lower() not in endings:
+    ending = path.suffix.lower()
+    allowed = endings(task)
+    if ending in allowed:
+        if ending == ".xlsx":
+            import_openpyxl(path)  # refused before anything is computed
+        return
+    names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    if ending in TABLE_ENDINGS:
         raise ConfigError(
-            f"--out: found '{path}'; allowed for this model are names that end in "
-            f"{' or '.join(endings)}."
+            f"--out: '{path}' would be a table, but this model labels the words of each text, "
+            f"which make none. Choose a name that ends in {names}."
         )
+    raise ConfigError(
+        f"--out: found '{path}'; allowed for this model are names that end in {names}."
+    )
 
 
 @dataclass
@@ -190,12 +213,16 @@ class _Totals:
 
 
 def _show(
-    task: Task[Any, Any], settings: Settings, pairs: Iterator[tuple[Any, Any]], totals: _Totals
+    task: Task[Any, Any],
+    settings: Settings,
+    pairs: Iterator[tuple[Any, Any]],
+    totals: _Totals,
+    kept: KeptRows | None,
 ) -> dict[str, Any]:
     """Write or print all predictions; return the beginning of the JSON report."""
     if settings.out is not None:
-        with atomic_write(settings.out, "w") as file:
-            file.writelines(task.formats[settings.out.suffix.lower()](pairs))
+        note = write_predictions(settings.out, task, pairs, kept)
+        tell(note and f"{settings.out}: {note}")
         if not settings.json:
             print(f"{totals.num_texts:,} texts → {settings.out}")
         return {"out": str(settings.out)}
@@ -203,10 +230,11 @@ def _show(
         predictions = [{**example.to_json(), **found.to_json()} for example, found in pairs]
         return {"model": str(settings.model), "predictions": predictions}
     console = make_console(soft_wrap=True, highlight=False)
+    is_awaited = settings.text == ("-",)  # perhaps by a program that writes the next text then
     for example, prediction in pairs:
         line = prediction.line(example)
         if isinstance(line, str) or not console.is_terminal:
-            print(line)  # a console would turn its tabs into spaces
+            print(line, flush=is_awaited)  # a console would turn its tabs into spaces
         else:
             console.print(line)
     return {}

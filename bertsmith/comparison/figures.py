@@ -10,6 +10,7 @@ from bertsmith.comparison.runs import RunResult
 from bertsmith.comparison.settings import Comparison
 from bertsmith.finetuning.glue import spread
 from bertsmith.metrics.differences import Difference, differences
+from bertsmith.metrics.names import score_name
 from bertsmith.training.objective import TERM_NAMES
 
 LOSS = "loss"
@@ -89,10 +90,12 @@ class Figure:
 
 def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Figure]:
     """Build all metrics, of common rows, further objectives and tasks."""
-    tasks = {task.name: f"{task.name}: {task.settings.figure}" for task in comparison.tasks}
+    tasks = {
+        task.name: f"{task.name}: {score_name(task.settings.figure)}" for task in comparison.tasks
+    }
     names = dict.fromkeys(name for result in results for name in result.figures)
     own = {name: title_of(name) for name in names if name not in COMMON and name not in tasks}
-    titles = {**COMMON, **own, **{name: title.replace("_", " ") for name, title in tasks.items()}}
+    titles = {**COMMON, **own, **tasks}
 
     def values_of(name: str) -> dict[str, list[float | None]]:
         return {

@@ -11,6 +11,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.finetuning.glue import spread
 from bertsmith.metrics.differences import Difference
+from bertsmith.metrics.names import score_name
 from bertsmith.system.terminal import align_columns
 
 Row = tuple[str, ...]
@@ -58,7 +59,7 @@ class ComparisonReport:
             "as [MASK], 10 % replaced, 10 % left",
             **{
                 f"task {task.name}": f"{task.task.name}, {task.settings.train.name} and "
-                f"{task.settings.eval.name}; {task.settings.figure.replace('_', ' ')} of the best "
+                f"{task.settings.eval.name}; {score_name(task.settings.figure)} of the best "
                 "weights, chosen by these scores, so slightly optimistic for all; --cls-attention "
                 f"{task.settings.cls_attention}"
                 for task in comparison.tasks

@@ -27,15 +27,13 @@ from bertsmith.data.json_rows import (
     without_half_characters,
 )
 from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
+from bertsmith.data.parquet_files import rows_at_once, unpack
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
 from bertsmith.data.sources import Format, Source, find_sources, identity
 from bertsmith.data.tables import rival_hint
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import InputError
-from bertsmith.system.files import write_error
-
-_BATCH_BYTES = 1 << 22
 
 
 def iter_parquet(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
@@ -48,17 +46,8 @@ def iter_parquet(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
         yield from _iter_parquet_rows(reading, stream)
     else:  # Parquet is read from its end, so it has to be unpacked first
         with tempfile.TemporaryFile() as plain:
-            _unpack(stream, plain)
+            unpack(stream, plain)
             yield from _iter_parquet_rows(reading, plain)
-
-
-def _unpack(stream: io.BufferedReader, plain: IO[bytes]) -> None:
-    while block := stream.read(1 << 20):
-        try:
-            plain.write(block)
-        except OSError as error:
-            raise write_error(Path(tempfile.gettempdir()), error) from error
-    plain.seek(0)
 
 
 def _iter_parquet_rows(reading: Reading, file: IO[bytes]) -> Iterator[str]:
@@ -99,7 +88,7 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
             f"{reading.source.path}: column {name!r} holds {kind}, not strings. "
             "Choose another with --text-column."
         )
-    rows = _rows_at_once(table.metadata)
+    rows = rows_at_once(table.metadata)
     for batch in table.iter_batches(rows, columns=[name], use_threads=False):
         yield batch.column(0).cast("large_string").cast("large_binary").to_pylist()
 
@@ -111,13 +100,6 @@ def _is_text(kind: Any) -> bool:
         kind = kind.value_type
     kinds = (types.is_string, types.is_large_string, types.is_string_view, types.is_null)
     return any(is_kind(kind) for is_kind in kinds)
-
-
-def _rows_at_once(metadata: Any) -> int:
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    size = sum(group.total_byte_size for group in groups)
-    fitting = int(_BATCH_BYTES * metadata.num_rows // max(1, size))
-    return max(1, min(4096, fitting))
 
 
 def _text(reading: Reading, number: int, value: bytes | None) -> str | None:
@@ -373,7 +355,7 @@ def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
             number, line = row_lines.first
             advice = "Fix the row"
             if quoted:
-                hint = rival_hint("csv", line, '"') if number == 1 else ""
+                hint = rival_hint("csv", line, '"', can_ask=False) if number == 1 else ""
                 advice = f'Close each quote, and double those inside a field ("").{hint} {advice}'
             lines.reading.reject("bad_rows", f":{number}", _csv_problem(error), advice)
             row_lines.give_back_all_but_first()

@@ -14,9 +14,16 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from bertsmith.data.records import ColumnSpec, IncompleteRowError, Record, RecordReader
+from bertsmith.data.records import (
+    ColumnSpec,
+    IncompleteRowError,
+    Record,
+    RecordReader,
+    lowered,
+)
 from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError, warn_once
 from bertsmith.system.compute import Advanced
 
@@ -86,7 +93,7 @@ class Example:
 
     def to_json(self) -> dict[str, Any]:
         pair = {} if self.pair is None else {"pair": self.pair}
-        return {"row": self.row, "text": self.text, **pair}
+        return {"line": self.row, "text": self.text, **pair}
 
 
 @dataclass(frozen=True)
@@ -103,27 +110,32 @@ class Columns:
     with commas, or a range of numbers such as 3-8. Each holds 1 or 0 for the label that it is
     called after. Default: the first of the usual names (label, class, target, ...)."""
     header: Advanced[Literal["auto", "yes", "no"]] = "auto"
-    """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
-    you give all columns by their numbers."""
+    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
+    unless you give all columns by their numbers."""
     skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those whose text or label is empty
     or missing, or that have not as many columns as the first."""
     format: Advanced[TableFormat] = "auto"
-    """File format, whatever the name says: csv, tsv, jsonl or txt (one text per line). auto: by
-    the name."""
+    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
+    xlsx (the first sheet of an Excel file) or txt (one text per line). auto: by the name."""
+    delimiter: Advanced[str | None] = None
+    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
+    Default: a comma in csv, a tab in tsv."""
 
 
 class ExampleReader(RecordReader[Example]):
     """Lazy reader of texts or pairs, with labels.
 
     Args:
-        source: `.csv`, `.tsv`, `.jsonl` or `.txt` (one text per line), plain or `.gz/.xz/.zst`;
-            `STANDARD_INPUT`; or rows in memory.
+        source: `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`, `.xlsx` or `.txt` (one text per
+            line), plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in memory.
         labelled: whether to look for a label column.
         empty_labels: whether a label may be empty, in JSON a list, or divided among several
             columns, as where a text can have any number of them.
         pairs: whether each row must have a second text; where False, one that is not asked for is
             refused, as either may be meant; where None, it is read.
+        trained: the columns that the model was trained on.
+        needs_text: whether a row must have a text; where only labels are compared, it need not.
     """
 
     def __init__(
@@ -134,7 +146,11 @@ class ExampleReader(RecordReader[Example]):
         labelled: bool = True,
         empty_labels: bool = False,
         pairs: bool | None = None,
+        trained: TrainingColumns | None = None,
+        needs_text: bool = True,
     ) -> None:
+        self.needs_text = needs_text
+        self.trained = trained or TrainingColumns()
         self.columns = columns or Columns()
         self.labelled = labelled
         self.empty_labels = empty_labels
@@ -142,7 +158,14 @@ class ExampleReader(RecordReader[Example]):
         self.is_file = isinstance(source, Path)
         self._stripped: dict[str, int] = {}
         lacking = "labels" if labelled else "pairs, which the model was trained on" * bool(pairs)
-        super().__init__(source, self.columns, self._specs, self._example, lines_lack=lacking)
+        super().__init__(
+            source,
+            self.columns,
+            self._specs,
+            self._example,
+            lines_lack=lacking,
+            trained=self.trained,
+        )
 
     def read(self, limit: int | None = None) -> list[Example]:
         """Read at most `limit` examples; refuse a first row that looks like a header."""
@@ -159,7 +182,7 @@ class ExampleReader(RecordReader[Example]):
         return examples
 
     def _example(self, row: int, record: Record) -> Example:
-        (text,) = record["text"]
+        (text,) = record.get("text") or ("",)
         (pair,) = record.get("second text") or (None,)
         columns = self.columns
         if pair is not None and self.pairs is False and columns.pair_column is None:
@@ -170,7 +193,7 @@ class ExampleReader(RecordReader[Example]):
                 "second with --pair-column."
             )
         is_guessed = columns.header == "auto" and columns.text_column is None
-        if is_guessed and record["text"] == self.names["text"] and self.is_table:
+        if is_guessed and text and record["text"] == self.names["text"] and self.is_table:
             raise InputError(
                 f"{self.row_place(row)}: the text '{text}' stands in the first row too, which was "
                 "taken for the names of the columns. If it is that, pass --header yes; if it is a "
@@ -236,10 +259,18 @@ class ExampleReader(RecordReader[Example]):
         """Build the specs; the usual names of texts depend on the columns found."""
         columns = self.columns
         there = (c for c in TEXT_COLUMNS if all(name is None or name in found for name in c))
-        usual = next(there, ()) if columns.text_column is None else ()
+        trained = lowered(self.trained.names.get("text", ()))
+        is_chosen = columns.text_column is not None or (trained and set(trained) <= set(found))
+        usual = () if is_chosen else next(there, ())
         text, pair = (tuple(filter(None, usual[i : i + 1])) for i in (0, 1))
+        # Rows that `predict` left out for an empty text have no prediction.
+        may_lack_text = not self.needs_text and not columns.skip_incomplete
         return [
-            ColumnSpec("text", "--text-column", columns.text_column, text),
+            ColumnSpec(
+                "text", "--text-column", columns.text_column, text,
+                is_optional=not self.needs_text, may_be_empty=may_lack_text,
+                may_lack_key=may_lack_text,
+            ),
             ColumnSpec(
                 "second text", "--pair-column", columns.pair_column, pair,
                 is_optional=not self.pairs, instead="name the only text with --text-column",

@@ -19,13 +19,6 @@ from bertsmith.system.files import atomic_write
 Score = Literal["accuracy", "f1", "matthews_correlation", "pearson", "spearman"]
 """The benchmark's official scores; `f1` is that of the label `1`."""
 
-SCORE_NAMES: dict[Score, str] = {
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "matthews_correlation": "MCC",
-    "pearson": "Pearson",
-    "spearman": "Spearman",
-}
 
 HIGHEST_SIMILARITY = 5.0
 """Maximum of STS-B's scores and predictions; the minimum is 0."""

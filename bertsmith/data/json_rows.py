@@ -1,14 +1,12 @@
-"""Read JSON objects, one a line, or mappings in memory as if JSON had held them."""
+"""Decode JSON strictly, and describe its values in messages."""
 
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bertsmith.data.text_files import ExampleSource, iter_lines, row_place
 from bertsmith.errors import InputError
 
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -18,47 +16,6 @@ NAMES: Mapping[type, str] = {
     **{list: "a list", dict: "an object", str: "a string", bool: "true or false"},
     **{int: "a number", float: "a number", type(None): "null"},
 }
-
-
-def read_objects(source: ExampleSource) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the number and values of each row of a jsonl file, or of rows in memory.
-
-    NaN is read as null: so pandas writes what is missing. Half a surrogate pair is read as U+FFFD.
-    Blank lines are skipped.
-
-    Raises:
-        InputError: a row that is no object, holds a key twice, or is too deep or has too long a
-            number to be read.
-    """
-    if isinstance(source, Path):
-        yield from _read_jsonl(source)
-        return
-    for row, value in enumerate(source, start=1):
-        if not isinstance(value, Mapping):
-            raise InputError(
-                f"{row_place(source, row)}: found {json_type(value)}; a mapping of names to "
-                'values is expected, such as {"text": "...", "label": "..."}. Fix the row.'
-            )
-        yield row, as_json(value)
-
-
-def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for row, line in enumerate(iter_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            value = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{row_place(path, row)}: not JSON ({json_fault(error)}). Fix the row: each line "
-                "holds one JSON object."
-            ) from None
-        if not isinstance(value, dict):
-            raise InputError(
-                f"{row_place(path, row)}: found {json_type(value)}; one JSON object per "
-                'line is expected, such as {"text": "...", "label": "..."}. Fix the row.'
-            )
-        yield row, value
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stream the list elements, or the members, of a JSON file's one object.
+"""Stream a JSON file: the elements of its list, or the members of its one object.
 
 Only as much is held as the next element needs: a file of any size takes the memory of its largest
 element. Half a surrogate pair is read as U+FFFD.
@@ -58,6 +58,25 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
         raise InputError(
             f"{path}: no key '{key}'. Keys found: {list_names(found)}. Use another file."
         )
+
+
+def iter_list(path: Path) -> Iterator[Any]:
+    """Yield the elements of a file's list.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON (with its line), or holds no list.
+    """
+    reader = _Reader(path)
+    if reader.peek() != "[":
+        found = "an object" if reader.peek() == "{" else json_type(reader.value())
+        raise InputError(
+            f"{path}: found {found}; a list of objects is expected, such as "
+            '[{"text": "...", "label": "..."}]. With pandas: to_json(..., orient="records"). '
+            "A file with an object on each line is a .jsonl: rename it, or pass --format jsonl."
+        )
+    yield from reader.elements()
+    if reader.peek():
+        raise reader.error("nothing more is expected", reader.at)
 
 
 def iter_members(path: Path, expected: str) -> Iterator[tuple[str, Any]]:

@@ -239,7 +239,9 @@ def _unknown_label(
     value = _value(label or "")
     same = next((name for name in names if value is not None and _value(name) == value), None)
     hint = "" if same is None else f" It is {_same_as(label or '', same)}."
-    if example.row == 1 and {".csv", ".tsv"} & set(path.suffixes):  # so read without a header
+    if example.row == 1 and {".csv", ".tsv", ".xlsx"} & set(
+        path.suffixes
+    ):  # so read without a header
         hint += " If the row names the columns, pass --header yes."
     return InputError(
         f"{row_place(path, example.row)}: the label '{label}' is none of those that the model "

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat, whole_number
 from bertsmith.data.text_files import ExampleSource
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError
 from bertsmith.system.compute import Advanced
 
@@ -40,7 +41,7 @@ class ChoiceExample:
         return self.text, self.choices
 
     def to_json(self) -> dict[str, Any]:
-        return {"row": self.row, "text": self.text, "choices": list(self.choices)}
+        return {"line": self.row, "text": self.text, "choices": list(self.choices)}
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,17 @@ class ChoiceColumns:
     first_label: Literal[0, 1] = 0
     """Number of the first choice in the label column."""
     header: Advanced[Literal["auto", "yes", "no"]] = "auto"
-    """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
-    you give all columns by their numbers."""
+    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
+    unless you give all columns by their numbers."""
     skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those that lack the prompt, a
     choice or the label, or have only one choice."""
     format: Advanced[TableFormat] = "auto"
-    """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
+    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
+    xlsx (the first sheet of an Excel file). auto: by the name."""
+    delimiter: Advanced[str | None] = None
+    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
+    Default: a comma in csv, a tab in tsv."""
 
 
 class ChoiceReader(RecordReader[ChoiceExample]):
@@ -77,15 +82,24 @@ class ChoiceReader(RecordReader[ChoiceExample]):
     Args:
         source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
         labelled: whether to look for the right choice.
+        trained: the columns that the model was trained on.
+        needs_prompt: whether a row must have one; where only labels are compared, it need not.
     """
 
     def __init__(
-        self, source: ExampleSource, columns: ChoiceColumns | None = None, *, labelled: bool = True
+        self,
+        source: ExampleSource,
+        columns: ChoiceColumns | None = None,
+        *,
+        labelled: bool = True,
+        trained: TrainingColumns | None = None,
+        needs_prompt: bool = True,
     ) -> None:
+        self.needs_prompt = needs_prompt
         self.columns = columns or ChoiceColumns()
         self.labelled = labelled
         specs = self._specs()
-        super().__init__(source, self.columns, lambda found: specs, self._example)
+        super().__init__(source, self.columns, lambda found: specs, self._example, trained=trained)
 
     def _example(self, row: int, record: Record) -> ChoiceExample:
         start = "".join(record.get("beginning of the choices", ())).strip()
@@ -98,7 +112,8 @@ class ChoiceReader(RecordReader[ChoiceExample]):
                 "where.",
             )
         label = self._label(row, record["label"][0], len(choices)) if self.labelled else None
-        return ChoiceExample(record["prompt"][0], choices, label, row)
+        (prompt,) = record.get("prompt") or ("",)
+        return ChoiceExample(prompt, choices, label, row)
 
     def _label(self, row: int, text: str, num_choices: int) -> int:
         """Parse a label to the index of the right choice, from 0."""
@@ -124,7 +139,13 @@ class ChoiceReader(RecordReader[ChoiceExample]):
 
     def _specs(self) -> list[ColumnSpec]:
         given = self.columns
-        prompt = ColumnSpec("prompt", "--text-column", given.text_column, TEXTS)
+        # Rows that `predict` left out for an empty prompt have no prediction.
+        may_lack_prompt = not self.needs_prompt and not given.skip_incomplete
+        prompt = ColumnSpec(
+            "prompt", "--text-column", given.text_column, TEXTS,
+            is_optional=not self.needs_prompt, may_be_empty=may_lack_prompt,
+            may_lack_key=may_lack_prompt,
+        )  # fmt: skip
         start = ColumnSpec(
             "beginning of the choices", "--start-column", given.start_column, STARTS,
             is_optional=True, may_be_empty=True, may_lack_key=True,

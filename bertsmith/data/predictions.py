@@ -1,24 +1,36 @@
 """Read predictions of any system from files: answers by question, labels by row."""
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertsmith.data.examples import Example, as_label_set
-from bertsmith.data.json_rows import get_value, json_type, list_names, read_objects
+from bertsmith.data.excel_files import cell_text
+from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
+from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
 from bertsmith.data.squad import question_format
-from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
+from bertsmith.data.tables import FoundFormat, delimiter_in, read_rows, read_txt, table_format
+from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 
 # First match wins; a label beside a prediction is the right one.
-LABEL_COLUMNS = ("prediction", "predicted", "pred", "value", "label", "labels", "score")
+LABEL_COLUMNS = (
+    "predicted_label", "predicted_labels", "predicted_value", "prediction", "predicted", "pred",
+    "value", "label", "labels", "score",
+)  # fmt: skip
 """Columns that may hold predicted labels. A score beside a label is its probability."""
-NUMBER_COLUMNS = ("prediction", "predicted", "pred", "value", "score", "label")
+NUMBER_COLUMNS = (
+    "predicted_value", "predicted_label", "prediction", "predicted", "pred", "value", "score",
+    "label",
+)  # fmt: skip
 """Columns that may hold predicted numbers. A label beside a score is the gold one."""
+NUMBERED = re.compile(r"predicted_(label|labels|value)(_\d+)?")
+"""Columns of predictions of several models, one after another, as `predict` names them."""
 
 
 def read_answers(path: Path) -> dict[str, str]:
@@ -74,17 +86,22 @@ def _is_finite(number: float) -> bool:
 
 
 def read_labels(
-    path: Path, *, columns: Sequence[str] = LABEL_COLUMNS, several: bool = False
+    path: Path,
+    *,
+    columns: Sequence[str] = LABEL_COLUMNS,
+    several: bool = False,
+    delimiter: str | None = None,
 ) -> Iterator[Example]:
     """Yield predicted labels as examples without a text.
 
-    `row` is the row in the gold file if the predictions say it, else 0.
+    `row` is the line of the gold file if the predictions say it, else 0.
 
     Args:
-        path: `.txt`, `.csv`, `.tsv` or `.jsonl`.
+        path: `.txt`, `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`.
         columns: columns that may hold predictions, first match wins: in all lines the same.
         several: whether a line may have any number of labels: several as one text (see
             `label_set`) or as a JSON list, or none.
+        delimiter: separator of columns, of a table that has it in its first row.
 
     Raises:
         InputError: a line without a label, no column of labels, or a row with more or fewer cells.
@@ -92,8 +109,8 @@ def read_labels(
     read_list = (lambda labels: as_label_set(map(str.strip, labels))) if several else None
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # Where there may be several labels, a line with nothing in it says that there is none.
-    for cell in _cells(path, columns, keep_blank=several):
-        place = f"{path}:{cell.row}"
+    for cell in _cells(path, columns, delimiter, keep_blank=several):
+        place = row_place(path, cell.row)
         (label,) = spec.texts(place, cell.column, cell.value)
         if not several and not label.strip():
             raise InputError(f"{place}: the label is empty. Give one label on each line.")
@@ -109,21 +126,25 @@ class _Cell(NamedTuple):
     gold_row: int = 0
 
 
-def _cells(path: Path, columns: Sequence[str], *, keep_blank: bool) -> Iterator[_Cell]:
+def _cells(
+    path: Path, columns: Sequence[str], delimiter: str | None, *, keep_blank: bool
+) -> Iterator[_Cell]:
     """Yield the prediction of each row."""
     kind = table_format(path)
     if kind == "txt":
         lines = read_txt(path, keep_empty_end=keep_blank)
         return (_Cell(row, "the line", line) for row, line in lines)
-    if kind == "jsonl":
-        return _cells_of_objects(path, columns)
-    return _cells_of_table(path, kind, columns, keep_blank=keep_blank)
+    if kind in ("jsonl", "json", "parquet"):
+        return _cells_of_objects(path, kind, columns)
+    border = delimiter_in(path, kind, delimiter)
+    rows = read_rows(path, kind, delimiter=border, keep_blank=keep_blank)
+    texts = ((row, [cell_text(cell) for cell in cells]) for row, cells in rows)
+    return _cells_of_table(path, kind, texts, columns)
 
 
 def _cells_of_table(
-    path: Path, kind: FoundFormat, columns: Sequence[str], *, keep_blank: bool
+    path: Path, kind: FoundFormat, rows: Iterator[tuple[int, list[str]]], columns: Sequence[str]
 ) -> Iterator[_Cell]:
-    rows = read_rows(path, kind, keep_blank=keep_blank)
     first_row, header = next(filter(itemgetter(1), rows), (0, []))
     place = header.index(_column(path, first_row, header, columns))
     for row, cells in rows:
@@ -131,46 +152,52 @@ def _cells_of_table(
             continue
         if len(cells or [""]) != len(header):
             raise InputError(
-                f"{path}:{row}: columns: found {len(cells)}, where row {first_row} has "
+                f"{row_place(path, row)}: columns: found {len(cells)}, where row {first_row} has "
                 f"{len(header)}. {RAGGED[kind]}"
             )
         yield _Cell(row, header[place], cells[place] if cells else "")
 
 
-def _cells_of_objects(path: Path, columns: Sequence[str]) -> Iterator[_Cell]:
+def _cells_of_objects(path: Path, kind: ObjectFormat, columns: Sequence[str]) -> Iterator[_Cell]:
     known: dict[str, None] = {}  # every key met so far, in order
     name = ""
-    for row, record in read_objects(path):
+    for row, record in read_objects(path, kind):
         if not record.keys() <= known.keys():
             known |= dict.fromkeys(record)
             found = _column(path, row, list(known), columns)
             if name and found != name:
                 raise InputError(
-                    f"{path}:{row}: has '{found}', which the lines before lack: there, '{name}' "
-                    f"was taken for the prediction. Give every line '{found}'."
+                    f"{row_place(path, row)}: has '{found}', which the lines before lack: there, "
+                    f"'{name}' was taken for the prediction. Give every line '{found}'."
                 )
             name = found
         if name not in record:
             raise InputError(
-                f"{path}:{row}: no key '{name}', which the lines before have. Keys found: "
-                f"{list_names(record)}. Give every line a prediction."
+                f"{row_place(path, row)}: no key '{name}', which the lines before have. Keys "
+                f"found: {list_names(record)}. Give every line a prediction."
             )
-        gold_row = record.get("row")
+        gold_row = record.get("file_line", record.get("line"))
         yield _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
 
 
 def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) -> str:
     """Find the prediction column among those found."""
+    numbered = [name for name in found if NUMBERED.fullmatch(name)]
+    if len(numbered) > 1:
+        raise InputError(
+            f"{row_place(path, row)}: predictions of several models stand in it: "
+            f"{list_names(numbered)}. Rename all but the right one."
+        )
     for name in columns:
         if (place := find_column(name, found, 0)) is not None:
             return found[place]
         if stands_twice(name, found):
             raise InputError(
-                f"{path}:{row}: several columns are called '{name}'. Columns found: "
+                f"{row_place(path, row)}: several columns are called '{name}'. Columns found: "
                 f"{list_names(found)}. Rename all but the right one."
             )
     wanted = ", ".join(f"'{column}'" for column in columns)
     raise InputError(
-        f"{path}:{row}: no column of predictions ({wanted}). Columns found: {list_names(found)}. "
-        f"Rename the one with predictions to '{columns[0]}'."
+        f"{row_place(path, row)}: no column of predictions ({wanted}). Columns found: "
+        f"{list_names(found)}. Rename the one with predictions to 'prediction'."
     )

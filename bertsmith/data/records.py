@@ -8,18 +8,21 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from bertsmith.data.json_rows import json_type, list_names, read_objects
+from bertsmith.data.excel_files import cell_text
+from bertsmith.data.json_rows import json_type, list_names
+from bertsmith.data.objects import read_objects
 from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
     ASK_FORMAT,
     FoundFormat,
     TableFormat,
     column_number,
+    delimiter_in,
     read_rows,
     read_txt,
     rival_hint,
@@ -27,6 +30,7 @@ from bertsmith.data.tables import (
     whole_number,
 )
 from bertsmith.data.text_files import ExampleSource, place_name, row_place
+from bertsmith.data.training_columns import NUMBERED, TrainingColumns
 from bertsmith.errors import InputError
 
 Record = dict[str, tuple[str, ...]]
@@ -44,6 +48,15 @@ class TableOptions(Protocol):
     def skip_incomplete(self) -> bool: ...
     @property
     def format(self) -> TableFormat: ...
+    @property
+    def delimiter(self) -> str | None: ...
+
+
+class SourceRow(NamedTuple):
+    """Row as it was read: the names of all its columns, and their values."""
+
+    columns: Sequence[str]
+    values: Sequence[Any]
 
 
 class IncompleteRowError(InputError):
@@ -58,6 +71,8 @@ class ColumnSpec:
         name: its name in records and messages.
         flag: the flag that chooses it.
         asked: the column asked for; of many, several with commas or a range (`3-6`).
+        trained: the columns that the model was trained on, which come before those with usual
+            names; a table may lack them.
         usual: names that are looked for where none is asked for, first match wins. One for many
             texts stands for the columns that begin with it and end in a number.
         is_many: whether several columns may hold its texts.
@@ -82,6 +97,13 @@ class ColumnSpec:
     read_list: Callable[[list[str]], list[str]] | None = None
     is_read: bool = True
     instead: str = "none"
+    trained: tuple[str, ...] = ()
+
+    def find_trained(self, found: Sequence[str]) -> list[int] | None:
+        """Find the places of the columns of training among those `found`, if all are there."""
+        places = [find_column(name, found, 0) for name in self.trained]
+        there = [place for place in places if place is not None]
+        return there if there and len(there) == len(places) else None
 
     def find(
         self, found: Sequence[str], *, by_number: bool, taken: Collection[int] = ()
@@ -134,14 +156,15 @@ class RecordReader(Reader[ExampleT]):
     """Lazy reader of a table's rows, or of rows in memory, as examples.
 
     Args:
-        source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or mappings
-            in memory, read as objects of `.jsonl` are.
+        source: `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`, plain or `.gz/.xz/.zst`;
+            `STANDARD_INPUT`; or mappings in memory, read as objects of `.jsonl` are.
         find_specs: gives the columns to read, those first that choose first, by the lowered names
             of the columns there.
         parse: makes an example of a row's number and texts. Empty texts at the end of a list
             are dropped; anywhere, if the list may be empty.
         lines_lack: what lines of text do not hold; empty where a line is the first column's text.
         can_skip: whether the user can ask to skip rows, so that messages name the flag.
+        trained: the columns that the model was trained on.
 
     Attributes:
         names: the columns of each spec; known once reading has begun.
@@ -156,6 +179,7 @@ class RecordReader(Reader[ExampleT]):
         *,
         lines_lack: str = "columns",
         can_skip: bool = True,
+        trained: TrainingColumns | None = None,
     ) -> None:
         self.source = source
         self.options = options
@@ -163,20 +187,26 @@ class RecordReader(Reader[ExampleT]):
         self.parse = parse
         self.lines_lack = lines_lack
         self.can_skip = can_skip
-        self.specs = find_specs([])
+        self.trained = trained or TrainingColumns()
+        self.is_numbered_as_trained = False
+        self.specs = self._specs_of([])
         self.names: dict[str, tuple[str, ...]] = {}
 
     def __iter__(self) -> Iterator[ExampleT]:
-        """Yield the examples.
+        """Yield the examples, as `with_rows` does."""
+        return (example for example, _ in self.with_rows())
+
+    def with_rows(self) -> Iterator[tuple[ExampleT, SourceRow]]:
+        """Yield the examples, and the rows that they were read from.
 
         Raises:
             InputError: the source cannot be read as a table with these columns, a row does not
                 fit, or there is no complete row.
         """
-        self.num_skipped, self.names = 0, {}
+        self.num_skipped, self.names, self.is_numbered_as_trained = 0, {}, False
         num_rows = 0
         lacking: InputError | None = None
-        rows, read = self._open()
+        columns, rows, read = self._open()
         for row, value in rows:
             num_rows += 1
             try:
@@ -186,8 +216,11 @@ class RecordReader(Reader[ExampleT]):
                     raise
                 lacking = lacking or error
                 self.num_skipped += 1
+                continue
+            if columns is None:
+                yield example, SourceRow(tuple(value), tuple(value.values()))
             else:
-                yield example
+                yield example, SourceRow(columns, value)
         if num_rows == self.num_skipped:
             if lacking and not self.names:
                 raise lacking
@@ -205,19 +238,26 @@ class RecordReader(Reader[ExampleT]):
         Raises:
             InputError: as in `table_format`.
         """
-        return table_format(self.source, self.options.format)
+        return table_format(self.source, self.options.format, self.options.delimiter)
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a csv or tsv file."""
-        return self.found_format in ("csv", "tsv")
+        """Whether it is a csv, tsv or xlsx file."""
+        return self.found_format in ("csv", "tsv", "xlsx")
 
     @property
     def has_header(self) -> bool:
-        """Whether the first row of a csv or tsv file names the columns."""
+        """Whether the first row of a csv, tsv or xlsx file names the columns."""
         if self.options.header != "auto":
             return self.options.header == "yes"
-        needed = [spec.asked for spec in self._read_specs if spec.asked or not spec.is_optional]
+        if self.is_numbered_as_trained:
+            return False
+        # The first one holds the text, which a table may lack only where labels are compared.
+        needed = [
+            spec.asked
+            for place, spec in enumerate(self._read_specs)
+            if place == 0 or spec.asked or not spec.is_optional
+        ]
         return not all(asked is not None and is_numbers(asked) for asked in needed)
 
     def row_place(self, row: int) -> str:
@@ -235,11 +275,34 @@ class RecordReader(Reader[ExampleT]):
     def _read_specs(self) -> list[ColumnSpec]:
         return [spec for spec in self.specs if spec.is_read]
 
-    def _open(self) -> tuple[Iterator[tuple[int, Any]], Callable[[int, Any], Record]]:
-        """Return the numbered rows, and the function that reads texts from one."""
+    @property
+    def delimiter(self) -> str | None:
+        """Separator of columns that was asked for, or that of training where the file has it."""
+        if self.options.delimiter is not None or not isinstance(self.source, Path):
+            return self.options.delimiter
+        return delimiter_in(self.source, self.found_format, self.trained.delimiter)
+
+    def columns_read(self) -> TrainingColumns:
+        """Return the columns of what was read, as a model keeps them."""
+        return TrainingColumns(dict(self.names), self.delimiter)
+
+    def _specs_of(self, found: Sequence[str]) -> list[ColumnSpec]:
+        """Build the specs for the columns there, with those of training."""
+        names, numbers = self.trained.names, self.trained.numbers
+        if self.is_numbered_as_trained:
+            return [replace(spec, asked=numbers.get(spec.name)) for spec in self.find_specs(found)]
+        return [replace(spec, trained=names.get(spec.name, ())) for spec in self.find_specs(found)]
+
+    def _open(
+        self,
+    ) -> tuple[Sequence[str] | None, Iterator[tuple[int, Any]], Callable[[int, Any], Record]]:
+        """Return the columns, numbered rows, and the function that reads texts from one.
+
+        Objects have columns of their own.
+        """
         kind = self.found_format
-        if kind == "jsonl":
-            return read_objects(self.source), partial(self._from_object, {})
+        if kind in ("jsonl", "json", "parquet"):
+            return None, read_objects(self.source, kind), partial(self._from_object, {})
         assert isinstance(self.source, Path)
         if kind == "txt":
             if self.lines_lack:
@@ -249,24 +312,42 @@ class RecordReader(Reader[ExampleT]):
                 )
             name = self.specs[0].name
             self.names = {name: (name,)}
-            return read_txt(self.source), lambda row, line: {name: without_empty_end([line])}
-        rows = read_rows(self.source, kind)
-        first_row, first = next(rows, (0, []))
-        if not first:
+            lines = ((row, [line]) for row, line in read_txt(self.source))
+            return [name], lines, lambda row, cells: {name: without_empty_end(cells)}
+        rows = read_rows(self.source, kind, delimiter=self.delimiter)
+        first_row, cells = next(rows, (0, []))
+        if not cells:
             raise InputError(f"{self.place}: no rows. Give a file with at least one.")
-        places = self._resolve(first, by_number=not self.has_header)
+        first = [cell_text(cell) for cell in cells]
+        places = self._resolve_first(first)
+        columns = first
         if not self.has_header:
-            rows = itertools.chain([(first_row, first)], rows)
-        return rows, partial(self._from_cells, (first_row, len(first)), places)
+            rows = itertools.chain([(first_row, cells)], rows)
+            columns = [f"{NUMBERED}{number}" for number in range(1, len(first) + 1)]
+        return columns, rows, partial(self._from_cells, (first_row, len(first)), places)
+
+    def _resolve_first(self, first: list[str]) -> dict[str, list[int]]:
+        """Find each spec's places in a first row, as asked, by names, or by training's numbers."""
+        try:
+            return self._resolve(first, by_number=not self.has_header)
+        except InputError:
+            is_asked = any(spec.asked is not None for spec in self.specs)
+            if is_asked or self.options.header != "auto" or not self.trained.are_numbers:
+                raise
+        self.names, self.is_numbered_as_trained = {}, True
+        return self._resolve(first, by_number=True)
 
     def _from_cells(
-        self, shape: tuple[int, int], places: dict[str, list[int]], row: int, cells: Sequence[str]
+        self, shape: tuple[int, int], places: dict[str, list[int]], row: int, cells: Sequence[Any]
     ) -> Record:
         first_row, width = shape
         if len(cells) != width:
             found = f"columns: found {len(cells)}, where row {first_row} has {width}"
             raise self.incomplete(row, found, RAGGED[self.found_format])
-        return {name: without_empty_end([cells[i] for i in at]) for name, at in places.items()}
+        return {
+            name: without_empty_end([cell_text(cells[i]) for i in at])
+            for name, at in places.items()
+        }
 
     def _from_object(self, known: dict[str, None], row: int, value: Mapping[str, Any]) -> Record:
         """Read an object; `known` collects the keys met so far, in order."""
@@ -317,7 +398,7 @@ class RecordReader(Reader[ExampleT]):
                 instead of what was, had the first row had it.
         """
         in_use = divide(self.specs, found, by_number=False)
-        anew = divide(self.find_specs(lowered(found)), found, by_number=False)
+        anew = divide(self._specs_of(lowered(found)), found, by_number=False)
         for spec in self._read_specs:
             before = self.names.get(spec.name, ())
             places = (in_use if before else anew)[spec.name] or ()
@@ -338,8 +419,8 @@ class RecordReader(Reader[ExampleT]):
 
     def _resolve(self, found: list[str], *, by_number: bool) -> dict[str, list[int]]:
         """Find each spec's places among the columns `found`; fill `names`."""
-        self.specs = self.find_specs([] if by_number else lowered(found))
-        called = [f"column {i + 1}" for i in range(len(found))] if by_number else found
+        self.specs = self._specs_of([] if by_number else lowered(found))
+        called = [f"{NUMBERED}{i + 1}" for i in range(len(found))] if by_number else found
         places: dict[str, list[int]] = {}
         divided = divide(self.specs, found, by_number=by_number)
         for spec in self._read_specs:
@@ -366,6 +447,8 @@ class RecordReader(Reader[ExampleT]):
             what = "numbers" if spec.is_many else "a number"
             advice = f"Give {spec.flag} {what} from 1 to {len(found)}, or --header yes."
         asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
+        if spec.trained and not spec.asked:
+            asked += f", and none is called {list_names(spec.trained)} as in training"
         if len(found) == 1:
             advice += rival_hint(self.found_format, found[0])
         return f"no column {asked}. {columns}. {advice}"
@@ -375,6 +458,7 @@ RAGGED = {
     "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
     "csv": "Put a text that holds a comma, quote or line end in double quotes, the first "
     "directly behind the comma.",
+    "xlsx": "Empty the cells beside the table, or name their columns in its first row.",
 }
 """Advice on a row that has not as many columns as the first."""
 
@@ -401,7 +485,12 @@ def _first_come(
     places = {spec.name: find(spec) for spec in specs if spec.asked is not None}
     taken = {place for columns in places.values() for place in columns or ()}
     for spec in specs:
-        if spec.asked is None:
+        trained = None if by_number or spec.asked is not None else spec.find_trained(found)
+        if trained and not taken.intersection(trained):
+            places[spec.name] = trained
+            taken.update(trained)
+    for spec in specs:
+        if spec.name not in places:
             places[spec.name] = find(spec, taken=taken)
             taken.update(places[spec.name] or ())
     return places

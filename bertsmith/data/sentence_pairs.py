@@ -13,6 +13,7 @@ from bertsmith.data.labels import number
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError
 from bertsmith.system.compute import Advanced
 
@@ -51,7 +52,7 @@ class RelatedTexts:
         return self.texts
 
     def to_json(self) -> dict[str, Any]:
-        return {"row": self.row, "text": self.anchor, "pair": self.positive}
+        return {"line": self.row, "text": self.anchor, "pair": self.positive}
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,17 @@ class RelatedColumns:
     """Label column, with a number that says how alike the two texts are. Default: the first of the
     usual names (score, similarity, ...)."""
     header: Advanced[Literal["auto", "yes", "no"]] = "auto"
-    """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
-    you give all columns by their numbers."""
+    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
+    unless you give all columns by their numbers."""
     skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those that lack a text or a score.
     """
     format: Advanced[TableFormat] = "auto"
-    """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
+    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
+    xlsx (the first sheet of an Excel file). auto: by the name."""
+    delimiter: Advanced[str | None] = None
+    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
+    Default: a comma in csv, a tab in tsv."""
 
 
 class RelatedReader(RecordReader[RelatedTexts]):
@@ -87,10 +92,16 @@ class RelatedReader(RecordReader[RelatedTexts]):
     Args:
         source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
         kind: what is wanted; where not given, scored pairs if there is a column of scores.
+        trained: the columns that the model was trained on.
     """
 
     def __init__(
-        self, source: ExampleSource, columns: RelatedColumns | None = None, kind: Kind | None = None
+        self,
+        source: ExampleSource,
+        columns: RelatedColumns | None = None,
+        kind: Kind | None = None,
+        *,
+        trained: TrainingColumns | None = None,
     ) -> None:
         self.columns = columns or RelatedColumns()
         self.kind = kind
@@ -101,6 +112,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
             lambda found: specs,
             self._example,
             lines_lack="pairs to compare (for the vectors of texts use 'bertsmith embed')",
+            trained=trained,
         )
 
     def _example(self, row: int, record: Record) -> RelatedTexts:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.data.json_rows import get_value, read_objects
+from bertsmith.data.json_rows import get_value
 from bertsmith.data.json_stream import iter_elements
+from bertsmith.data.objects import read_objects
 from bertsmith.data.reader import Reader
 from bertsmith.data.sources import ending_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name

@@ -1,4 +1,4 @@
-"""Read rows of csv, tsv and text files, with their line numbers.
+"""Read rows of csv, tsv, Excel and text files, with their line numbers.
 
 In a `.csv` file quotes follow RFC 4180; in a `.tsv` file they are plain characters, as in the
 published data sets that come in this form.
@@ -7,11 +7,12 @@ published data sets that come in this form.
 import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from bertsmith.data.csv_blanks import has_blanks_before_quotes
+from bertsmith.data.excel_files import read_xlsx
 from bertsmith.data.lines import MAX_ROW_BYTES
-from bertsmith.data.sources import Source
+from bertsmith.data.sources import ending_of
 from bertsmith.data.text_files import (
     STANDARD_INPUT,
     ExampleSource,
@@ -23,27 +24,45 @@ from bertsmith.data.text_files import (
     row_place,
     too_long,
 )
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 
-FoundFormat = Literal["csv", "tsv", "jsonl", "txt"]
+FoundFormat = Literal["csv", "tsv", "jsonl", "json", "parquet", "xlsx", "txt"]
 TableFormat = Literal["auto", FoundFormat]
+FORMATS: tuple[FoundFormat, ...] = get_args(FoundFormat)
 BORDERS = {"csv": ",", "tsv": "\t"}
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """Separators of columns, those of files with the wrong ending too."""
+TAB_NAMES = ("tab", "\\t")
+"""Spellings of a tab on a command line."""
 ASK_FORMAT = "If it is a table by another name, say which: --format tsv (or csv, jsonl)."
 
 
-def table_format(source: ExampleSource, asked: TableFormat | None = None) -> FoundFormat:
+def table_format(
+    source: ExampleSource, asked: TableFormat | None = None, delimiter: str | None = None
+) -> FoundFormat:
     """Return a file's format as asked, else by its name; txt for standard input.
 
-    Rows in memory are as those of jsonl.
+    Rows in memory are as those of jsonl; a text file with a `delimiter` is read as csv.
 
     Args:
         asked: None where the user cannot ask for one, so that no message says so.
 
     Raises:
         InputError: there is no such file, or its name ends in something else.
+        ConfigError: a delimiter for a format that has none.
     """
+    kind = _table_format(source, asked)
+    if delimiter is None or kind in BORDERS:
+        return kind
+    if kind == "txt":
+        return "csv"
+    raise ConfigError(
+        f"--delimiter: {place_name(source)} is read as {kind}, which has no separators between "
+        "columns. Leave it out, or pass --format csv."
+    )
+
+
+def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundFormat:
     if not isinstance(source, Path):
         return "jsonl"
     check_is_file(source)
@@ -51,25 +70,61 @@ def table_format(source: ExampleSource, asked: TableFormat | None = None) -> Fou
         return asked
     if source == STANDARD_INPUT:
         return "txt"
-    file = Source.from_name(source)
-    if file is None or file.format == "parquet":
+    ending = ending_of(source)
+    kind = next((name for name in FORMATS if name == ending), None)
+    if kind is None:
         hint = "" if asked is None else f" {ASK_FORMAT}"
+        if ending == "xls":
+            hint = " In Excel: Save as, Excel workbook (.xlsx)."
         raise InputError(
-            f"{source}: its name ends in {source.suffix or 'nothing'}; allowed are .csv, .tsv or "
-            f".jsonl, plain or compressed as .gz, .xz or .zst. Rename or convert it.{hint}"
+            f"{source}: its name ends in {source.suffix or 'nothing'}; allowed are .csv, .tsv, "
+            ".jsonl, .json, .parquet or .xlsx, plain or compressed as .gz, .xz or .zst. Rename or "
+            f"convert it.{hint}"
         )
-    return file.format
+    return kind
 
 
-def rival_hint(kind: str, row: str, before: str = "") -> str:
-    """Ask whether other separators, seen in a first row behind `before`, are meant."""
+def delimiter_of(kind: FoundFormat, asked: str | None) -> str:
+    """Return the separator of a csv or tsv file's columns.
+
+    Raises:
+        ConfigError: not one character, or one that stands in every table.
+    """
+    if asked is None:
+        return BORDERS[kind]
+    char = "\t" if asked in TAB_NAMES else asked
+    if len(char) != 1 or char in '"\r\n\0':
+        raise ConfigError(
+            f"--delimiter: found {asked!r}; allowed is one character that stands between columns, "
+            "such as ';', or tab."
+        )
+    return char
+
+
+def delimiter_in(path: Path, kind: FoundFormat, expected: str | None) -> str | None:
+    """Return an expected separator if the first line of a csv or tsv file holds it."""
+    if expected is None or kind not in BORDERS:
+        return None
+    if path == STANDARD_INPUT:  # which can be read once only
+        return expected
+    return expected if delimiter_of(kind, expected) in next(iter_lines(path), "") else None
+
+
+def rival_hint(kind: str, row: str, before: str = "", *, can_ask: bool = True) -> str:
+    """Ask whether other separators, seen in a first row behind `before`, are meant.
+
+    Args:
+        can_ask: whether the user can name another separator.
+    """
     border = BORDERS.get(kind)
     rival = next((char for char in SEPARATORS if char != border and before + char in row), None)
     if border is None or rival is None:
         return ""
+    name = "tab" if rival == "\t" else f"'{rival}'"
+    cure = f"Then pass --delimiter {name}; in" if can_ask else "In"
     return (
-        f" Or are the columns those between {SEPARATORS[rival]}? In a .{kind} file they stand "
-        f"between {SEPARATORS[border]}."
+        f" Or are the columns those between {SEPARATORS[rival]}? {cure} a .{kind} file they stand "
+        f"between {SEPARATORS[border]}{'' if not can_ask else ' otherwise'}."
     )
 
 
@@ -103,7 +158,7 @@ def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int,
         yield row, text
 
 
-def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Yield each row's first line number and cells; blank lines have no cells.
 
     Raises:
@@ -122,8 +177,8 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
                 raise too_long(f"{place}:{row}", "row")
             yield line
 
-    skips = has_blanks_before_quotes(path)
-    reader = csv.reader(row_lines(), strict=True, skipinitialspace=skips)
+    skips = delimiter == "," and has_blanks_before_quotes(path)
+    reader = csv.reader(row_lines(), delimiter=delimiter, strict=True, skipinitialspace=skips)
     while True:
         row, size = reader.line_num + 1, 0
         try:
@@ -142,21 +197,25 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_rows(
-    path: Path, kind: FoundFormat, *, keep_blank: bool = False
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a csv or tsv file; blank ones, without cells, only if `keep_blank`.
+    path: Path, kind: FoundFormat, *, delimiter: str | None = None, keep_blank: bool = False
+) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the rows of a csv, tsv or xlsx file; blank ones, without cells, only if `keep_blank`.
 
-    In a file of one column a blank row is an empty cell, but at the end.
+    In a file of one column a blank row is an empty cell, but at the end. Cells are strings; those
+    of Excel also numbers, booleans, dates or None.
     """
-    if kind == "csv":
-        rows = read_csv(path)
+    if kind == "xlsx":
+        rows: Iterator[tuple[int, list[Any]]] = read_xlsx(path)
+    elif kind == "csv":
+        rows = read_csv(path, delimiter_of(kind, delimiter))
     else:
+        border = delimiter_of(kind, delimiter)
         lines = read_txt(path, keep_empty_end=True)
-        rows = ((row, line.split("\t") if line else []) for row, line in lines)
+        rows = ((row, line.split(border) if line else []) for row, line in lines)
     return iter(rows) if keep_blank else _without_blank(rows)
 
 
-def _without_blank(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+def _without_blank(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
     width, blank = 0, list[int]()
     for row, cells in rows:
         width = width or len(cells)

@@ -85,7 +85,7 @@ class TaggedSentence:
         return self.words
 
     def to_json(self) -> dict[str, Any]:
-        return {"row": self.row, "text": self.text, "words": list(self.words)}
+        return {"line": self.row, "text": self.text, "words": list(self.words)}
 
     @cached_property
     def _located(self) -> tuple[str, tuple[Place, ...]]:

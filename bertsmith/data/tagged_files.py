@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeVar, get_args
 
 from bertsmith.data.conll import DOCUMENT_START, ColumnParser, iter_blocks, split_columns
 from bertsmith.data.conllu import CONLLU_FIELDS, ConlluParser
-from bertsmith.data.json_rows import read_objects
 from bertsmith.data.label_schemes import (
     Scheme,
     convert_labels,
@@ -21,6 +20,7 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
     scheme_of_predictions,
 )
+from bertsmith.data.objects import read_objects
 from bertsmith.data.reader import Reader, count_chars
 from bertsmith.data.sources import ending_of
 from bertsmith.data.tables import read_txt

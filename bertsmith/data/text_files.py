@@ -3,14 +3,14 @@
 import codecs
 import contextlib
 import io
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bertsmith.data.lines import MAX_ROW_BYTES, TO_UTF8, check_is_text
-from bertsmith.data.sources import compression_of, open_path
+from bertsmith.data.sources import compression_of, ending_of, open_path
+from bertsmith.data.standard_input import StandardInput, open_standard_input
 from bertsmith.errors import InputError
 from bertsmith.system.progress import progress_bar
 
@@ -20,6 +20,8 @@ IN_MEMORY = Path("the rows given")
 """Place of rows or texts in memory, in messages."""
 STANDARD_INPUT = Path("-")
 """Path of standard input, read as one text per line."""
+WITHOUT_LINES = ("parquet", "json", "xlsx")
+"""Endings of files whose rows are no lines."""
 CHUNK_BYTES = 1 << 16
 
 
@@ -33,7 +35,8 @@ def place_name(source: ExampleSource) -> str:
 def row_place(source: ExampleSource, row: int) -> str:
     """Return the place of a row in messages: `a.csv:3`, `row 3 of the rows given`."""
     place = place_name(source)
-    return f"row {row} of {place}" if place == str(IN_MEMORY) else f"{place}:{row}"
+    has_lines = isinstance(source, Path) and ending_of(source) not in WITHOUT_LINES
+    return f"{place}:{row}" if has_lines and place != str(IN_MEMORY) else f"row {row} of {place}"
 
 
 def check_is_file(path: Path) -> None:
@@ -100,14 +103,9 @@ def _decode_part(decoder: codecs.IncrementalDecoder, chunk: bytes, place: str, o
 
 
 @contextlib.contextmanager
-def _open(path: Path) -> Iterator[io.BufferedReader]:
+def _open(path: Path) -> Iterator[io.BufferedReader | StandardInput]:
     if path == STANDARD_INPUT:
-        if sys.stdin is None:  # as Python has it where file descriptor 0 is closed
-            raise InputError(
-                "standard input: it is closed. Pipe rows into the command, or name a file."
-            )
-        with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
-            yield stream
+        yield open_standard_input()
         return
     size = path.stat().st_size if path.is_file() else None
     with (

@@ -24,7 +24,7 @@ from bertsmith.tasks.scoring import Outcome
 FARTHEST = 100
 """Number of rows written where hardly any prediction is exact."""
 
-FIELDS = ("row", "text", "gold", "predicted", "confidence", "score")
+FIELDS = ("line", "text", "gold", "predicted", "confidence", "score")
 
 
 class Misses:
@@ -46,7 +46,7 @@ class Misses:
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
                 found = {name: getattr(outcome, name) for name in FIELDS[1:]}
-                line = self._encode({"row": example.row, **found})
+                line = self._encode({"line": example.row, **found})
                 with writing(self._path):
                     self._spool.write(line)
                 self._urgency.append(outcome.urgency)

@@ -8,7 +8,7 @@ Nothing here needs torch.
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -27,10 +27,12 @@ from bertsmith.data.predictions import (
     read_labels,
     read_no_answer_probs,
 )
+from bertsmith.data.records import RecordReader
 from bertsmith.data.squad import QuestionReader, question_format
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.data.text_files import row_place
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
@@ -138,9 +140,9 @@ def score_class_files(
 ) -> ClassReport | MultiLabelReport:
     """Score predicted labels, one for each row of `gold` in order, or several.
 
-    `predictions` is a `.txt` with a label on each line, or a `.csv`, `.tsv` or `.jsonl` with a
-    column `prediction` or `label`, such as `bertsmith predict --out` writes; where both are there,
-    `label` is the gold label.
+    `predictions` is a `.txt` with a label on each line, or a table or `.jsonl` with a column
+    `prediction`, `predicted_label` or `label`, such as `bertsmith predict --out` writes; beside
+    another of them, `label` is the gold label.
 
     Raises:
         InputError: a file cannot be read, the rows do not belong together, or one number is
@@ -148,7 +150,7 @@ def score_class_files(
     """
     if columns and columns.multi_label:
         return _score_label_sets(gold, predictions, columns)
-    reader = ExampleReader(gold, columns)
+    reader = ExampleReader(gold, columns, needs_text=False)
     counts: Counter[tuple[str, str]] = Counter()
     rows: dict[str, int] = {}
     places: dict[str, int] = {}
@@ -184,7 +186,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     separator = columns.label_separator
     if not separator:
         raise ConfigError("--label-separator: found ''; allowed is text, such as ','. Give one.")
-    reader = ExampleReader(gold, columns, empty_labels=True)
+    reader = ExampleReader(gold, columns, empty_labels=True, needs_text=False)
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
     for example, prediction in _in_pairs(gold, reader, predictions, several=True):
@@ -216,11 +218,11 @@ def score_number_files(
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
     """
-    reader = ExampleReader(gold, columns)
+    reader = ExampleReader(gold, columns, needs_text=False)
     true, predicted = array("d"), array("d")
     pairs = _in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
     for place, (example, prediction) in enumerate(pairs, start=1):
-        true.append(number(example.label, f"{gold}:{example.row}: the label"))
+        true.append(number(example.label, f"{row_place(gold, example.row)}: the label"))
         what = f"{predictions}: prediction {place:,}:"
         predicted.append(number(prediction.label, what, "Fix the row."))
     return NumberReport.of(
@@ -299,7 +301,7 @@ def score_choice_files(
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
     """
-    reader = ChoiceReader(gold, columns)
+    reader = ChoiceReader(gold, columns, needs_prompt=False)
     num_right = 0
     sizes: Counter[int] = Counter()
     for place, (example, prediction) in enumerate(_in_pairs(gold, reader, predictions), start=1):
@@ -333,7 +335,7 @@ def _choice_number(path: Path, place: int, prediction: Example, num_choices: int
 
 def _in_pairs(
     gold: Path,
-    examples: Iterable[Gold],
+    reader: RecordReader[Gold],
     predictions: Path,
     *,
     columns: Sequence[str] = LABEL_COLUMNS,
@@ -346,8 +348,10 @@ def _in_pairs(
     Raises:
         InputError: there is not one prediction for each row, or one is for another row.
     """
-    rights = iter(examples)
-    givens = read_labels(predictions, columns=columns, several=several)
+    rights = iter(reader)
+    givens = read_labels(
+        predictions, columns=columns, several=several, delimiter=reader.options.delimiter
+    )
     for place, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
         if example is None or prediction is None:
             num_rows = place - (example is None) + sum(1 for _ in rights)
@@ -358,7 +362,7 @@ def _in_pairs(
             )
         if prediction.row not in (0, example.row):
             raise InputError(
-                f"{predictions}: prediction {place:,} is for row {prediction.row:,}, but "
-                f"{gold} has row {example.row:,} in its place. Score predictions of the same file."
+                f"{predictions}: prediction {place:,} is for line {prediction.row:,}, but "
+                f"{gold} has line {example.row:,} in its place. Score predictions of the same file."
             )
         yield example, prediction

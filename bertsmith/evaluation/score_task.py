@@ -59,8 +59,8 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
     """Skip rows and sentences that are incomplete or cannot be read and count them, instead of
     stopping."""
     format: AnyFormat = "auto"  # type: ignore[assignment]
-    """File format of the gold file, whatever its name says: csv, tsv or jsonl, of words conll,
-    conllu or jsonl. auto: by its name, of words also by its first lines."""
+    """File format of the gold file, whatever its name says: csv, tsv, jsonl, json, parquet or xlsx,
+    of words conll, conllu or jsonl. auto: by its name, of words also by its first lines."""
 
     def of_task(self, task: ScoredTask, gold: Path) -> Any:
         """Return the options of a task.
@@ -117,8 +117,10 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     readers: dict[ScoredTask, Callable[[], Iterable[Any]]] = {
         "answer": lambda: QuestionReader(gold, placed=False),
         "tag": lambda: TaggedReader(gold, options.part(TagColumns)),
-        "choose": lambda: ChoiceReader(gold, options.part(ChoiceColumns)),
-        "classify": lambda: ExampleReader(gold, options.part(Columns), empty_labels=is_set),
+        "choose": lambda: ChoiceReader(gold, options.part(ChoiceColumns), needs_prompt=False),
+        "classify": lambda: ExampleReader(
+            gold, options.part(Columns), empty_labels=is_set, needs_text=False
+        ),
     }
     found = [task for task, reader in readers.items() if _can_read(reader)]
     if "tag" in found and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
@@ -147,13 +149,18 @@ def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:
 
 def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[ScoredTask]:
     """Return the tasks of a table's labels: classify, regress, or either."""
-    right = _kinds_of_labels(ExampleReader(gold, columns))
+    right = _kinds_of_labels(ExampleReader(gold, columns, needs_text=False))
     if None in right:
         return ["classify"]
     is_table = table_format(predictions) != "txt"
-    if is_table and _can_read(lambda: read_labels(predictions, columns=["value"])):
+    border = columns.delimiter
+    numbers = ["predicted_value", "value"]
+    if is_table and _can_read(lambda: read_labels(predictions, columns=numbers, delimiter=border)):
         return ["regress"]  # predict writes a column of this name for numbers alone
-    fractional = {False in right, False in _kinds_of_labels(read_labels(predictions))}
+    fractional = {
+        False in right,
+        False in _kinds_of_labels(read_labels(predictions, delimiter=border)),
+    }
     if len(fractional) == 2:
         return ["classify", "regress"]
     return ["regress"] if True in fractional else ["classify"]

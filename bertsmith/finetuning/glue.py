@@ -16,7 +16,6 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.data.examples import Columns
 from bertsmith.data.glue import (
-    SCORE_NAMES,
     FoundTask,
     GlueTask,
     Score,
@@ -29,6 +28,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import START_NOTE
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
+from bertsmith.metrics.names import score_name
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
 from bertsmith.system.bounds import check_all_largest
@@ -385,7 +385,7 @@ def _shown(values: Sequence[float]) -> str:
 def _shown_scores(runs: Sequence[GlueRun]) -> str:
     found = _by_score(runs)
     return ", ".join(
-        f"{file + ' ' if len(found) > 1 else ''}{SCORE_NAMES[score]} {_shown(values)}"
+        f"{file + ' ' if len(found) > 1 else ''}{score_name(score)} {_shown(values)}"
         for file, scores in found.items()
         for score, values in scores.items()
     )

@@ -42,7 +42,7 @@ class MinimalPair:
 
     def to_json(self) -> dict[str, Any]:
         sentences = {"sentence_good": self.good, "sentence_bad": self.bad}
-        return {"row": self.row, **self.groups, **sentences}
+        return {"line": self.row, **self.groups, **sentences}
 
 
 @dataclass(frozen=True, slots=True)

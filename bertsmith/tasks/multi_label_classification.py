@@ -4,11 +4,12 @@ Each label is a decision of its own, trained by binary cross entropy; a text has
 probability reaches the threshold.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     titles = ("labels, with probabilities", "text", "second text")
     name = "classify"
     heads = ("multi_label",)
+    cell_types: ClassVar = {"labels": str, "probabilities": str}
     empty_labels = True
     probabilities = staticmethod(sigmoid)
     stored = ("pairs", "label_separator", "threshold")
@@ -184,6 +186,14 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         labels = tuple(values[i] for i in np.flatnonzero(outputs >= self.threshold))
         probabilities = dict(zip(values, outputs.tolist(), strict=True))
         return LabelsPrediction(labels, probabilities, is_truncated, num_windows)
+
+    def cells(self, prediction: LabelsPrediction) -> dict[str, Any]:
+        """Join labels, and their probabilities, as the labels of examples are joined."""
+        separator, labels = self.label_separator, list(prediction.labels)
+        sure = [f"{prediction.probabilities[name]:.4f}" for name in labels]
+        is_clear = not any(separator in name for name in labels)
+        joined = separator.join(labels) if is_clear else json.dumps(labels, ensure_ascii=False)
+        return {"labels": joined, "probabilities": separator.join(sure)}
 
     def accumulator(self, place: Path) -> MultiLabelAccumulator:
         return MultiLabelAccumulator(self, place)

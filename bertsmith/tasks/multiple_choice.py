@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
 from bertsmith.data.text_files import ExampleSource
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windows import Windowing, Windows, join_windows, make_windows
 from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
@@ -118,6 +119,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     """Multiple choice."""
 
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
 
     titles = ("number", "probability", "prompt", "choice")
     name = "choose"
@@ -134,17 +136,17 @@ letter of the right one: one file to learn from, one to score by. The result is 
     texts_per_example = None
     columns = ChoiceColumns
     heads = ("choose",)
+    cell_types: ClassVar = {"label": int, "choice": str, "probability": float}
     rows_are_windows = True
 
     @classmethod
     def of_examples(cls, train: list[ChoiceExample], settings: ChooseSettings) -> Self:
         return cls(settings.windowing)
 
-    @classmethod
     def reader(
-        cls, source: ExampleSource, columns: ChoiceColumns | None, *, labelled: bool
+        self, source: ExampleSource, columns: ChoiceColumns | None, *, labelled: bool
     ) -> ChoiceReader:
-        return ChoiceReader(source, columns, labelled=labelled)
+        return ChoiceReader(source, columns, labelled=labelled, trained=self.trained)
 
     def example(self, record: Mapping[str, Any]) -> ChoiceExample:
         prompt = text_field(record, "text")
@@ -236,6 +238,13 @@ letter of the right one: one file to learn from, one to score by. The result is 
                 )
             )
         return found
+
+    def cells(self, prediction: ChoicePrediction) -> dict[str, Any]:
+        return {
+            "label": prediction.number,
+            "choice": prediction.text,
+            "probability": prediction.probability,
+        }
 
     def accumulator(self, place: Path) -> ChoiceAccumulator:
         return ChoiceAccumulator()

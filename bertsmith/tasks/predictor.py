@@ -170,8 +170,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         *,
         batch_size: int | None = None,
         show_progress: bool = False,
+        is_waiting: Callable[[], bool] | None = None,
     ) -> Iterator[tuple[Any, PredictionT]]:
-        """Yield each example with its prediction, in order, in bounded memory."""
+        """Yield each example with its prediction, in order, in bounded memory.
+
+        Where `is_waiting` says that the next example is not there yet, those before it are
+        predicted.
+        """
         check_no_pair(given, "examples")
         fields = self.definition.fields
         first, *more = (f'frame["{name}"]' for name in fields)
@@ -182,7 +187,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         items = as_items(given, "examples", cure)
         total = len(items) if isinstance(items, Sized) else None
         with in_python(), _bar("predicting", total, shown=show_progress) as advance:
-            for chunk in in_chunks(self._as_examples(items), check_batch_size(batch_size)):
+            for chunk in in_chunks(
+                self._as_examples(items), check_batch_size(batch_size), is_waiting
+            ):
                 yield from zip(chunk, self._predict(chunk), strict=True)
                 advance(len(chunk))
 
@@ -432,11 +439,26 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return folder
 
 
-def in_chunks(examples: Iterable[Item], size: int | None = None) -> Iterator[list[Item]]:
-    """Yield lists of `size` examples, by default `CHUNK_EXAMPLES`, or fewer long ones."""
+def in_chunks(
+    examples: Iterable[Item],
+    size: int | None = None,
+    is_waiting: Callable[[], bool] | None = None,
+) -> Iterator[list[Item]]:
+    """Yield lists of `size` examples, by default `CHUNK_EXAMPLES`, or fewer long ones.
+
+    Where the next example is not there yet, as `is_waiting` says, those before it are a list.
+    """
     chunk: list[Item] = []
     num_chars = 0
-    for example in examples:
+    examples = iter(examples)
+    while True:
+        if chunk and is_waiting is not None and is_waiting():
+            yield chunk
+            chunk, num_chars = [], 0
+        try:
+            example = next(examples)
+        except StopIteration:
+            break
         length = count_chars(example.content)
         is_full = len(chunk) == (size or CHUNK_EXAMPLES)
         if is_full or (chunk and num_chars + length > CHUNK_CHARS):

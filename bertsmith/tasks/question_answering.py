@@ -222,6 +222,7 @@ Face's transformers open."""
     fields = ("question", "context")
     texts_per_example = 2
     formats: ClassVar = {".jsonl": jsonl, ".json": answers_by_id}
+    cell_types: ClassVar = {"answer": str, "probability": float}
     rows_stay_together = False
     reads_tokens = True
 

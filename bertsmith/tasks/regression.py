@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -122,6 +122,7 @@ The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Huggin
 transformers open."""
     settings = RegressSettings
     heads = ("regress",)
+    cell_types: ClassVar = {"value": float}
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from bertsmith.data.sentence_pairs import (
     score_range,
 )
 from bertsmith.data.text_files import ExampleSource
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
@@ -303,8 +304,11 @@ class Embed(Task[RelatedTexts, Vectors]):
     group_size: int | None = 32
     """Rows compared by the contrastive loss; None for the cosine loss."""
 
+    trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
+
     titles = ("cosine", "text", "second text")
     name = "embed"
+    cell_types: ClassVar = {"cosine": float}
     description = """Teach a BERT to make vectors of texts that tell how alike they are.
 
 Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts that
@@ -349,6 +353,7 @@ That holds a vector of every text, and takes time that grows with the square of 
             temperature=settings.temperature,
             score_range=score_range([row.score or 0.0 for row in train]) if is_scored else None,
             group_size=None if is_scored else min(settings.group_size, settings.batch_size),
+            trained=reader.columns_read(),
         )
         return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
 
@@ -382,17 +387,23 @@ That holds a vector of every text, and takes time that grows with the square of 
         length = loaded.asked_length or read_length(loaded.folder.files)
         folder = SentenceFolder(found.pooling, found.normalize, length)
         settings.pop("folder", None)
+        trained = TrainingColumns.from_json(settings.pop("columns", None))
         known = settings.pop("score_range", None)
         # A range that was saved with another loss was not trained on.
         is_learned = known is not None and settings.get("loss") == "cosine"
-        return cls(**settings, folder=folder, score_range=tuple(known) if is_learned else None)
+        return cls(
+            **settings,
+            folder=folder,
+            score_range=tuple(known) if is_learned else None,
+            trained=trained,
+        )
 
-    @classmethod
     def reader(
-        cls, source: ExampleSource, columns: RelatedColumns | None, *, labelled: bool
+        self, source: ExampleSource, columns: RelatedColumns | None, *, labelled: bool
     ) -> RelatedReader:
         """Open the rows of a table, with scores if wanted and present."""
-        return RelatedReader(source, columns, None if labelled else "pairs")
+        kind: Kind | None = None if labelled else "pairs"
+        return RelatedReader(source, columns, kind, trained=self.trained)
 
     def example(self, record: Mapping[str, Any]) -> RelatedTexts:
         text, pair = (text_field(record, name) for name in self.fields)
@@ -413,7 +424,9 @@ That holds a vector of every text, and takes time that grows with the square of 
     def task_settings(self) -> dict[str, Any]:
         """All fields, so that a folder's scores are those of its training."""
         known = None if self.score_range is None else list(self.score_range)
-        return {**asdict(self), "score_range": known}
+        found = {**asdict(self), "score_range": known}
+        del found["trained"]
+        return found | self.column_settings
 
     def write_files(self, directory: Path) -> None:
         self.folder.write(directory, read_folder(directory).config.hidden_size)

@@ -9,7 +9,7 @@ import contextlib
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
 
@@ -19,7 +19,9 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import random_sample
 from bertsmith.data.reader import Reader
+from bertsmith.data.records import RecordReader
 from bertsmith.data.text_files import ExampleSource
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
@@ -148,6 +150,9 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """The dataclass of flags that say how a file is read; all its fields have defaults."""
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}
     """Formats of prediction files by the endings of their names."""
+    cell_types: ClassVar[Mapping[str, Any]] = {}
+    """Names and types of the columns that predictions add to a table; empty where they make none.
+    """
     rows_stay_together: ClassVar[bool] = True
     """Whether the loss needs all rows of an example in one micro-batch. Otherwise each row is an
     example of its own in training, and batch sizes count rows."""
@@ -163,8 +168,10 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """Names of the head's outputs, where it is one of `LABEL_HEADS`; a field of the instance."""
     windowing: Windowing | None = None
     """Treatment of long texts, where the task has windows; a field of the instance."""
+    trained: TrainingColumns = TrainingColumns()
+    """The columns that the model was trained on; a field of the instance of tasks over tables."""
     stored: ClassVar[tuple[str, ...]] = ()
-    """Fields that a folder's settings hold, besides the windows."""
+    """Fields that a folder's settings hold, besides the windows and columns."""
 
     @classmethod
     def read(cls, settings: Any, sources: Sources | None = None) -> TaskDataset[ExampleT]:
@@ -177,6 +184,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         reader = cls().reader(train_source, settings.columns, labelled=True)
         train = cls.select(reader.read(settings.limit), settings)
         task = cls.of_examples(train, settings)
+        if isinstance(reader, RecordReader):
+            task = replace(task, trained=reader.columns_read())  # type: ignore[type-var]
         if eval_source is None:
             return TaskDataset(task, train, [], reader.num_skipped)
         eval_reader = task.reader(eval_source, settings.columns, labelled=True)
@@ -212,13 +221,21 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         known = {name: settings[name] for name in cls.stored if name in settings}
         if cls.windowing is not None:
             known["windowing"] = Windowing.of_settings(settings)
+        if any(field.name == "trained" for field in fields(cls)):  # type: ignore[arg-type]
+            known["trained"] = TrainingColumns.from_json(settings.get("columns"))
         return cls(**known)
 
     @property
     def task_settings(self) -> dict[str, Any]:
         """The plain JSON, besides labels, that `restore` reads from the folder."""
         windowing = {} if self.windowing is None else asdict(self.windowing)
-        return windowing | {name: getattr(self, name) for name in self.stored}
+        stored = {name: getattr(self, name) for name in self.stored}
+        return windowing | stored | self.column_settings
+
+    @property
+    def column_settings(self) -> dict[str, Any]:
+        """The columns of training, as `task_settings` holds them; empty where none are known."""
+        return {"columns": self.trained.to_json()} if self.trained.names else {}
 
     @abstractmethod
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
@@ -270,6 +287,10 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     @abstractmethod
     def outcome(self, example: ExampleT, prediction: PredictionT) -> Outcome:
         """Compare a labelled example's prediction with its gold answer."""
+
+    def cells(self, prediction: PredictionT) -> dict[str, Any]:
+        """Return the cells of a prediction, by the names in `cell_types`."""
+        return {name: getattr(prediction, name) for name in self.cell_types}
 
     def describe_target(self) -> str:
         """Describe, in a few words, what the model is trained for."""

@@ -7,7 +7,7 @@ cross entropy. Several labels per text are the task of multi_label_classificatio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +153,7 @@ label may be any word or number. The result is a folder that `bertsmith evaluate
 predict` and Hugging Face's transformers open."""
     settings = ClassifySettings
     heads = ("classify", "multi_label")
+    cell_types: ClassVar = {"label": str, "probability": float}
     probabilities = staticmethod(softmax64)
     compare_with_teacher = staticmethod(soft_class_loss)
 

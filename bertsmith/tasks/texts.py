@@ -18,6 +18,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
 from bertsmith.data.label_values import LabelKind, label_values
 from bertsmith.data.text_files import ExampleSource
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
@@ -38,6 +39,7 @@ class TextTask(Task[Example, PredictionT]):
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     pairs: bool | None = field(default=None, kw_only=True)
     """Whether the training examples were pairs of texts; None where that is not known."""
+    trained: TrainingColumns = field(default_factory=TrainingColumns, kw_only=True, compare=False)
 
     pipeline = "text-classification"
     example_type = Example
@@ -62,7 +64,12 @@ class TextTask(Task[Example, PredictionT]):
                 "single texts. Leave it out."
             )
         return ExampleReader(
-            source, columns, labelled=labelled, empty_labels=self.empty_labels, pairs=self.pairs
+            source,
+            columns,
+            labelled=labelled,
+            empty_labels=self.empty_labels,
+            pairs=self.pairs,
+            trained=self.trained,
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bertsmith.metrics.names import score_name
 from bertsmith.system.progress import PLAIN_SECONDS, describe_times
 from bertsmith.system.progress import console as stderr_console
 from bertsmith.training.journal import is_held_out
@@ -134,7 +135,7 @@ def _score(values: Mapping[str, float], term: str) -> str:
     if (accuracy := values.get(f"{term}_accuracy")) is not None:
         return "" if term in WITHOUT_ACCURACY else f"{100 * accuracy:.1f} %"
     return ", ".join(
-        f"{name.removeprefix(f'{term}_').replace('_', ' ')} {value:.3f}"
+        f"{score_name(name.removeprefix(f'{term}_'))} {value:.3f}"
         for name, value in values.items()
         if name.startswith(f"{term}_") and not name.endswith(("_loss", "_score"))
     )

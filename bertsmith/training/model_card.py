@@ -11,6 +11,7 @@ from typing import Any
 
 from bertsmith._version import __version__
 from bertsmith.data.text_files import IN_MEMORY
+from bertsmith.metrics.names import score_name
 from bertsmith.model.hub import CARD_FILE, HUB_NAME, MARK, is_own_card
 from bertsmith.system.files import atomic_write
 from bertsmith.training.run_config import flatten
@@ -178,14 +179,12 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         yield "scores are slightly optimistic.\n"
     else:
         yield "On text of the corpus that was held out, at the last evaluation.\n"
-    yield _table(
-        ("score", "value"), [(name.replace("_", " "), f"{v:.4f}") for name, v in scores.items()]
-    )
+    yield _table(("score", "value"), [(score_name(name), f"{v:.4f}") for name, v in scores.items()])
     if "repeats" in run:
         repeats = run["repeats"]
         figure = repeats["figures"].get(repeats["metric"])
         spread = (
-            f": {figure['mean']:.4f} ± {figure['deviation']:.4f} {repeats['metric']}"
+            f": {figure['mean']:.4f} ± {figure['deviation']:.4f} {score_name(repeats['metric'])}"
             if figure
             else ""
         )

@@ -1,0 +1,109 @@
+"""Read and write Excel workbooks (.xlsx), a row at a time, by openpyxl."""
+
+import importlib
+import zipfile
+from collections.abc import Iterator
+from datetime import date, datetime
+from datetime import time as time_of_day
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from bertsmith.data.parquet_files import open_seekable
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.system.progress import progress_bar
+
+MAX_UNPACKED = 1 << 32
+"""Most bytes of a workbook's parts together, which are compressed: its texts are held in memory."""
+
+
+def import_openpyxl(path: Path) -> ModuleType:
+    """Import openpyxl.
+
+    Raises:
+        ConfigError: it is not installed; tells how to install it.
+    """
+    try:
+        return importlib.import_module("openpyxl")
+    except ImportError:
+        raise ConfigError(
+            f"{path}: Excel files need the package openpyxl, which is not installed. Run: pip "
+            "install 'bertsmith[excel]'. Or save the table as .csv."
+        ) from None
+
+
+def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the rows of the first sheet: their numbers, as Excel shows them, and cells.
+
+    All rows are as wide as the first one that holds something, but those with something beside;
+    rows without anything have no cells. Of formulas the stored results are read.
+
+    Raises:
+        InputError: the file is damaged or no workbook, or has no sheet of cells.
+        ConfigError: openpyxl is not installed.
+    """
+    openpyxl = import_openpyxl(path)
+    with progress_bar(path.name, path.stat().st_size) as bar, open_seekable(path, bar) as file:
+        try:
+            _check_size(path, file)
+            workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, ParseError, TypeError) as error:
+            raise _damaged(path, error) from error
+        if not workbook.worksheets:
+            raise InputError(f"{path}: no sheet with cells. Save the table as the first sheet.")
+        sheet = workbook.worksheets[0]
+        sheet.reset_dimensions()  # some programs write wrong ones
+        width = 0
+        rows = enumerate(sheet.iter_rows(values_only=True), start=1)
+        while True:
+            try:
+                number, values = next(rows, (0, ()))
+            except (zipfile.BadZipFile, KeyError, ValueError, EOFError, ParseError) as error:
+                raise _damaged(path, error) from error
+            if not number:
+                return
+            cells = _without_empty_end(values)
+            width = width or len(cells)
+            yield number, cells + [None] * (width - len(cells)) if cells else []
+
+
+def cell_text(value: Any) -> str:
+    """Return a cell of a workbook as text.
+
+    >>> [cell_text(value) for value in (None, "a", True, 3.0, 2.5)]
+    ['', 'a', 'true', '3', '2.5']
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime) and value.time() == time_of_day():
+        value = value.date()
+    return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
+
+
+def _without_empty_end(values: tuple[Any, ...]) -> list[Any]:
+    last = max((i for i, value in enumerate(values) if value not in (None, "")), default=-1)
+    return list(values[: last + 1])
+
+
+def _check_size(path: Path, file: Any) -> None:
+    with zipfile.ZipFile(file) as parts:
+        size = sum(part.file_size for part in parts.infolist())
+    file.seek(0)
+    if size > MAX_UNPACKED:
+        raise InputError(
+            f"{path}: takes {size:,} bytes when it is unpacked, and at most {MAX_UNPACKED:,} are "
+            "read. Save the table as .csv."
+        )
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    problem = (str(error) or type(error).__name__).splitlines()[0]
+    return InputError(
+        f"{path}: damaged, or not an Excel workbook ({problem}). Copy the file again, or save the "
+        "table as .csv."
+    )

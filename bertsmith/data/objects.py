@@ -1,0 +1,84 @@
+"""Read rows as objects, names with values: of jsonl, json and parquet files, or in memory."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.data.json_rows import (
+    JSON,
+    as_json,
+    json_fault,
+    json_type,
+    without_half_characters,
+)
+from bertsmith.data.json_stream import iter_list
+from bertsmith.data.parquet_files import read_parquet
+from bertsmith.data.text_files import ExampleSource, iter_lines, row_place
+from bertsmith.errors import InputError
+
+ObjectFormat = Literal["jsonl", "json", "parquet"]
+
+
+def read_objects(
+    source: ExampleSource, kind: ObjectFormat = "jsonl"
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the number and values of each row of a file, or of rows in memory.
+
+    The number is that of the line in a jsonl file, where blank lines are skipped, and else that of
+    the row, from 1. NaN is read as null: so pandas writes what is missing. Half a surrogate pair is
+    read as U+FFFD.
+
+    Args:
+        kind: the format of a file.
+
+    Raises:
+        InputError: a file that cannot be read, or a row that is no object, holds a key twice, or
+            is too deep or has too long a number to be read.
+    """
+    if not isinstance(source, Path):
+        yield from _read_mappings(source)
+    elif kind == "parquet":
+        yield from read_parquet(source)
+    elif kind == "json":
+        yield from _read_json(source)
+    else:
+        yield from _read_jsonl(source)
+
+
+def _read_mappings(source: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for row, value in enumerate(source, start=1):
+        if not isinstance(value, Mapping):
+            raise InputError(
+                f"{row_place(source, row)}: found {json_type(value)}; a mapping of names to "
+                'values is expected, such as {"text": "...", "label": "..."}. Fix the row.'
+            )
+        yield row, as_json(value)
+
+
+def _read_json(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for row, value in enumerate(iter_list(path), start=1):
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{row_place(path, row)}: found {json_type(value)}; a list of objects is "
+                'expected, such as [{"text": "...", "label": "..."}]. Fix the row.'
+            )
+        yield row, value
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for row, line in enumerate(iter_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{row_place(path, row)}: not JSON ({json_fault(error)}). Fix the row: each line "
+                "holds one JSON object."
+            ) from None
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{row_place(path, row)}: found {json_type(value)}; one JSON object per "
+                'line is expected, such as {"text": "...", "label": "..."}. Fix the row.'
+            )
+        yield row, value

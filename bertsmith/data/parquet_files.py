@@ -1,0 +1,158 @@
+"""Read the rows of Parquet tables, a few megabytes at a time."""
+
+import io
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from bertsmith.data.json_rows import as_json
+from bertsmith.data.sources import compression_of, open_path
+from bertsmith.errors import InputError
+from bertsmith.system.files import write_error
+from bertsmith.system.progress import progress_bar
+
+BATCH_BYTES = 1 << 22
+
+
+def read_parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each row's number, from 1, and its values; NaN is read as null.
+
+    Raises:
+        InputError: the file is damaged or no Parquet table, or two columns share a name.
+    """
+    with open_parquet(path) as table:
+        number = 0
+        for batch in batches(path, table):
+            names = batch.schema.names
+            columns = [
+                _values(f"{path}: column '{name}'", column, number)
+                for name, column in zip(names, batch.columns, strict=True)
+            ]
+            for values in zip(*columns, strict=True):
+                number += 1
+                yield number, as_json(dict(zip(names, values, strict=True)))
+
+
+def parquet_schema(path: Path) -> Any:
+    """Return the arrow schema of a table.
+
+    Raises:
+        InputError: as `read_parquet`.
+    """
+    with open_parquet(path) as table:
+        return table.schema_arrow
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a table as pyarrow's ParquetFile, decompressed by its name.
+
+    Raises:
+        InputError: as `read_parquet`.
+    """
+    # pyarrow takes a quarter of a second, and most files are of other formats.
+    import pyarrow
+    from pyarrow import parquet
+
+    with progress_bar(path.name, path.stat().st_size) as bar, open_seekable(path, bar) as file:
+        try:
+            table = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise damaged_table(path, error) from error
+        names = table.schema_arrow.names
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise InputError(
+                f"{path}: several columns are called '{twice[0]}'. Rename all but one of them."
+            )
+        yield table
+
+
+@contextmanager
+def open_seekable(path: Path, on_read: Any) -> Iterator[IO[bytes]]:
+    """Open a file of which any part can be read; a compressed one is unpacked first."""
+    compression = compression_of(path)
+    with ExitStack() as stack:
+        stream: IO[bytes] = stack.enter_context(open_path(path, compression, on_read))
+        if compression is not None:
+            plain = stack.enter_context(tempfile.TemporaryFile())
+            unpack(stream, plain)
+            stream = plain
+        yield stream
+
+
+def unpack(stream: io.BufferedReader | IO[bytes], plain: IO[bytes]) -> None:
+    """Copy a stream to a temporary file, and go back to its start."""
+    while block := stream.read(1 << 20):
+        try:
+            plain.write(block)
+        except OSError as error:
+            raise write_error(Path(tempfile.gettempdir()), error) from error
+    plain.seek(0)
+
+
+def batches(path: Path, table: Any, columns: list[str] | None = None) -> Iterator[Any]:
+    """Yield record batches of a few megabytes.
+
+    Raises:
+        InputError: a part of the file is damaged.
+    """
+    import pyarrow
+
+    size = rows_at_once(table.metadata)
+    found = table.iter_batches(size, columns=columns, use_threads=False)
+    while True:
+        try:
+            batch = next(found, None)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise damaged_table(path, error) from error
+        if batch is None:
+            return
+        yield batch
+
+
+def rows_at_once(metadata: Any) -> int:
+    """Return the number of rows that take `BATCH_BYTES`, from 1 to 4,096."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    size = sum(group.total_byte_size for group in groups)
+    fitting = int(BATCH_BYTES * metadata.num_rows // max(1, size))
+    return max(1, min(4096, fitting))
+
+
+def damaged_table(path: Path, error: Exception) -> Exception:
+    """Build the error for bytes that pyarrow cannot read; the system's own stay as they are."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error
+    problem = str(error).splitlines()[0]
+    return InputError(
+        f"{path}: damaged, or not a Parquet table ({problem}). Copy or download the file again."
+    )
+
+
+def _values(place: str, column: Any, num_before: int) -> list[Any]:
+    """Return the Python values of a column, before which `num_before` rows were read.
+
+    Raises:
+        InputError: text that is not UTF-8; names the row.
+    """
+    import pyarrow
+
+    kind = column.type
+    if pyarrow.types.is_timestamp(kind) and kind.unit == "ns":  # Python's end at microseconds
+        column = column.cast(pyarrow.timestamp("us", kind.tz), safe=False)
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        row = num_before + 1 + next(i for i, value in enumerate(column) if not _is_utf8(value))
+        raise InputError(f"{place}, row {row:,}: not UTF-8. Fix the row.") from None
+
+
+def _is_utf8(value: Any) -> bool:
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,219 @@
+"""Write tables row by row: csv, tsv, Parquet and Excel files, in bounded memory."""
+
+import csv
+import importlib
+import io
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from datetime import time as time_of_day
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from bertsmith.data.excel_files import cell_text, import_openpyxl
+from bertsmith.errors import InputError
+from bertsmith.system.files import atomic_write
+
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".xlsx")
+BATCH_ROWS = 1024
+MAX_EXCEL_ROWS = 1 << 20
+MAX_EXCEL_CHARACTERS = (1 << 15) - 1
+"""Most characters of a cell in Excel."""
+LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+NOT_IN_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+class TableWriter(ABC):
+    """Writer of one table's rows.
+
+    Attributes:
+        num_changed: cells that the format cannot hold as they are, and that were changed.
+    """
+
+    change: ClassVar[str] = ""
+    """What was done to those cells, for messages."""
+    num_changed = 0
+
+    @abstractmethod
+    def write(self, values: Sequence[Any]) -> None:
+        """Write a row: a value for each column."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing left to write
+        """Write what is left."""
+
+    def note(self) -> str | None:
+        """Return a sentence about cells that were changed, if there are any."""
+        cells = "1 cell was" if self.num_changed == 1 else f"{self.num_changed:,} cells were"
+        return f"{cells} changed: {self.change}." if self.num_changed else None
+
+
+@contextmanager
+def table_writer(
+    path: Path, columns: Mapping[str, Any], delimiter: str | None = None
+) -> Iterator[TableWriter]:
+    """Write a table that appears whole, or not at all.
+
+    Args:
+        path: its name ends in one of `TABLE_ENDINGS`.
+        columns: names and types: str, int, float, bool, a type of pyarrow, or Any for values of
+            several types, which Parquet gets as text.
+        delimiter: separator of columns in csv and tsv, instead of the usual one.
+
+    Raises:
+        InputError: it cannot be written.
+        ConfigError: an Excel file, and openpyxl is not installed.
+    """
+    ending = path.suffix.lower()
+    with atomic_write(path, "wb") as file:
+        writer: TableWriter
+        if ending == ".parquet":
+            writer = ParquetTable(file, columns)
+        elif ending == ".xlsx":
+            writer = ExcelTable(path, file, list(columns))
+        elif ending == ".tsv":
+            writer = TsvTable(file, list(columns), delimiter or "\t")
+        else:
+            writer = CsvTable(file, list(columns), delimiter or ",")
+        yield writer
+        writer.close()
+
+
+class CsvTable(TableWriter):
+    """Rows as RFC 4180 has them, in UTF-8 without a byte order mark."""
+
+    def __init__(self, file: IO[bytes], columns: Sequence[str], delimiter: str) -> None:
+        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        self._writer = csv.writer(self._text, delimiter=delimiter, lineterminator="\n")
+        self._writer.writerow(columns)
+
+    def write(self, values: Sequence[Any]) -> None:
+        self._writer.writerow(map(as_cell, values))
+
+    def close(self) -> None:
+        self._text.detach()
+
+
+class TsvTable(TableWriter):
+    """Rows without quoting, as tsv files are read."""
+
+    change = "a .tsv file has no room for tabs and line breaks in a cell, so they became spaces"
+
+    def __init__(self, file: IO[bytes], columns: Sequence[str], delimiter: str) -> None:
+        self._file = file
+        self._delimiter = delimiter
+        self.write(columns)
+
+    def write(self, values: Sequence[Any]) -> None:
+        row = self._delimiter.join(map(self._cell, values))
+        self._file.write(f"{row}\n".encode())
+
+    def _cell(self, value: Any) -> str:
+        text = as_cell(value)
+        changed = LINE_BREAKING.sub(" ", text).replace(self._delimiter, " ")
+        self.num_changed += changed != text
+        return changed
+
+
+class ParquetTable(TableWriter):
+    """Rows with types, in groups of `BATCH_ROWS`."""
+
+    def __init__(self, file: IO[bytes], columns: Mapping[str, Any]) -> None:
+        # pyarrow takes a quarter of a second, and most files are of other formats.
+        self._arrow = importlib.import_module("pyarrow")
+        parquet = importlib.import_module("pyarrow.parquet")
+        self._schema = self._arrow.schema(
+            [(name, arrow_type(kind)) for name, kind in columns.items()]
+        )
+        self._is_mixed = [kind is Any for kind in columns.values()]
+        self._rows: list[Sequence[Any]] = []
+        self._writer = parquet.ParquetWriter(file, self._schema)
+
+    def write(self, values: Sequence[Any]) -> None:
+        row = [
+            as_cell(value) if is_mixed and value is not None else value
+            for value, is_mixed in zip(values, self._is_mixed, strict=True)
+        ]
+        self._rows.append(row)
+        if len(self._rows) == BATCH_ROWS:
+            self._write_batch()
+
+    def _write_batch(self) -> None:
+        columns = zip(*self._rows, strict=True)
+        arrays = [
+            self._arrow.array(column, field.type)
+            for column, field in zip(columns, self._schema, strict=True)
+        ]
+        self._writer.write_batch(self._arrow.record_batch(arrays, schema=self._schema))
+        self._rows.clear()
+
+    def close(self) -> None:
+        if self._rows:
+            self._write_batch()
+        self._writer.close()
+
+
+class ExcelTable(TableWriter):
+    """Rows of one sheet; texts are never formulas."""
+
+    change = (
+        f"Excel has no control characters and at most {MAX_EXCEL_CHARACTERS:,} characters in a "
+        "cell, so those became spaces and longer texts were cut"
+    )
+
+    def __init__(self, path: Path, file: IO[bytes], columns: Sequence[str]) -> None:
+        openpyxl = import_openpyxl(path)
+        self._path = path
+        self._file = file
+        self._workbook = openpyxl.Workbook(write_only=True)
+        self._sheet = self._workbook.create_sheet("predictions")
+        self._make_cell = importlib.import_module("openpyxl.cell").WriteOnlyCell
+        self._num_rows = 0
+        self.write(columns)
+
+    def write(self, values: Sequence[Any]) -> None:
+        self._num_rows += 1
+        if self._num_rows > MAX_EXCEL_ROWS:
+            raise InputError(
+                f"{self._path}: Excel has {MAX_EXCEL_ROWS:,} rows at most, and there are more. "
+                "Write .csv or .parquet."
+            )
+        self._sheet.append([self._cell(value) for value in values])
+
+    def _cell(self, value: Any) -> Any:
+        kinds = (bool, int, float, datetime, date, time_of_day)
+        if value is None or isinstance(value, kinds):
+            if isinstance(value, datetime) and value.tzinfo is not None:
+                return value.isoformat()
+            return value
+        text = as_cell(value)
+        changed = NOT_IN_XML.sub(" ", text)[:MAX_EXCEL_CHARACTERS]
+        self.num_changed += changed != text
+        cell = self._make_cell(self._sheet, changed)
+        cell.data_type = "s"  # also where it begins with =
+        return cell
+
+    def close(self) -> None:
+        self._workbook.save(self._file)
+
+
+def as_cell(value: Any) -> str:
+    """Return a value as the text of a cell; lists and objects as JSON.
+
+    >>> [as_cell(value) for value in (None, "a", 0.5, ["a", 1])]
+    ['', 'a', '0.5', '["a", 1]']
+    """
+    if isinstance(value, list | tuple | dict):
+        return json.dumps(value, ensure_ascii=False, default=cell_text)
+    return repr(value) if isinstance(value, float) else cell_text(value)
+
+
+def arrow_type(kind: Any) -> Any:
+    """Return pyarrow's type for a type of a column."""
+    arrow = importlib.import_module("pyarrow")
+    if isinstance(kind, arrow.DataType):
+        return kind
+    known = {int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    return known.get(kind, arrow.string())

@@ -1,0 +1,72 @@
+"""The columns that a model was trained on, kept in its folder: other files are read alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bertsmith.errors import CheckpointError
+
+NUMBERED = "column "
+"""Beginning of the name of a column in a table without a header; its number follows."""
+
+
+@dataclass(frozen=True)
+class TrainingColumns:
+    """Names of the columns by what they hold, such as text and label.
+
+    Attributes:
+        names: empty where they are not known; numbered where the table had no header.
+        delimiter: the separator that was asked for.
+    """
+
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    delimiter: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Any) -> "TrainingColumns":
+        """Read what `to_json` wrote.
+
+        Raises:
+            CheckpointError: it is something else.
+        """
+        if value is None:
+            return cls()
+        names = value.get("names") if isinstance(value, Mapping) else None
+        delimiter = value.get("delimiter") if isinstance(value, Mapping) else None
+        if not (
+            isinstance(names, Mapping)
+            and all(map(_are_strings, names.values()))
+            and (delimiter is None or isinstance(delimiter, str))
+        ):
+            raise CheckpointError(
+                "config.json: 'columns' of the task is not as training writes it. Remove it, or "
+                "copy the file again."
+            )
+        return cls({str(name): tuple(found) for name, found in names.items()}, delimiter)
+
+    def to_json(self) -> dict[str, Any]:
+        names = {name: list(found) for name, found in self.names.items()}
+        return {"names": names, "delimiter": self.delimiter}
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the table had no header."""
+        found = [name for names in self.names.values() for name in names]
+        return bool(found) and all(_number(name) is not None for name in found)
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """The numbers of columns, as flags take them."""
+        return {
+            name: ",".join(str(_number(column)) for column in found)
+            for name, found in self.names.items()
+        }
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _number(name: str) -> int | None:
+    number = name.removeprefix(NUMBERED)
+    return int(number) if name.startswith(NUMBERED) and number.isdecimal() else None

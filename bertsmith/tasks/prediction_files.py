@@ -1,0 +1,187 @@
+"""Files of predictions: the rows of the user's table, and beside each what the model predicts."""
+
+import itertools
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.excel_files import cell_text
+from bertsmith.data.predictions import LABEL_COLUMNS
+from bertsmith.data.records import RecordReader, SourceRow, lowered
+from bertsmith.data.source_columns import source_columns, unique_names
+from bertsmith.data.table_writer import TABLE_ENDINGS, table_writer
+from bertsmith.data.text_files import STANDARD_INPUT
+from bertsmith.errors import InputError
+from bertsmith.system.files import atomic_write
+from bertsmith.tasks.task import Task
+
+LINE = "line"
+"""Key of the line that an example begins in; of files without lines, of the row."""
+OTHER_LINE = "file_line"
+"""Its name beside a column of the user's that is called so."""
+Pairs = Iterable[tuple[Any, Any]]
+
+
+class KeptRows:
+    """Examples of a table on their way through a model, and their rows, which wait for them."""
+
+    def __init__(self, reader: RecordReader[Any]) -> None:
+        self.reader = reader
+        self._rows: deque[SourceRow] = deque()
+
+    def __iter__(self) -> Iterator[Any]:
+        for example, row in self.reader.with_rows():
+            self._rows.append(row)
+            yield example
+
+    @property
+    def first_row(self) -> SourceRow:
+        """The row of the next example, which stays."""
+        return self._rows[0]
+
+    def next_row(self) -> SourceRow:
+        """Take the row of the next example."""
+        return self._rows.popleft()
+
+
+def endings(task: Task[Any, Any]) -> list[str]:
+    """List the endings of the names of files that predictions of a task may be written to."""
+    return [*task.formats, *(TABLE_ENDINGS if task.cell_types else ())]
+
+
+def write_predictions(
+    path: Path, task: Task[Any, Any], pairs: Pairs, kept: KeptRows | None
+) -> str | None:
+    """Write a file of predictions, by the ending of its name; return a note about its cells.
+
+    Args:
+        pairs: examples with their predictions.
+        kept: the rows that the examples were read from, whose columns come along.
+
+    Raises:
+        InputError: the file cannot be written, or the source cannot be read.
+        ConfigError: an Excel file, and openpyxl is not installed.
+    """
+    ending = path.suffix.lower()
+    if ending in TABLE_ENDINGS:
+        return _write_table(path, task, pairs, kept)
+    lines = task.formats[ending](pairs)
+    if ending == ".jsonl" and kept is not None:
+        lines = _json_lines(task, pairs, kept)
+    with atomic_write(path, "w") as file:
+        file.writelines(lines)
+    return None
+
+
+def _write_table(
+    path: Path, task: Task[Any, Any], pairs: Pairs, kept: KeptRows | None
+) -> str | None:
+    first, pairs = _peek(pairs)
+    if first is None:
+        raise InputError(f"{path}: there is nothing to predict, so no table was written.")
+    example, _ = first
+    delimiter = None
+    if kept is None:
+        columns: dict[str, Any] = dict.fromkeys(_own_cells(example), str)
+    else:
+        columns = source_columns(kept.reader, kept.first_row)
+        if path.suffix.lower() == f".{kept.reader.found_format}":
+            delimiter = kept.reader.delimiter
+    added = added_names(columns, task.cell_types)
+    types = columns | {added[name]: kind for name, kind in task.cell_types.items()}
+    with table_writer(path, types, delimiter) as writer:
+        for example, prediction in pairs:
+            if kept is None:
+                values = list(_own_cells(example).values())
+            else:
+                values = _values(kept.next_row(), columns)
+            cells = task.cells(prediction)
+            writer.write([*values, *(cells[name] for name in added)])
+    return writer.note()
+
+
+def _own_cells(example: Any) -> dict[str, Any]:
+    """Return the texts of an example that stands in no table."""
+    found = example.to_json()
+    return {name: value for name, value in found.items() if name not in (LINE, "row")}
+
+
+def _values(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
+    """Return a row's values in the order of all columns."""
+    if len(row.columns) == len(columns) and _is_table(row):
+        return list(row.values)
+    found = dict(zip(row.columns, row.values, strict=True))
+    return [found.get(name) for name in columns]
+
+
+def _is_table(row: SourceRow) -> bool:
+    """Return whether all rows have the same columns: those of objects come as tuples."""
+    return isinstance(row.columns, list)
+
+
+def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[str]:
+    """Yield an object for each row: its columns, its line, and the prediction."""
+    columns: list[str] = []
+    added: dict[str, str] = {}
+    line_name = LINE
+    for number, (example, prediction) in enumerate(pairs):
+        row = kept.next_row()
+        found = prediction.to_json()
+        if not number:
+            if kept.reader.source == STANDARD_INPUT:
+                columns = unique_names(row.columns)
+            else:
+                columns = list(source_columns(kept.reader, row))
+            decisions = [name for name in found if name in (*task.cell_types, "probabilities")]
+            added = {name: _free(name, columns, name) for name in found}
+            added |= added_names(columns, decisions)
+            line_name = LINE if LINE not in columns else OTHER_LINE
+        names = columns if _is_table(row) else row.columns
+        own = dict(zip(names, row.values, strict=True))
+        if clash := own.keys() & {line_name, *added.values()}:
+            place = kept.reader.row_place(example.row)
+            raise InputError(
+                f"{place}: has '{min(clash)}', which the rows before lack, and so it was taken for "
+                "the name of what is predicted. Write the input to a file, or give every row the "
+                "same keys."
+            )
+        values = {line_name: example.row} | {added[name]: value for name, value in found.items()}
+        yield json.dumps(own | values, ensure_ascii=False, allow_nan=False, default=cell_text)
+        yield "\n"
+
+
+def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """Return the names of columns of predictions, none of which is one of the table's.
+
+    All begin with `predicted_` where the table has one of them, or one that `bertsmith score` takes
+    for predictions.
+
+    >>> added_names(["text"], ["label", "probability"])
+    {'label': 'label', 'probability': 'probability'}
+    >>> added_names(["text", "Label"], ["label", "probability"])
+    {'label': 'predicted_label', 'probability': 'predicted_probability'}
+    """
+    names, columns = list(names), list(columns)
+    taken = set(lowered(columns))
+    is_taken = not taken.isdisjoint({*names, *LABEL_COLUMNS})
+    return {
+        name: _free(f"predicted_{name}" if is_taken else name, columns, f"predicted_{name}")
+        for name in names
+    }
+
+
+def _free(name: str, columns: Iterable[str], stem: str) -> str:
+    """Return a name that is none of the columns': `name`, or `stem` with a number."""
+    taken, number = set(lowered(columns)), 1
+    while name.lower() in taken:
+        number += 1
+        name = f"{stem}_{number}"
+    return name
+
+
+def _peek(pairs: Pairs) -> tuple[tuple[Any, Any] | None, Iterator[tuple[Any, Any]]]:
+    pairs = iter(pairs)
+    first = next(pairs, None)
+    return first, itertools.chain([] if first is None else [first], pairs)
