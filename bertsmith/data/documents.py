@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from bertsmith.data.delimiters import rival_hint
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.json_rows import (
     JSON,
@@ -31,7 +32,6 @@ from bertsmith.data.parquet_files import rows_at_once, unpack
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
 from bertsmith.data.sources import Format, Source, find_sources, identity
-from bertsmith.data.tables import rival_hint
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import InputError
 

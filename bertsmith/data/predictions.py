@@ -7,6 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bertsmith.data.delimiters import delimiter_in
 from bertsmith.data.examples import Example, as_label_set
 from bertsmith.data.excel_files import cell_text
 from bertsmith.data.json_rows import get_value, json_type, list_names
@@ -14,7 +15,7 @@ from bertsmith.data.json_stream import iter_members
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
 from bertsmith.data.squad import question_format
-from bertsmith.data.tables import FoundFormat, delimiter_in, read_rows, read_txt, table_format
+from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
 from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 
@@ -196,7 +197,8 @@ def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) 
                 f"{row_place(path, row)}: several columns are called '{name}'. Columns found: "
                 f"{list_names(found)}. Rename all but the right one."
             )
-    wanted = ", ".join(f"'{column}'" for column in columns)
+    usual = (column for column in columns if not column.startswith("predicted_"))
+    wanted = ", ".join(f"'{column}'" for column in usual)
     raise InputError(
         f"{row_place(path, row)}: no column of predictions ({wanted}). Columns found: "
         f"{list_names(found)}. Rename the one with predictions to 'prediction'."

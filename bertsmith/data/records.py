@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
+from bertsmith.data.delimiters import delimiter_in, rival_hint
 from bertsmith.data.excel_files import cell_text
 from bertsmith.data.json_rows import json_type, list_names
 from bertsmith.data.objects import read_objects
@@ -22,10 +23,8 @@ from bertsmith.data.tables import (
     FoundFormat,
     TableFormat,
     column_number,
-    delimiter_in,
     read_rows,
     read_txt,
-    rival_hint,
     table_format,
     whole_number,
 )
@@ -36,7 +35,7 @@ from bertsmith.errors import InputError
 Record = dict[str, tuple[str, ...]]
 """Texts of each column in one row: one, or none if it is optional, or those of many."""
 
-RANGE = re.compile(r"(\d+)-(\d+)")
+_RANGE = re.compile(r"(\d+)-(\d+)")
 
 
 class TableOptions(Protocol):
@@ -513,7 +512,7 @@ def asked_columns(
     place = find_column(asked, names, len(found))
     if place is not None or not is_many:
         return None if place is None else [place]
-    if limits := RANGE.fullmatch(asked):
+    if limits := _RANGE.fullmatch(asked):
         first, last = whole_number(limits[1]), whole_number(limits[2])
         if first is None or last is None or last - first >= len(found):
             return None  # before so many are listed
@@ -528,7 +527,7 @@ def asked_columns(
 def is_numbers(asked: str) -> bool:
     """Return whether columns were asked for by their numbers alone."""
     parts = asked.split(",")
-    return bool(RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
+    return bool(_RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
 
 
 def find_column(name: str, found: Sequence[str], width: int) -> int | None:

@@ -18,12 +18,12 @@ from bertsmith.errors import InputError
 from bertsmith.system.files import atomic_write
 
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".xlsx")
-BATCH_ROWS = 1024
-MAX_EXCEL_ROWS = 1 << 20
-MAX_EXCEL_CHARACTERS = (1 << 15) - 1
+_BATCH_ROWS = 1024
+_MAX_EXCEL_ROWS = 1 << 20
+_MAX_EXCEL_CHARACTERS = (1 << 15) - 1
 """Most characters of a cell in Excel."""
-LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
-NOT_IN_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+_NOT_IN_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 class TableWriter(ABC):
@@ -112,13 +112,13 @@ class TsvTable(TableWriter):
 
     def _cell(self, value: Any) -> str:
         text = as_cell(value)
-        changed = LINE_BREAKING.sub(" ", text).replace(self._delimiter, " ")
+        changed = _LINE_BREAKING.sub(" ", text).replace(self._delimiter, " ")
         self.num_changed += changed != text
         return changed
 
 
 class ParquetTable(TableWriter):
-    """Rows with types, in groups of `BATCH_ROWS`."""
+    """Rows with types, in groups of `_BATCH_ROWS`."""
 
     def __init__(self, file: IO[bytes], columns: Mapping[str, Any]) -> None:
         # pyarrow takes a quarter of a second, and most files are of other formats.
@@ -137,7 +137,7 @@ class ParquetTable(TableWriter):
             for value, is_mixed in zip(values, self._is_mixed, strict=True)
         ]
         self._rows.append(row)
-        if len(self._rows) == BATCH_ROWS:
+        if len(self._rows) == _BATCH_ROWS:
             self._write_batch()
 
     def _write_batch(self) -> None:
@@ -159,7 +159,7 @@ class ExcelTable(TableWriter):
     """Rows of one sheet; texts are never formulas."""
 
     change = (
-        f"Excel has no control characters and at most {MAX_EXCEL_CHARACTERS:,} characters in a "
+        f"Excel has no control characters and at most {_MAX_EXCEL_CHARACTERS:,} characters in a "
         "cell, so those became spaces and longer texts were cut"
     )
 
@@ -175,9 +175,9 @@ class ExcelTable(TableWriter):
 
     def write(self, values: Sequence[Any]) -> None:
         self._num_rows += 1
-        if self._num_rows > MAX_EXCEL_ROWS:
+        if self._num_rows > _MAX_EXCEL_ROWS:
             raise InputError(
-                f"{self._path}: Excel has {MAX_EXCEL_ROWS:,} rows at most, and there are more. "
+                f"{self._path}: Excel has {_MAX_EXCEL_ROWS:,} rows at most, and there are more. "
                 "Write .csv or .parquet."
             )
         self._sheet.append([self._cell(value) for value in values])
@@ -189,7 +189,7 @@ class ExcelTable(TableWriter):
                 return value.isoformat()
             return value
         text = as_cell(value)
-        changed = NOT_IN_XML.sub(" ", text)[:MAX_EXCEL_CHARACTERS]
+        changed = _NOT_IN_XML.sub(" ", text)[:_MAX_EXCEL_CHARACTERS]
         self.num_changed += changed != text
         cell = self._make_cell(self._sheet, changed)
         cell.data_type = "s"  # also where it begins with =

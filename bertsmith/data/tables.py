@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.data.csv_blanks import has_blanks_before_quotes
+from bertsmith.data.delimiters import BORDERS, delimiter_of, rival_hint
 from bertsmith.data.excel_files import read_xlsx
 from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.sources import ending_of
@@ -28,12 +29,6 @@ from bertsmith.errors import ConfigError, InputError
 
 FoundFormat = Literal["csv", "tsv", "jsonl", "json", "parquet", "xlsx", "txt"]
 TableFormat = Literal["auto", FoundFormat]
-FORMATS: tuple[FoundFormat, ...] = get_args(FoundFormat)
-BORDERS = {"csv": ",", "tsv": "\t"}
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-"""Separators of columns, those of files with the wrong ending too."""
-TAB_NAMES = ("tab", "\\t")
-"""Spellings of a tab on a command line."""
 ASK_FORMAT = "If it is a table by another name, say which: --format tsv (or csv, jsonl)."
 
 
@@ -71,7 +66,9 @@ def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundForm
     if source == STANDARD_INPUT:
         return "txt"
     ending = ending_of(source)
-    kind = next((name for name in FORMATS if name == ending), None)
+    kind: FoundFormat | None = next(
+        (name for name in get_args(FoundFormat) if name == ending), None
+    )
     if kind is None:
         hint = "" if asked is None else f" {ASK_FORMAT}"
         if ending == "xls":
@@ -82,50 +79,6 @@ def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundForm
             f"convert it.{hint}"
         )
     return kind
-
-
-def delimiter_of(kind: FoundFormat, asked: str | None) -> str:
-    """Return the separator of a csv or tsv file's columns.
-
-    Raises:
-        ConfigError: not one character, or one that stands in every table.
-    """
-    if asked is None:
-        return BORDERS[kind]
-    char = "\t" if asked in TAB_NAMES else asked
-    if len(char) != 1 or char in '"\r\n\0':
-        raise ConfigError(
-            f"--delimiter: found {asked!r}; allowed is one character that stands between columns, "
-            "such as ';', or tab."
-        )
-    return char
-
-
-def delimiter_in(path: Path, kind: FoundFormat, expected: str | None) -> str | None:
-    """Return an expected separator if the first line of a csv or tsv file holds it."""
-    if expected is None or kind not in BORDERS:
-        return None
-    if path == STANDARD_INPUT:  # which can be read once only
-        return expected
-    return expected if delimiter_of(kind, expected) in next(iter_lines(path), "") else None
-
-
-def rival_hint(kind: str, row: str, before: str = "", *, can_ask: bool = True) -> str:
-    """Ask whether other separators, seen in a first row behind `before`, are meant.
-
-    Args:
-        can_ask: whether the user can name another separator.
-    """
-    border = BORDERS.get(kind)
-    rival = next((char for char in SEPARATORS if char != border and before + char in row), None)
-    if border is None or rival is None:
-        return ""
-    name = "tab" if rival == "\t" else f"'{rival}'"
-    cure = f"Then pass --delimiter {name}; in" if can_ask else "In"
-    return (
-        f" Or are the columns those between {SEPARATORS[rival]}? {cure} a .{kind} file they stand "
-        f"between {SEPARATORS[border]}{'' if not can_ask else ' otherwise'}."
-    )
 
 
 def whole_number(text: str) -> int | None:
@@ -177,7 +130,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
                 raise too_long(f"{place}:{row}", "row")
             yield line
 
-    skips = delimiter == "," and has_blanks_before_quotes(path)
+    skips = has_blanks_before_quotes(path, delimiter)
     reader = csv.reader(row_lines(), delimiter=delimiter, strict=True, skipinitialspace=skips)
     while True:
         row, size = reader.line_num + 1, 0

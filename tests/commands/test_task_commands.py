@@ -146,7 +146,7 @@ def test_predict(bertsmith, place, tmp_path, monkeypatch):
     assert "9 texts" in bertsmith(*predict, "--file", place / "data.csv", "--out", out)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["text"] for row in rows] == TEXTS
-    assert [row["row"] for row in rows] == list(range(2, 11))
+    assert [row["line"] for row in rows] == list(range(2, 11))
     (tmp_path / "input").write_bytes("good film\r\n«dull»\n".encode())
     with (tmp_path / "input").open() as file:
         monkeypatch.setattr("sys.stdin", file)
@@ -179,7 +179,7 @@ def test_a_compressed_column_to_vectors_in_its_order(typed, place, tmp_path, mon
     typed(*words, out)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["text"] for row in rows] == TEXTS
-    assert [row["row"] for row in rows] == list(range(2, 11))
+    assert [row["line"] for row in rows] == list(range(2, 11))
     encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32")
     np.testing.assert_allclose([row["vector"] for row in rows], encoder.encode(TEXTS), atol=1e-6)
     out, asked = tmp_path / "v.npy", {"pooling": "first_token", "normalize": True, "max_length": 5}
@@ -213,11 +213,11 @@ def test_fill(bertsmith, place):
 
 
 @pytest.mark.parametrize("line, parts", [
-    ("predict classifier", ["--file F"]),
-    ("predict classifier a --file data.csv", ["--file F"]),
+    ("predict classifier", ["Nothing to predict", "--file FILE"]),
+    ("predict classifier a --file data.csv", ["either texts or --file"]),
     ("predict classifier good |", ["text 2: "]),
     ("predict pretrained good", ["pretrained: ", "'bertsmith finetune classify --model'"]),
-    ("predict classifier good --out {0}/out.csv", ["--out: found '{0}/out.csv'", ".jsonl"]),
+    ("predict classifier good --out {0}/out.doc", ["--out: found '{0}/out.doc'", ".jsonl"]),
     ("predict classifier --file bad.txt --out {0}/earlier.jsonl", ["bad.txt: byte 5 is 0xff"]),
     ("evaluate classifier --data none.csv", ["none.csv: "]),
     ("evaluate classifier --data data.csv --text-column 1 --label-column 2",

@@ -48,7 +48,7 @@ def test_every_miss_the_most_confident_first(evaluate, place):
         for example, found in zip(examples, classifier([e.text for e in examples]), strict=True)
         if found.label != example.label
     }
-    assert {row["row"]: (row["text"], row["gold"], row["predicted"]) for row in rows} == expected
+    assert {row["line"]: (row["text"], row["gold"], row["predicted"]) for row in rows} == expected
     assert len(rows) == len(expected) == 61 - round(61 * report["accuracy"])
     confidences = [row["confidence"] for row in rows]
     assert confidences == sorted(confidences, reverse=True)

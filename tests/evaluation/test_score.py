@@ -173,7 +173,7 @@ def test_illegal_predictions_are_of_the_gold_scheme(tmp_path):
     assert (both.scheme, both.num_illegal, both.num_illegal_gold) == ("IOB1", 0, 1)
 
 
-LINES = [json.dumps({"row": i, "label": x}) for i, x in enumerate(PREDICTED, start=2)]
+LINES = [json.dumps({"line": i, "label": x}) for i, x in enumerate(PREDICTED, start=2)]
 BESIDE = [json.dumps({"label": right, "pred": x}) for right, x in zip(GOLD, PREDICTED, strict=True)]
 
 
@@ -200,7 +200,7 @@ NOTHING = {"label": "b", "error": "timeout"}
     ("p.txt", "b\n\na\n", ["p.txt:2:"]),
     ("p.csv", "guess\nb\n", ["p.csv:1:", "'prediction'", "'guess'"]),
     ("p.csv", "text,prediction\nfine,b\nBad, bad,b\n", ["p.csv:3:", "found 3", "row 1"]),
-    ("p.jsonl", [{"row": 3, "label": "b"}] * 5, ["p.jsonl: prediction 1 ", "row 3"]),
+    ("p.jsonl", [{"line": 3, "label": "b"}] * 5, ["p.jsonl: prediction 1 ", "line 3"]),
     ("p.jsonl", [{"label": "b", "prediction": "b"}, NOTHING],
      ["p.jsonl:2:", "'prediction'", "'label', 'error'"]),
     ("p.jsonl", [NOTHING, {"label": "a", "prediction": "b"}],

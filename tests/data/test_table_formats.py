@@ -1,0 +1,174 @@
+"""Parquet, JSON and Excel files, other delimiters, and the columns of training."""
+
+import csv
+import json
+import sys
+
+import openpyxl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from refusals import refuses
+
+from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.multiple_choice import ChoiceReader
+from bertsmith.data.source_columns import source_columns
+from bertsmith.data.table_writer import table_writer
+from bertsmith.data.training_columns import TrainingColumns
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+
+ROWS = [
+    {"id": 7, "text": "a good\nfilm; really", "stars": 5, "share": 0.5},
+    {"id": 8, "text": 'an "odd", film', "stars": 1, "share": None},
+    {"id": 9, "text": "naïve 電影", "stars": 3, "share": 2.0},
+]
+
+
+def write_table(path, rows=tuple(ROWS)):
+    """Write rows in the format that the name says."""
+    names, lines = list(rows[0]), [list(row.values()) for row in rows]
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(list(rows)), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(list(rows), indent=1))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif path.suffix == ".xlsx":
+        book = openpyxl.Workbook()
+        for cells in [names, *lines]:
+            book.active.append(cells)
+        book.save(path)
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file, delimiter=";").writerows([names, *lines])
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.json", "a.jsonl", "a.xlsx", "a.csv"])
+def test_all_formats_give_the_same_examples_and_keep_all_columns(tmp_path, name):
+    path = write_table(tmp_path / name)
+    delimiter = ";" if name == "a.csv" else None
+    reader = ExampleReader(path, Columns(label_column="stars", delimiter=delimiter))
+    pairs = list(reader.with_rows())
+    assert [e.text for e, _ in pairs] == [row["text"] for row in ROWS]
+    assert [e.label for e, _ in pairs] == ["5", "1", "3"]
+    for (_, kept), row in zip(pairs, ROWS, strict=True):
+        values = ["" if value is None else str(value) for value in row.values()]
+        assert list(kept.columns) == list(row)
+        if name == "a.csv":
+            assert list(kept.values) == values
+        else:
+            assert list(kept.values) == list(row.values())
+    types = source_columns(reader, pairs[0][1])
+    expected = [str] * 4 if name == "a.csv" else [int, str, int, float]
+    if name == "a.parquet":
+        expected = [pa.int64(), pa.string(), pa.int64(), pa.float64()]
+    assert types == dict(zip(ROWS[0], expected, strict=True))
+
+
+@pytest.mark.parametrize("name, content, parts", [
+    ("a.parquet", b"PAR1 and no table", ["a.parquet: damaged", "Copy"]),
+    ("a.xlsx", b"no zip", ["a.xlsx: damaged", ".csv"]),
+    ("a.json", b'{"text": ["a"]}', ["a.json: found an object", 'orient="records"']),
+    ("a.json", b'[{"text": "a", "label": 1},\n {"text": "b" "label": 2}]', ["a.json:2: not JSON"]),
+    ("a.json", b'[{"text": "a", "label": 1}, 3]', ["row 2 of ", "a number"]),
+    ("a.json", b'[{"text": "a", "label": 1}, {"text": "b"}]', ["row 2 of ", "no key 'label'"]),
+    ("a.csv", b"text;label\na;1\n", ["semicolons", "--delimiter ';'"]),
+    ("a.csv", b'"text";"label"\n"a";"1"\n', ["semicolons", "--delimiter ';'"]),
+    ("a.csv", b"text\tlabel\na\t1\n", ["tabs", "--delimiter tab"]),
+])  # fmt: skip
+def test_files_that_are_not_such_tables(tmp_path, name, content, parts):
+    (tmp_path / name).write_bytes(content)
+    with refuses(InputError, *parts, worded=False):
+        ExampleReader(tmp_path / name).read()
+
+
+def test_an_excel_file_names_the_row_as_excel_does(tmp_path):
+    path = write_table(
+        tmp_path / "a.xlsx", [*ROWS, {"id": 1, "text": None, "stars": 2, "share": 0}]
+    )
+    with refuses(InputError, "row 5 of ", "'text' is empty", worded=False):
+        ExampleReader(path, Columns(label_column="stars")).read()
+
+
+def test_a_missing_openpyxl_is_told(tmp_path, monkeypatch):
+    path = write_table(tmp_path / "a.xlsx")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with refuses(ConfigError, "pip install 'bertsmith[excel]'"):
+        ExampleReader(path).read()
+
+
+def test_delimiters_that_are_none(tmp_path):
+    path = write_table(tmp_path / "a.csv")
+    for delimiter in (";;", '"', "\n", ""):
+        with refuses(ConfigError, "--delimiter: found"):
+            ExampleReader(path, Columns(delimiter=delimiter)).read()
+    with refuses(ConfigError, "--delimiter: ", "parquet"):
+        ExampleReader(write_table(tmp_path / "a.parquet"), Columns(delimiter=";")).read()
+    (tmp_path / "a.txt").write_text("text|label\na|1\nb|2\n")
+    assert len(ExampleReader(tmp_path / "a.txt", Columns(delimiter="|")).read()) == 2
+    (tmp_path / "a.tsv").write_text("text\tlabel\na\t1\n")
+    for name in ("tab", "\t", "\\t"):
+        assert ExampleReader(tmp_path / "a.tsv", Columns(delimiter=name)).read()[0].label == "1"
+
+
+def test_columns_of_training_come_first_where_the_file_has_them(tmp_path):
+    trained = TrainingColumns({"text": ("review",), "label": ("stars",)}, ";")
+    kinds = {"labelled": True, "trained": trained}
+    (tmp_path / "same.csv").write_text("text;review;label;stars\nno;yes;no;yes\n")
+    (example,) = ExampleReader(tmp_path / "same.csv", **kinds).read()
+    assert (example.text, example.label) == ("yes", "yes")
+    asked = Columns(text_column="text", label_column="label")
+    (example,) = ExampleReader(tmp_path / "same.csv", asked, **kinds).read()
+    assert (example.text, example.label) == ("no", "no")
+    (tmp_path / "other.csv").write_text("text,label\na,1\n")
+    (example,) = ExampleReader(tmp_path / "other.csv", **kinds).read()
+    assert (example.text, example.label) == ("a", "1")
+    (tmp_path / "neither.csv").write_text("words,stars\na,1\n")
+    with refuses(InputError, "looks like the text", "'review' as in training", "'words'"):
+        ExampleReader(tmp_path / "neither.csv", **kinds).read()
+
+
+def test_numbers_of_training_serve_a_table_without_a_header(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("5\ta film\n1\ta story\n")
+    reader = ExampleReader(path, Columns("2", label_column="1"))
+    examples = reader.read()
+    trained = TrainingColumns.from_json(json.loads(json.dumps(reader.columns_read().to_json())))
+    assert ExampleReader(path, trained=trained).read() == examples
+    (tmp_path / "named.tsv").write_text("label\ttext\n5\ta film\n")
+    (example,) = ExampleReader(tmp_path / "named.tsv", trained=trained).read()
+    assert (example.text, example.row) == ("a film", 2)
+
+
+def test_columns_that_training_did_not_write():
+    for value in (3, {"names": {"text": "review"}}, {"names": {}, "delimiter": 3}):
+        with refuses(CheckpointError, "config.json: 'columns'"):
+            TrainingColumns.from_json(value)
+
+
+def test_labels_need_no_texts_where_only_they_are_compared(tmp_path):
+    (tmp_path / "a.csv").write_text("label\nb\na\n")
+    reader = ExampleReader(tmp_path / "a.csv", needs_text=False)
+    assert [example.label for example in reader.read()] == ["b", "a"]
+    with refuses(InputError, "looks like the text"):
+        ExampleReader(tmp_path / "a.csv").read()
+    (tmp_path / "c.csv").write_text("choice1,choice2,label\na,b,0\n")
+    (example,) = ChoiceReader(tmp_path / "c.csv", needs_prompt=False).read()
+    assert (example.choices, example.label) == (("a", "b"), 0)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet", "a.xlsx"])
+def test_what_is_written_is_read_again(tmp_path, name):
+    path = tmp_path / name
+    with table_writer(path, {"text": str, "label": int}) as writer:
+        for row in (["=1+1", 1], ['a, "b"\nc\td\x01', 0], ["", 2]):
+            writer.write(row)
+    texts = ["=1+1", 'a, "b"\nc\td\x01', ""]
+    if name == "a.tsv":
+        texts[1] = 'a, "b" c d\x01'
+    if name == "a.xlsx":
+        texts[1] = 'a, "b"\nc\td '
+    reader = ExampleReader(path, Columns(label_column="label"), needs_text=False)
+    assert [example.text for example in reader] == texts
+    assert (writer.note() is None) == (name in ("a.csv", "a.parquet"))
