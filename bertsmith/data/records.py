@@ -257,7 +257,7 @@ class RecordReader(Reader[ExampleT]):
             for place, spec in enumerate(self._read_specs)
             if place == 0 or spec.asked or not spec.is_optional
         ]
-        return not all(asked is not None and is_numbers(asked) for asked in needed)
+        return not all(asked is not None and _is_numbers(asked) for asked in needed)
 
     def row_place(self, row: int) -> str:
         return row_place(self.source, row)
@@ -524,7 +524,7 @@ def asked_columns(
     return known if known and len(known) == len(parts) else None
 
 
-def is_numbers(asked: str) -> bool:
+def _is_numbers(asked: str) -> bool:
     """Return whether columns were asked for by their numbers alone."""
     parts = asked.split(",")
     return bool(_RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
