@@ -55,37 +55,39 @@ COMMANDS = {
     "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
     "corpus inspect": Command("Text", "show what a corpus holds"),
     "pretrain": Command(
-        "Model", "teach a BERT your texts, a new one or one that you have (--from)"
+        "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
     ),
     "params": Command("Model", "count a model's parameters, by component"),
-    "plan": Command("Model", "what a pre-training run will take: time, memory, arithmetic"),
-    "distill pretraining": Command("Model", "teach a smaller BERT your texts, by a larger one"),
-    "fill": Command("Model", "let a pre-trained BERT fill in [MASK]"),
+    "plan": Command("Model", "estimate what a pre-training run takes: time, memory, arithmetic"),
+    "distill pretraining": Command(
+        "Model", "pre-train a smaller BERT with the help of a larger one"
+    ),
+    "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
     **{
-        f"finetune {task}": Command("Task", f"teach a BERT to {what}", "finetune")
+        f"finetune {task}": Command("Task", f"fine-tune a BERT to {what}", "finetune")
         for task, what in {
             "classify": "sort texts into your classes",
             "answer": "find the answers to questions in passages",
-            "tag": "label words: names, parts of speech",
-            "regress": "give texts a number",
-            "choose": "choose what fits a prompt",
-            "embed": "make vectors that tell how alike texts are",
+            "tag": "label words, such as names or parts of speech",
+            "regress": "give texts a score, such as a rating",
+            "choose": "choose the best of several answers",
+            "embed": "turn texts into vectors that are close for similar texts",
         }.items()
     },
     "evaluate": Command("Task", "score a model on labelled data, or a masked LM on minimal pairs"),
-    "predict": Command("Task", "let a fine-tuned model answer for new texts"),
-    "embed": Command("Task", "turn texts into vectors that tell how alike they are"),
+    "predict": Command("Task", "run a fine-tuned model on new texts"),
+    "embed": Command("Task", "turn texts into vectors, to compare or search them"),
     "compress": Command("Task", "make a model smaller: fewer layers, attention heads or tokens"),
     "push": Command("Task", "send a model to the Hugging Face hub"),
     "score": Command("Task", "score the predictions of any system, without a model"),
-    "glue": Command("All", "fine-tune to every task of the GLUE benchmark, and score it"),
+    "glue": Command("All", "fine-tune and score a model on the tasks of the GLUE benchmark"),
     "compare": Command(
-        "All", "recipes under the same budget and seeds, and what differs beyond noise"
+        "All", "train several recipes with the same budget and test which is better"
     ),
-    "demo": Command("All", "the whole road, on the documentation on this computer"),
-    "hardware": Command("All", "show what this computer does best, as measured"),
+    "demo": Command("All", "try everything in five minutes, on this computer's own documentation"),
+    "hardware": Command("All", "show how fast this computer is, as measured"),
     "recipes": Command("All", "list the recipes: settings that go well together, by command"),
-    "completion": Command("All", "print the completion of commands and options for bash and zsh"),
+    "completion": Command("All", "print the tab completion for bash and zsh"),
 }
 
 PROG = "bertsmith"
@@ -168,7 +170,7 @@ def _lack_of_memory(error: BaseException) -> str:
     asked = asked_bytes(error)
     found = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
     return (
-        f"found too little memory{found}. Give a smaller --max-length, --batch-size or "
+        f"not enough memory{found}. Use a smaller --max-length, --batch-size or "
         "--micro-batch-size, fewer --threads or --processes, a smaller model, or less text, where "
         "the command has that. Closing other programs helps, too."
     )
@@ -238,8 +240,8 @@ def _overview() -> str:
         lines += ["", f"{step}:", *_table(names)]
     lines += [
         "",
-        f"New here? '{PROG} demo' goes the whole road in five minutes, without any data of yours.",
-        "Any command takes -q (print the result alone), -v (more details) and --debug (the full",
+        f"New here? '{PROG} demo' goes the whole way in five minutes and needs no data.",
+        "Every command takes -q (only the result), -v (more details) and --debug (the full",
         "traceback of an error). 'bertsmith completion' prints the completion for your shell.",
     ]
     return "\n".join(lines)

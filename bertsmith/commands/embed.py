@@ -24,7 +24,7 @@ from bertsmith.tasks.text_vectors import TextVectors
 
 @dataclass(frozen=True)
 class Settings(InferenceCompute):
-    """Turn texts into vectors, whose cosine says how alike two texts are.
+    """Turn texts into vectors; the cosine of two says how similar the texts are.
 
     Row i of the result belongs to text i. Files of any size will do.
     """

@@ -114,8 +114,8 @@ def check_flags(settings: Settings) -> None:
     are_pairs = settings.minimal_pairs is not None
     if are_pairs == bool(settings.data):
         raise ConfigError(
-            f"--data, --minimal-pairs: found {'both' if are_pairs else 'neither'}; allowed is one. "
-            "Give --data F for a fine-tuned model, --minimal-pairs F for a pre-trained one."
+            f"Give {'only one of them' if are_pairs else 'one of them'}: --data FILE to score a "
+            "fine-tuned model, or --minimal-pairs FILE for a pre-trained one."
         )
     flag, names = "--data", ["scores"]
     if are_pairs:
@@ -126,7 +126,8 @@ def check_flags(settings: Settings) -> None:
         unfit.append("label_column")
     if unfit:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in unfit)
-        raise ConfigError(f"{given}: of no use with {flag}. Leave out {given}.")
+        verb = "have" if len(unfit) > 1 else "has"
+        raise ConfigError(f"{given} {verb} no effect with {flag}. Leave out {given}.")
     if settings.scores and settings.scores.suffix != ".jsonl":
         raise ConfigError(
             f"--scores: found '{settings.scores}'; allowed are names that end in .jsonl."

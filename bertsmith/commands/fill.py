@@ -54,4 +54,4 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def format_word(word: Word) -> str:
-    return f"{word.token.strip()} {word.probability:.1%}"
+    return f"{word.token.strip()} {100 * word.probability:.1f} %"

@@ -78,11 +78,11 @@ def with_student(
             if (found := getattr(student, field.name)) != field.default:
                 flag = field.name.replace("_", "-")
                 raise ConfigError(
-                    f"--{flag}: found {found} without --teacher. Give a teacher, too."
+                    f"--{flag} {found} needs a --teacher. Give one, too, or leave the option out."
                 )
         if settings.model == NOT_GIVEN:
             raise ConfigError(
-                "--model: not given. Name the folder of a pre-trained model, or a --teacher."
+                "--model is missing. Name the folder of a pre-trained model, or a --teacher."
             )
         return settings, None
     if settings.model != NOT_GIVEN:
@@ -90,8 +90,8 @@ def with_student(
     are_other_texts = settings.folds or (settings.seeds and settings.sample)
     if student.cache is not None and are_other_texts:
         raise ConfigError(
-            f"--cache: found with --{'folds' if settings.folds else 'sample and --seeds'}, where "
-            "each run learns from other texts. Leave one of them out."
+            f"--cache does not go with --{'folds' if settings.folds else 'sample and --seeds'}: "
+            "each of these runs learns from other texts. Leave one of them out."
         )
     student.check_out(settings.out)
     return replace(settings, model=student.start), student

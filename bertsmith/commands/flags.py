@@ -54,7 +54,7 @@ def parse(
         page = Page(description or "", (*more_options, *options_of(cls, default)))
         raise HelpAsked(page, args)
     if "--out=" in args or ("--out", "") in pairwise(args):  # Path("") is the current folder
-        raise ConfigError("--out: found an empty name. Is the shell's variable set?")
+        raise ConfigError("--out is empty. Is the shell's variable set?")
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     said = io.StringIO()
     try:

@@ -91,6 +91,6 @@ def describe_time(found: Measured[Any]) -> str:
     when = found.measured_at.replace("T", " ").replace("+00:00", " UTC")
     if found.load is None:
         return when
-    load = f"{when}, with {found.load:.0%} of the cores' time taken by other programs"
+    load = f"{when}, with {100 * found.load:.0f} % of the cores' time taken by other programs"
     again = ": the figures may be too low, and are measured again when the computer is quiet"
     return load + again if found.is_busy else load

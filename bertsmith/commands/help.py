@@ -21,6 +21,10 @@ HELP_FLAGS = {"-h", "--help", "--help-all"}
 TABLE = Path(__file__).with_name("help.json")
 
 MAX_WIDTH = 100
+MIN_WIDTH = 10
+"""Columns that a text has at least, however narrow the terminal is."""
+UNBROKEN = "\u00a0"
+"""A space at which no line ends."""
 MAX_FLAG_WIDTH = 22
 MAX_DEFAULT = 40
 MAX_SUMMARY = 130
@@ -83,14 +87,20 @@ class Page:
             (each for each in shown if each.is_required), key=lambda each: not each.is_positional
         )
         column = 4 + min(MAX_FLAG_WIDTH, max((len(each.flag) for each in shown), default=0))
-        usage = " ".join([f"usage: {prog}", *(each.flag for each in needed), "[options]"])
+        # A flag and its value stay in one line.
+        flags = [each.flag.replace(" ", UNBROKEN) for each in needed]
+        if width < 2 * column:  # too narrow for two columns: an option's help stands below it
+            column = 4
+        flags += [f"[{each.flag}]" for each in shown if each.is_positional and each not in needed]
+        usage = " ".join([f"usage: {prog}", *flags, "[options]"])
         paragraphs = self.description.split("\n\n")
         blocks = [
             _wrapped(usage, width, 4),
             *(_wrapped(each, width) for each in (paragraphs if everything else paragraphs[:1])),
         ]
         others = [each for each in shown if not each.is_required]
-        for panel in dict.fromkeys(["needed", *(each.panel for each in others)]):
+        panels = dict.fromkeys(["needed", *(each.panel for each in others)])
+        for panel in sorted(panels, key=lambda panel: panel == "columns"):  # seldom needed: last
             inside = needed if panel == "needed" else [o for o in others if o.panel == panel]
             rows = [
                 _row(each, each.text if everything else each.summary, column, width)
@@ -139,8 +149,10 @@ def to_text(found: dict[str, Page]) -> str:
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> str:
-    words = escape_controls(" ".join(text.split()))
-    return textwrap.fill(words, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    words = escape_controls(re.sub(r"[ \n]+", " ", text))
+    width = max(width, indent + MIN_WIDTH)  # a narrower terminal breaks the lines itself
+    filled = textwrap.fill(words, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    return filled.replace(UNBROKEN, " ")
 
 
 def _row(option: Option, text: str, column: int, width: int) -> str:

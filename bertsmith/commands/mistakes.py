@@ -59,7 +59,7 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
         if flag not in flags:
             near = difflib.get_close_matches(flag, flags, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            return f"{flag}: there is no such option. {hint}'{prog} --help-all' lists them."
+            return f"There is no option {flag}. {hint}'{prog} --help-all' lists them."
         given.add(flag)
         placeholder = flags[flag].flag.partition(" ")[2]
         values = [value] if equals else []
@@ -85,15 +85,16 @@ def _of_words(
             return f"'{word}' is not an option. Did you mean --recipe {word}?"
     if len(words) > len(places) and not any(each.flag.endswith(" ...") for each in places):
         return (
-            f"'{words[len(places)]}': found, but '{prog}' takes no further word. A text of several "
-            f"words is put in quotes; '{prog} --help' lists the options."
+            f"'{words[len(places)]}' is one word too many for '{prog}'. Put a text of several "
+            f"words in quotes. '{prog} --help' lists the options."
         )
     missing = [each for each in places[len(words) :] if each.is_required]
     missing += [each for each in options if _is_missing(each, given)]
     if not missing:
         return None
-    needed = ", ".join(f"{each.flag} ({each.summary.rstrip('.')})" for each in missing)
-    return f"not given: {needed}. '{prog} --help' lists all options."
+    *first, last = [each.flag for each in missing]
+    needed = f"{', '.join(first)} and {last}" if first else last
+    return f"{prog} needs {needed}. '{prog} --help' explains them."
 
 
 def _is_missing(option: Option, given: set[str]) -> bool:

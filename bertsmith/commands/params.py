@@ -151,8 +151,8 @@ def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
     missing = [name for name in ("num_hidden_layers", "hidden_size") if name not in sizes]
     if name is None and missing:
         raise ConfigError(
-            f"params: found neither a size, a folder nor {_flag(missing[0])}. Name one of "
-            f"{', '.join(PRESETS)}, a model's folder, or give --layers and --hidden."
+            f"Name a size ({', '.join(PRESETS)}) or a model's folder, or give --layers and "
+            f"--hidden; {_flag(missing[0])} is missing."
         )
     return pretraining_model(_config(name, sizes))
 

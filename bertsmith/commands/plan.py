@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tyro
+
 from bertsmith.commands import pretrain
 from bertsmith.commands.flags import parse_with_recipe, unset_other
 from bertsmith.commands.pretrain import build_job
@@ -35,17 +37,20 @@ FORMULA = (
 
 @dataclass(frozen=True)
 class Settings(pretrain.Settings):
-    """Tell what a pre-training run will take: arithmetic, memory, time and epochs.
+    """Estimate what a pre-training run takes: time, memory, arithmetic and epochs.
 
     Takes the recipe and the options of `bertsmith pretrain`, and writes nothing. Time and memory
-    are those of this computer, from a few seconds of real steps by all its processes. Without a
-    corpus the text is random, in rows as long as the recipe's.
+    are measured on this computer in a few seconds of real steps. Without --corpus, random text of
+    the same row length is used.
     """
 
     corpus: Path | None = None  # type: ignore[assignment]
     """Folder that `bertsmith corpus build` wrote. Default: random text."""
-    out: Path | None = None  # type: ignore[assignment]
-    """Folder of the run; nothing is written."""
+    # Options of `pretrain` that mean nothing here, so that its line can be given as it is.
+    out: tyro.conf.Suppress[Path | None] = None  # type: ignore[assignment]
+    resume: tyro.conf.Suppress[bool] = False
+    overwrite: tyro.conf.Suppress[bool] = False
+    page: tyro.conf.Suppress[Path | None] = None
     vocab_size: int | None = None
     """Vocabulary size of the random text, in tokens. Default: 30,522, as in the released English
     models."""
@@ -144,7 +149,7 @@ def _arithmetic(facts: dict[str, Any]) -> list[str]:
         (name, _flop(count), _flop(run and run[name]), f"{count / whole:.1%}")
         for name, count in step.items()
     ]
-    rows.append(("all", _flop(whole), _flop(run and sum(run.values())), ""))
+    rows.append(("total", _flop(whole), _flop(run and sum(run.values())), ""))
     return [*align_columns(rows), FORMULA]
 
 
@@ -174,7 +179,8 @@ def _time(facts: dict[str, Any]) -> list[str]:
         rows.append(("this computer", _time_of(step["seconds"]), speed, _time_of(run["seconds"])))
     rows += [
         (
-            f"{other['name']}, {other['efficiency']:.0%} of {other['flops'] / 1e12:,.0f} TFLOP/s",
+            f"{other['name']}, {100 * other['efficiency']:.0f} % of "
+            f"{other['flops'] / 1e12:,.0f} TFLOP/s",
             _time_of(other["step_seconds"]),
             f"{tokens / other['step_seconds']:,.0f}",
             _time_of(other["seconds"]),
@@ -184,7 +190,8 @@ def _time(facts: dict[str, Any]) -> list[str]:
     table, notes = align_columns(rows), []
     if facts["elsewhere"]:
         notes.append(
-            "elsewhere the share is assumed (small models reach far less), without evaluations"
+            "for other hardware the utilization is assumed (small models reach far less), and "
+            "evaluations are left out"
         )
     if facts["not_measured"]:
         return [*table, *notes, f"not measured on this computer: {facts['not_measured']}"]

@@ -21,5 +21,5 @@ def tell_where_it_resumes(out: Path) -> None:
     if not folder.run_path.exists():
         return
     found = list_checkpoints(folder.checkpoints_dir)
-    place = f"goes on from {found[-1].name}" if found else "has no checkpoint yet and begins anew"
-    tell(f"{out}: {'is trained already' if 'summary' in folder.read_run() else place}")
+    place = f"resuming from {found[-1].name}" if found else "no checkpoint yet, starting again"
+    tell(f"{out}: {'already trained' if 'summary' in folder.read_run() else place}")

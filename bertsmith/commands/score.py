@@ -34,13 +34,13 @@ class Settings:
     task: ScoredTask | None = None
     """Task of the files. Default: found from them; where several are possible, the command asks for
     this option."""
-    columns: ScoreOptions = field(default_factory=ScoreOptions)
+    options: ScoreOptions = field(default_factory=ScoreOptions)
     json: bool = False
     """Print one JSON object instead of text."""
 
 
 def main(args: Sequence[str], prog: str) -> None:
     settings = parse(Settings, args, prog)
-    gold, predictions, options = settings.gold, settings.predictions, settings.columns
+    gold, predictions, options = settings.gold, settings.predictions, settings.options
     task = settings.task or find_task(gold, predictions, options)
     print_report(score(task, gold, predictions, options), settings.json)

@@ -66,7 +66,9 @@ class LayerSettings:
     def chosen(self, num_layers: int) -> list[int]:
         if (self.layers is None) == (self.num_layers is None):
             raise ConfigError(
-                f"--layers, --num-layers: found {'both' if self.layers else 'neither'}. Give one."
+                "Give either --layers or --num-layers, not both."
+                if self.layers
+                else "Which layers should stay? Give --layers or --num-layers."
             )
         if self.num_layers is not None:
             return choose_layers(num_layers, self.num_layers, self.layer_choice)
@@ -116,9 +118,9 @@ class CompressSettings(InferenceCompute):
         given = [way for way in ways if way != type(way)()]
         if len(given) != 1:
             raise ConfigError(
-                f"compress: found flags for {len(given)} of layers, heads and vocabulary; allowed "
-                "is one of them. Give --layers or --num-layers, --prune-heads or --num-heads, or "
-                "--vocabulary; and another to a second run, which takes the first one's folder."
+                "Choose one way to make the model smaller: --num-layers (or --layers), "
+                "--prune-heads (or --num-heads), or --vocabulary. To combine them, compress the "
+                "result again."
             )
         return given[0]
 

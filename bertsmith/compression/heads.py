@@ -87,8 +87,9 @@ class HeadSettings:
     def num_pruned(self, path: Path, config: BertConfig) -> int:
         if (self.prune_heads is None) == (self.num_heads is None):
             raise ConfigError(
-                "--prune-heads, --num-heads: found "
-                f"{'neither' if self.num_heads is None else 'both'}. Give one of them."
+                "How many heads should stay? Give --prune-heads or --num-heads."
+                if self.num_heads is None
+                else "Give either --prune-heads or --num-heads, not both."
             )
         num_heads, num_layers = len(all_heads(config)), config.num_hidden_layers
         if isinstance(config, AlbertConfig) and len(set(config.owners("attention"))) < num_layers:
@@ -117,8 +118,8 @@ class HeadSettings:
             raise ConfigError(f"--num-examples: found {self.num_examples}; allowed is 1 or more.")
         if (self.examples is None) == (source.corpus is None):
             raise ConfigError(
-                f"--examples, --corpus: found {'both' if self.examples else 'neither'} to rank by. "
-                "Give --examples FILE for a fine-tuned model, --corpus DIR for another."
+                f"To rank the heads, give {'only one of them' if self.examples else 'data'}: "
+                "--examples FILE for a fine-tuned model, --corpus DIR for a pre-trained one."
             )
         if self.examples is not None:
             return _task_objective(source, self.examples, self.num_examples)

@@ -63,8 +63,8 @@ class VocabularySettings:
         """
         if bool(self.vocabulary) == (source.corpus is not None):
             raise ConfigError(
-                f"--vocabulary: found {'texts and' if self.vocabulary else 'neither texts nor'} a "
-                "--corpus. Give --vocabulary TEXTS, or --vocabulary alone with --corpus DIR."
+                "Which texts have the tokens to keep? Give "
+                f"{'only one' if self.vocabulary else 'one'} of them: --vocabulary TEXTS, or --vocabulary alone with --corpus DIR."
             )
         tokenizer, read = source.tokenizer, SourceReport()
         counts = self.token_counts(source, read)

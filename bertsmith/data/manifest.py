@@ -184,7 +184,10 @@ def _read_fields(directory: Path) -> dict[str, Any]:
     if not directory.is_dir():
         raise CorpusError(f"{directory}: no such folder. Give a folder made by corpus build.")
     if not path.exists():
-        raise CorpusError(f"{directory}: not a corpus, it has no {MANIFEST_NAME}. {NEXT_STEP}")
+        raise CorpusError(
+            f"{directory} is not a corpus folder: it has no {MANIFEST_NAME}. Make one with "
+            "'bertsmith corpus build', or copy the folder again."
+        )
     try:
         fields = json.loads(read_small_file(path))
     except OSError as error:

@@ -225,8 +225,8 @@ class TaggedReader(Reader[TaggedSentence]):
             return None
         others = ", ".join(name for name in get_args(FoundFormat) if name != found)
         return (
-            f"{self.source}: read as {FORMAT_NAMES[found]}, as its first lines look; if it is "
-            f"not, pass --format ({others})."
+            f"Reading {self.source} as {FORMAT_NAMES[found]}, judging by its first lines; --format "
+            f"changes this ({others})."
         )
 
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
@@ -55,7 +57,7 @@ LEARNING_RATE = 5e-4
 class PretrainingStudentSettings(StudentSettings):
     """Settings of distillation in pre-training: teacher, student and losses."""
 
-    teacher: Path = Path()
+    teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")] = Path()
     """Folder of the pre-trained teacher, with a masked-LM head. It is only read."""
     family: Literal["distilbert"] | None = None
     """Family of the student: distilbert has no segments and no pooler. By default the teacher's."""

@@ -68,7 +68,7 @@ class StudentSettings:
     def start(self) -> Path:
         """The folder of the student's initial weights."""
         if self.teacher == NOT_GIVEN:
-            raise ConfigError("--teacher: not given. Name the folder of the model to learn from.")
+            raise ConfigError("--teacher is missing. Name the folder of the model to learn from.")
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:

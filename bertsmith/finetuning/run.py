@@ -106,7 +106,7 @@ class FineTuned:
             f"model in {self.out} (curves.svg and journal.jsonl beside it)",
         ]
         if self.best_step == 0:
-            lines.append("no step made it better, so these are the weights that it began with; a "
+            lines.append("training did not improve the model, so the initial weights were kept; a "
                          "lower learning rate may help")  # fmt: skip
         lines += notes_on(vars(self))
         if self.evaluation is None:

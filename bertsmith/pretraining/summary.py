@@ -18,7 +18,8 @@ def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
         *describe_start(result.get("source")),
         f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
         f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
-        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['data_wait_fraction']:.1%})",
+        f"({result['tokens_per_second']:,.0f} tokens/s, "
+        f"waited {100 * result['data_wait_fraction']:.1f} %)",
         *_describe_text(result),
         *_describe_scores(result),
         f"model      {result['out']}  (curves.svg and journal.jsonl beside it)",

@@ -42,8 +42,8 @@ class Compute(InferenceCompute):
     def __post_init__(self) -> None:
         if self.report_to is not None and not is_installed(self.report_to):
             raise ConfigError(
-                f"--report-to: found {self.report_to}, and this package is not installed. Run: pip "
-                f"install {self.report_to}, or leave it out."
+                f"--report-to {self.report_to} needs the package {self.report_to}, which is not "
+                f"installed. Run: pip install {self.report_to}, or leave the option out."
             )
         check_largest("threads", self.threads, "--threads")
         if self.threads is not None and self.threads < 1:

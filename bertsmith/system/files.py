@@ -71,7 +71,7 @@ def locked(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if not is_held(folder) and not _take(stack, folder, os.O_RDONLY):
             raise ConfigError(
-                f"{folder}: another process is at work in it. Wait until it ends, or choose "
+                f"{folder}: another process is using this folder. Wait until it ends, or choose "
                 "another --out."
             )
         yield
@@ -118,8 +118,8 @@ def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Itera
                 is_taken = _take(stack, lock, os.O_RDWR | os.O_CREAT)
             if not is_taken:
                 raise ConfigError(
-                    f"{flag}: found '{path}', which another process is writing. Wait until it "
-                    "ends, or choose another file."
+                    f"{flag} {path}: another process is writing this file. Wait until it ends, or "
+                    "choose another file."
                 )
         yield
 
@@ -190,14 +190,14 @@ def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Non
     Raises:
         ConfigError: names the flag.
     """
-    taken = {"what is read": read}
+    taken = {"the input": read}
     for flag, path in outputs.items():
         if path is not None and path.is_dir():
-            raise ConfigError(f"{flag}: found '{path}', which is a folder. Choose a file in it.")
+            raise ConfigError(f"{flag} {path} is a folder. Name a file in it.")
         for what, other in taken.items():
             if path is not None and other is not None and _is_same_file(path, other):
-                raise ConfigError(f"{flag}: found '{path}', which is {what}. Choose another file.")
-        taken[f"also {flag}"] = path
+                raise ConfigError(f"{flag} {path} is {what}, too. Choose another file.")
+        taken[f"the file of {flag}"] = path
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

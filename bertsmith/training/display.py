@@ -95,7 +95,9 @@ class Display(Callback):
             table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
         bar = Table.grid()  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
-        speed = Text(f"{_speed(self._shown)} · waited for data {status.data_wait_fraction:.1%}")
+        speed = Text(
+            f"{_speed(self._shown)} · waited for data {100 * status.data_wait_fraction:.1f} %"
+        )
         rate = f"rate {self._shown.get('learning_rate', 0):.1e}"
         head = Text(f"step {step:,} · {_times(status)} · {rate}")
         return Group(head, bar, table, speed)
@@ -113,7 +115,7 @@ def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_o
     terms = ", ".join(_term(values, term) for term in list_terms(values))
     if held_out:
         return f"step {step:,} · eval: {terms}"
-    waited = f"waited {status.data_wait_fraction:.1%}"
+    waited = f"waited {100 * status.data_wait_fraction:.1f} %"
     return f"step {step:,} · {terms} · {_speed(values)} · {waited} · {_times(status)}"
 
 

@@ -93,5 +93,5 @@ def _find_in_steps(steps: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -
         yield Finding("gradient_clipped", "info", None, evidence, advice)
     waited = run.get("summary", {}).get("data_wait_fraction", 0.0)
     if waited > WAIT_FRACTION:
-        evidence = f"{waited:.0%} of the steps' time passed without a batch"
+        evidence = f"{100 * waited:.0f} % of the steps' time passed without a batch"
         yield Finding("data_wait", "warn", None, evidence, "Leave a core to what makes batches.")

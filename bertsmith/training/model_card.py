@@ -31,7 +31,7 @@ TASKS = {
     "tag": "to label words",
     "answer": "to find the answers to questions in passages",
     "choose": "to choose what fits a prompt",
-    "embed": "to make vectors that tell how alike texts are",
+    "embed": "to turn texts into vectors that are close for similar texts",
 }
 SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "precision",
             "pretraining.objective", "pretraining.pairs", "pretraining.masking",

@@ -72,37 +72,72 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
         ConfigError: lists every setting that differs, with both values.
     """
     old, new = dict(flatten(before)), dict(flatten(now))
-    differing = [
-        CHANGED.get(name, "{name} was {was}, is now {now}").format(
-            name=name, was=_shown(old, name), now=_shown(new, name)
-        )
-        for name in old | new
-        if old.get(name) != new.get(name)
-    ]
+    differing = [name for name in old | new if old.get(name) != new.get(name)]
+    sentences = [describe_change(name, old, new) for name in differing]
+    causes = [sentence for sentence in sentences if sentence not in CONSEQUENCES]
     if differing:
         raise ConfigError(
-            f"{place}: cannot be resumed: {'; '.join(differing)}. Give what it began with, or "
-            "begin a new run in another --out."
+            f"{place}: cannot be resumed: {'; '.join(dict.fromkeys(causes or sentences))}. Give "
+            "what it began with, or begin a new run in another --out."
         )
+
+
+def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Describe a setting of run.json that differs, by the flag that it comes from.
+
+    >>> describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {})
+    '--weight-decay was 0.1, is now not set'
+    """
+    parents = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
+    key = next((key for key in parents if key in CHANGED), None)
+    flag = name.rpartition(".")[2].replace("_", "-")
+    template = "--{flag} was {was}, is now {now}" if key is None else CHANGED[key]
+    return template.format(flag=flag, was=_shown(before, name), now=_shown(now, name))
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:
     return repr(values[name]) if name in values else "not set"
 
 
-DIVIDED = "steps are divided otherwise ({name} was {was}, is now {now}): give as many --threads"
+OTHER_EXAMPLES = "the examples of --train have changed"
+OTHER_SHAPE = "the model has another shape"
+OTHER_PLAN = "evaluations come at other times: give --steps, --minutes and --eval-rows as before"
+CONSEQUENCES = (OTHER_SHAPE, OTHER_PLAN)
+"""What follows from other settings, which are named instead where they differ."""
 CHANGED = {
     "corpus_sha256": "the corpus has changed",
-    "train_sha256": "the examples of --train have changed",
+    "tokenizer": "the corpus has another tokenizer",
+    "word_list_sha256": "the words of --word-list have changed",
+    "source": "--from was {was}, is now {now}",
+    "source_weights": "the weights of --from have changed",
+    "model": OTHER_SHAPE,
+    "evaluations.rows": "--eval-rows was {was}, is now {now}",
+    "evaluations": OTHER_PLAN,
+    "train_sha256": OTHER_EXAMPLES,
     "held_out_sha256": "the examples of --eval have changed",
     "weights_sha256": "the weights of --model have changed",
     "unlabelled_sha256": "the texts of --unlabelled have changed",
-    "micro_batch_size": DIVIDED + " as before, or --micro-batch-size {was}",
-    "num_parts": DIVIDED + " as before",
+    "teaching.teacher": "the model of --teacher has changed",
+    "micro_batch_size": "steps were divided into micro-batches of {was}, and now of {now}: give as "
+    "many --threads as before, or --micro-batch-size {was}",
+    "num_parts": "steps were divided into {was} parts, and now into {now}: give as many --threads "
+    "as before",
+    "best.figure": "--metric was {was}, is now {now}",
+    "best.from_start": OTHER_EXAMPLES,
+    "task": "the task was {was}, is now {now}",
+    "task_settings.labels": "the labels of --train have changed",
+    "task_settings.loss.weights": "--class-weights was {was}, is now {now} (weights by label)",
     "task_settings.windowing.stride": "--stride has changed",
-    "source": "--from was {was}, is now {now}",
-}
-"""Messages on settings whose values do not tell what to do."""
+    **{
+        f"task_settings.{name}": OTHER_EXAMPLES
+        for name in (
+            "may_abstain", "threshold", "language", "pairs", "spread", "score_range", "note",
+            "folder.normalize",
+        )
+    },
+}  # fmt: skip
+"""Messages on settings that are no flags, or whose values do not tell what to do; of a table for
+all that is in it."""
 
 
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -212,11 +212,9 @@ class TokenizerSettings(LearningSettings):
     """Merge rule: which two neighbouring tokens become one. 'frequency' takes the pair that occurs
     most often, which gives slightly fewer tokens per word; 'likelihood' the pair that raises the
     likelihood of the text most, which gives tokens that a model learns sooner."""
-    lowercase: Annotated[
-        bool, tyro.conf.arg(help_behavior_hint="(default: they are the same word)")
-    ] = True
-    """Lowercasing: whether 'Paris' and 'paris' are the same word. --no-lowercase keeps them apart:
-    use it for tasks that look for names."""
+    lowercase: bool = True
+    """Keep upper and lower case, so that 'Paris' and 'paris' are different words; use it for tasks
+    that look for names. Default: text is lower-cased."""
     strip_accents: Advanced[bool | None] = None
     """Accent stripping: whether 'café' and 'cafe' are the same word. By default they are, unless
     --no-lowercase is given."""
@@ -225,11 +223,9 @@ class TokenizerSettings(LearningSettings):
     encoding uses least, such as tokens that were only a step towards longer ones."""
     model_max_length: Advanced[int] = 512
     """Maximum input length, in tokens, of the models that will use this tokenizer."""
-    compare: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: it is, if installed)")] = (
-        True
-    )
-    """Comparison with a vocabulary that the tokenizers library learns from the same texts.
-    --no-compare saves that time."""
+    compare: bool = True
+    """Do not compare with a vocabulary that the tokenizers library learns from the same texts. That
+    saves time. Default: compare, if that library is installed."""
 
     def __post_init__(self) -> None:
         if not self.files:

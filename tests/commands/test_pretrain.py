@@ -125,7 +125,7 @@ def test_another_run_is_not_resumed(corpus_dir, tmp_path):
     job, path = small_job(corpus_dir, steps=2), tmp_path / "run" / "run.json"
     with pytest.raises(KilledError):
         run_pretraining(job, tmp_path / "run", callbacks=[StopAtStep(1)])
-    divided = "micro_batch_size was 4, is now 2", "--threads", "--micro-batch-size 4"
+    divided = "micro-batches of 4, and now of 2", "--threads", "--micro-batch-size 4"
     for training in (replace(job.training, micro_batch_size=2), replace(job.training, threads=2)):
         with refuses(ConfigError, *divided):
             run_pretraining(replace(job, training=training), tmp_path / "run", resume=True)
@@ -149,7 +149,7 @@ def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp
     run_pretraining(job, tmp_path / "run", resume=True)
     config = json.loads(path.read_text())["config"]
     assert config == {**run["config"], "evaluations": config["evaluations"]}
-    with refuses(ConfigError, "evaluations.rows was 3, is now 4", worded=False):  # and the speed
+    with refuses(ConfigError, "--eval-rows was 3, is now 4", worded=False):  # and the speed
         (tmp_path / "run" / "curves.svg").unlink()
         other = replace(job, training=replace(job.training, eval_rows=4))
         run_pretraining(other, tmp_path / "run", resume=True)

@@ -80,7 +80,7 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, student, pl
     with refuses(Interrupted, f"{stopped.out}: ", "step-00000004"):
         distill(student, Classify, stopped, [StopAt(4)])
     resumed = replace(stopped, resume=True)
-    with refuses(ConfigError, "teaching.soft_temperature was 2.0, is now 3.0"):
+    with refuses(ConfigError, "--soft-temperature was 2.0, is now 3.0"):
         distill(replace(student, soft_temperature=3.0), Classify, resumed)
     distill(student, Classify, resumed)
     first, second = (load_model(path).state_dict() for path in (settings.out, stopped.out))

@@ -123,7 +123,7 @@ def test_a_stopped_run_goes_on_as_it_began_and_is_not_reset_again(settings):
     with pytest.raises(Interrupted):
         finetune(Classify, settings, [StopAt(1)])
     (settings.model / "run.json").unlink()
-    with refuses(ConfigError, "cls_attention was 'reset', is now 'keep'"):
+    with refuses(ConfigError, "--cls-attention was 'reset', is now 'keep'"):
         finetune(Classify, replace(settings, resume=True, cls_attention="keep"))
     result = finetune(Classify, replace(settings, resume=True))
     assert "its attention was reset" in str(result)

@@ -77,7 +77,7 @@ def test_frozen_layers_keep_their_weights_through_a_stop_and_another_machine(
     with pytest.raises(Interrupted):
         finetune(Classify, stopped, [StopAt(2)])
     other = replace(stopped, resume=True, class_weights=())
-    refusal(other, "task_settings.loss.weights was [1.21", "is now not set")
+    refusal(other, "--class-weights was [1.21", "is now not set")
     remember("fused", **fp32, fp32_medium_gflops=0.0)
     with another_number():
         finetune(Classify, replace(stopped, resume=True))
@@ -138,8 +138,8 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole):
     refusal(settings, "out: ", "--resume", "--overwrite", "--out")
     resumed = replace(settings, resume=True)
     other = save_tiny(settings.out.parent / "other", "masked_lm", "next_sentence")
-    for changes, *parts in (({"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
-                            ({"threads": 2}, "num_parts was 1, is now 2", "--threads"),
+    for changes, *parts in (({"learning_rate": 0.1}, "--learning-rate was 0.005, is now 0.1"),
+                            ({"threads": 2}, "into 1 parts, and now into 2", "--threads"),
                             ({"model": other}, "out: ", "--model")):  # fmt: skip
         refusal(replace(resumed, **changes), *parts)
     content = settings.train.read_text()

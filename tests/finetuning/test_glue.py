@@ -126,7 +126,7 @@ def test_a_run_without_its_scores_is_scored_again_and_another_refused(settings):
         path.write_text(json.dumps({k: v for k, v in run.items() if k not in lost}))
         assert run_glue(rte).runs["RTE"][0].scores == expected.runs["RTE"][0].scores
         assert weights.stat().st_mtime_ns == written
-    with refuses(ConfigError, "RTE/seed-0: ", "batch_size was 16, is now 8"):
+    with refuses(ConfigError, "RTE/seed-0: ", "--batch-size was 16, is now 8"):
         run_glue(replace(rte, batch_size=8))
     with refuses(InputError, "glue: no MRPC", "CoLA, STS-B, RTE"):
         run_glue(replace(rte, tasks=("MRPC",)))

@@ -95,7 +95,7 @@ def test_a_stopped_series_repeats_nothing(settings, whole):
     single = settings.out / "runs" / "seed-1"
     for run, changes, *parts in (
         (finetune_repeatedly, {"resume": False}, "out: ", "--resume", "--overwrite", "--out"),
-        (finetune_repeatedly, {"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
+        (finetune_repeatedly, {"learning_rate": 0.1}, "--learning-rate was 0.005, is now 0.1"),
         (finetune, {"seeds": None}, "out: ", "--out"),
         (finetune_repeatedly, {"out": single}, f"{single}: ", "--out"),
     ):

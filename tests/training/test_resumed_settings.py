@@ -1,0 +1,54 @@
+"""A run that cannot be resumed names what differs as it is typed."""
+
+import dataclasses
+import re
+from typing import get_args, get_type_hints
+
+import pytest
+
+from bertsmith.commands.help import pages
+from bertsmith.distillation.objective import Teaching
+from bertsmith.finetuning.resolve import FinetuneConfig
+from bertsmith.pretraining.config import PretrainConfig
+from bertsmith.tasks.catalog import tasks
+from bertsmith.training.run_config import describe_change
+
+
+def names_of(cls, prefix=""):
+    """The dotted names of the settings that a resumed run must share."""
+    for field in dataclasses.fields(cls):
+        if field.metadata.get("resume") == "free":
+            continue
+        hint = get_type_hints(cls)[field.name]
+        inner = [kind for kind in (hint, *get_args(hint)) if dataclasses.is_dataclass(kind)]
+        if inner:
+            yield from names_of(inner[0], f"{prefix}{field.name}.")
+        else:
+            yield prefix + field.name
+
+
+UNCHANGED = re.compile(
+    r"optim\.(optimizer|adam_.*|schedule|decay_fraction|max_grad_norm|shared_parts)"
+)
+"""Settings of a fine-tuning that nothing changes: no flag sets them."""
+COMMANDS = {
+    "pretrain": [*names_of(PretrainConfig)],
+    "distill pretraining": [*names_of(Teaching, "teaching."), "teaching.teacher"],
+    **{
+        f"finetune {name}": [
+            *(each for each in names_of(FinetuneConfig) if not UNCHANGED.fullmatch(each)),
+            *names_of(task, "task_settings."),
+            *names_of(Teaching, "teaching."),
+        ]
+        for name, task in tasks().items()
+    },
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_setting_is_told_by_a_flag(command):
+    flags = {each.flag.split()[0].replace("--no-", "--") for each in pages()[command].options}
+    for name in COMMANDS[command]:
+        sentence = describe_change(name, {name: 1}, {name: 2})
+        assert "." not in sentence and "_" not in sentence, name
+        assert set(re.findall(r"--[a-z0-9-]+", sentence)) <= flags, name
