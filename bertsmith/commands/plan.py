@@ -146,7 +146,7 @@ def _arithmetic(facts: dict[str, Any]) -> list[str]:
     whole = sum(step.values())
     rows = [("arithmetic", "a step", "the run", "share")]
     rows += [
-        (name, _flop(count), _flop(run and run[name]), f"{count / whole:.1%}")
+        (name, _flop(count), _flop(run and run[name]), f"{100 * count / whole:.1f} %")
         for name, count in step.items()
     ]
     rows.append(("total", _flop(whole), _flop(run and sum(run.values())), ""))

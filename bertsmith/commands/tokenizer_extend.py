@@ -110,6 +110,6 @@ def extension_lines(
     for name, (before, after) in report.stats.items():
         yield (
             f"{name:<20}  {before.fertility:8.4f}  {after.fertility:8.4f}   "
-            f"{before.unknown_rate:.4%}, then {after.unknown_rate:.4%}"
+            f"{100 * before.unknown_rate:.4f} %, then {100 * after.unknown_rate:.4f} %"
         )
     yield f"next        {build_command(settings.texts, out, settings)}"

@@ -108,8 +108,8 @@ def training_lines(
         yield f"\n{'on the held-out text':<20}  tokens per word   unknown words   vocabulary used"
     for name, stats in report.stats.items():
         yield (
-            f"{name:<20}  {stats.fertility:15.4f}  {stats.unknown_rate:14.4%}"
-            f"  {stats.vocabulary_use:16.1%}"
+            f"{name:<20}  {stats.fertility:15.4f}  {100 * stats.unknown_rate:12.4f} %"
+            f"  {100 * stats.vocabulary_use:14.1f} %"
         )
     yield from report.notes
     yield f"next        {build_command(settings.files, out, settings)}"

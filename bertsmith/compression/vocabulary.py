@@ -64,7 +64,8 @@ class VocabularySettings:
         if bool(self.vocabulary) == (source.corpus is not None):
             raise ConfigError(
                 "Which texts have the tokens to keep? Give "
-                f"{'only one' if self.vocabulary else 'one'} of them: --vocabulary TEXTS, or --vocabulary alone with --corpus DIR."
+                f"{'only one' if self.vocabulary else 'one'} of them: --vocabulary TEXTS, or "
+                "--vocabulary alone with --corpus DIR."
             )
         tokenizer, read = source.tokenizer, SourceReport()
         counts = self.token_counts(source, read)
@@ -78,7 +79,8 @@ class VocabularySettings:
         return Smaller(
             trimmed,
             smaller_tokenizer,
-            done=f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are {covered:.2%} "
+            done=f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are "
+            f"{100 * covered:.2f} % "
             f"of the {num_read:,} that were read",
             facts={
                 "method": "vocabulary",

@@ -53,7 +53,7 @@ def describe_rate(rate: float) -> str | None:
     """Say which share of the tokens is unknown, where that is worth saying."""
     if rate <= NOTED_RATE:
         return None
-    found = f"{rate:.1%} of the tokens are unknown to the vocabulary"
+    found = f"{100 * rate:.1f} % of the tokens are unknown to the vocabulary"
     if rate <= LOUD_RATE:
         return found
     return (

@@ -39,12 +39,12 @@ def _describe_text(result: Mapping[str, Any]) -> list[str]:
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
         lack = "teach no order" if "sop_loss" in result else "have no next sentence"
         lines.append(
-            f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
-            f"one sentence, which {lack}"
+            f"note       {100 * result['single_sentence_share']:.1f} % of the text is in documents "
+            f"of one sentence, which {lack}"
         )
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(
-            f"note       {result['single_character_share']:.1%} of the text are Chinese "
+            f"note       {100 * result['single_character_share']:.1f} % of the text are Chinese "
             "characters, each of them a word here, as none were named (--word-list, --segmenter)"
         )
     return lines
@@ -74,7 +74,8 @@ def _describe_detection(before: Mapping[str, float], after: Mapping[str, float])
     return [
         f"           {TERM_NAMES['rtd']} {_figures('rtd', before, after)} (all called original: "
         f"{100 * original:.1f} %)",
-        f"           recall {recall:.1%}, precision {precision:.1%}, area under the ROC curve "
+        f"           recall {100 * recall:.1f} %, precision {100 * precision:.1f} %, "
+        "area under the ROC curve "
         f"{auc:.3f}",
     ]
 

@@ -61,7 +61,8 @@ def _find_in_loss(
     for term in ("nsp", "sop"):
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
         if accuracy <= CHANCE and len(steps) >= LEARNING_STEPS:
-            evidence = f"{term.upper()} is right in {accuracy:.1%} of the eval rows, by chance 50 %"
+            evidence = f"{term.upper()} is right in {100 * accuracy:.1f} % of the eval rows"
+            evidence += ", by chance 50 %"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
     name = next((name for name in last if name.endswith("_loss")), "")
     term = name.removeprefix("held_out_")
