@@ -90,7 +90,7 @@ EXAMPLES = "--examples data.csv"
 
 
 @pytest.mark.parametrize(("line", "parts"), [
-    ("classifier", ["compress: ", " 0 ", "--num-layers", "--prune-heads", "--vocabulary"]),
+    ("classifier", ["--num-layers", "--prune-heads", "--vocabulary"]),
     ("classifier --layer-choice last", ["--layers", "--num-layers"]),
     ("classifier --layers 0 --num-layers 1", ["--layers", "--num-layers"]),
     ("classifier --layers 0,three", ["--layers: found '0,three'", "0 to 2"]),

@@ -8,11 +8,11 @@ from bertsmith.commands.mistakes import in_flags
 
 
 @pytest.mark.parametrize(("line", "parts"), [
-    ("pretrain --corpis x", ["--corpis: ", "--corpus", "'bertsmith pretrain --help-all'"]),
+    ("pretrain --corpis x", ["no option --corpis. ", "--corpus", "'bertsmith pretrain --help-all'"]),
     ("pretrain --out x --minutes=2", ["--corpus PATH", "'bertsmith pretrain --help'"]),
     ("pretrain --out x --minutes two", ["--minutes: found 'two'"]),
     ("pretrain --steps --out x", ["--steps: "]),
-    ("glue --model m --data d --out ''", ["--out: "]),
+    ("glue --model m --data d --out ''", ["--out is empty"]),
     ("pretrain --preset tinny", ["--preset: found 'tinny'", "tiny, mini, small, medium, base, l"]),
     ("plan --hardware H100 H101", ["--hardware: found 'H101'", "B200, H200, H100"]),
     ("hardware fast", ["'fast' ", "'bertsmith hardware'", "'bertsmith hardware --help'"]),

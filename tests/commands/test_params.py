@@ -67,7 +67,7 @@ def test_a_size_of_every_family_as_transformers_counts_it(facts, family):
 
 
 @pytest.mark.parametrize(("line", "parts"), [
-    ("", ["params: ", "tiny, mini, small, medium, base, large", "--layers", "--hidden"]),
+    ("", ["tiny, mini, small, medium, base, large", "--layers", "--hidden"]),
     ("bsae", ["'bsae'", "tiny, mini, small, medium, base, large"]),
     ("no/such/folder", ["no/such/folder: "]),
     ("--layers 2 --hidden 30 --heads 4", [" 30 ", " 4."]),

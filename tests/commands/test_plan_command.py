@@ -49,7 +49,7 @@ def test_a_recipe_without_a_corpus_is_planned_with_random_text(bertsmith, tmp_pa
 
 @pytest.mark.parametrize(("more", "parts"), [
     ("--steps 9 --corpus no/corpus", ["no/corpus", "'bertsmith corpus build'", "--corpus None"]),
-    ("", ["--steps N", "--minutes M"]),
+    ("", ["--steps ", "--minutes "]),
     ("--steps 9 --measure-seconds -1", ["--measure-seconds: found -1", "0 or more"]),
     ("--steps 9 --efficiency 2 --flops 1e9", ["--efficiency: found 2", "above 0, at most 1"]),
     ("--steps 9 --vocab-size 3", ["--vocab-size: found 3", "6 or more", " 5 "]),

@@ -158,7 +158,7 @@ OTHERS = {
     (ConfigError, "student", "narrow", ["--hidden-weight: found 1.0", " 12 ", " 24", "--student"]),
     (CheckpointError, "teacher", "bare", ["other: ", "'bertsmith finetune classify'"]),
     (CheckpointError, "teacher", "tagger", ["other: ", "'tag'", "'bertsmith finetune classify'"]),
-    (ConfigError, "teacher", DistillSettings().teacher, ["--teacher: "]),
+    (ConfigError, "teacher", DistillSettings().teacher, ["--teacher is missing"]),
     (ConfigError, "num_layers", 5, ["--num-layers: found 5", "teacher", "1 to 4"]),
     (ConfigError, "soft_weight", 1.5, ["--soft-weight: found 1.5", "0 to 1"]),
 ])  # fmt: skip

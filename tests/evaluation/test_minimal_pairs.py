@@ -131,9 +131,9 @@ def test_the_command(folder, file, tmp_path, bertsmith, scorer):
 
 REFUSED = {
     "": ["--data", "--minimal-pairs"],
-    "--minimal-pairs @ --stride 3 --page r.html": ["--stride, --page:", "--minimal-pairs"],
+    "--minimal-pairs @ --stride 3 --page r.html": ["--stride, --page have", "--minimal-pairs"],
     "--minimal-pairs @ --scores s.csv": ["--scores:", "s.csv", ".jsonl"],
-    "--data @ --scores s.jsonl": ["--scores:", "--data"],
+    "--data @ --scores s.jsonl": ["--scores has", "--data"],
 }
 
 

@@ -62,7 +62,7 @@ def test_what_is_no_record_or_text_is_refused(load, head):
     predictor, record = load(head), RECORDS[head][2]
     values = tuple(record.values())
     for given, *parts in (
-        (pyarrow.table({"text": ["a good film"]}), "examples: found Table", "list("),
+        (pyarrow.table({"text": ["a good film"]}), "examples is a whole Table", "list("),
         (None, "examples: found NoneType"),
         ({"a film"}, "examples: found set"),
         ([(*values, "more", 7)], "examples[0]: ", "int 7" if head == "tag" else "found tuple"),
@@ -257,6 +257,6 @@ def test_typed_texts_make_as_many_examples(load, head, texts, size, bad):
     examples = typed_examples(task, texts)
     assert [example.row for example in examples] == list(range(1, size + 1))
     for wrong in bad:
-        place = f"text {len(wrong)}" if " " in wrong else f"texts: found {len(wrong)}"
+        place = f"text {len(wrong)}" if " " in wrong else f"{len(wrong)} text"
         with refuses(InputError, place):
             typed_examples(task, wrong)

@@ -55,5 +55,5 @@ def test_what_is_not_installed_is_named_before_anything_is_read(monkeypatch, tmp
     (tmp_path / "wandb").mkdir()  # as it leaves one in the working folder
     for name in ("wandb", "mlflow"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-        with refuses(ConfigError, f"--report-to: found {name}", f"pip install {name}"):
+        with refuses(ConfigError, f"--report-to {name}", f"pip install {name}"):
             TrainingSettings(steps=1, report_to=name)
