@@ -8,7 +8,7 @@ from bertsmith.commands.mistakes import in_flags
 
 
 @pytest.mark.parametrize(("line", "parts"), [
-    ("pretrain --corpis x", ["no option --corpis. ", "--corpus", "'bertsmith pretrain --help-all'"]),
+    ("pretrain --corpis x", ["no option --corpis", "--corpus", "'bertsmith pretrain --help-all'"]),
     ("pretrain --out x --minutes=2", ["--corpus PATH", "'bertsmith pretrain --help'"]),
     ("pretrain --out x --minutes two", ["--minutes: found 'two'"]),
     ("pretrain --steps --out x", ["--steps: "]),

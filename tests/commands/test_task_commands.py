@@ -117,7 +117,7 @@ def test_typed_texts_that_are_a_pair_or_none(bertsmith, refused, place, tmp_path
     monkeypatch.chdir(place)
     (place / "good").write_text("a file whose name is a word")
     for words, parts in (
-        (["good-not-a-file"], [" 1;"]),
+        (["good-not-a-file"], ["1 text was given"]),
         (["scored.tsv"], ["text: 'scored.tsv'", "--file scored.tsv"]),
         (["good", place / "good"], [f"text: '{place / 'good'}'", f"--file {place / 'good'}"]),
     ):
