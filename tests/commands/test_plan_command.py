@@ -40,7 +40,9 @@ def test_a_recipe_without_a_corpus_is_planned_with_random_text(bertsmith, tmp_pa
         'out = "nowhere"\n[training]\nsteps = 20\nbatch_size = 4\nthreads = 1\n'
         '[model]\npreset = "tiny"\nmax_position_embeddings = 32\n[pretraining]\nmax_length = 16\n'
     )
-    facts = json.loads(bertsmith("plan", recipe, "--vocab-size", 101, *NOT_MEASURED, "--json"))
+    facts = json.loads(
+        bertsmith("plan", "--recipe", recipe, "--vocab-size", 101, *NOT_MEASURED, "--json")
+    )
     assert facts["vocab_size"] == 101
     assert facts["run"]["epochs"] is None
     assert facts["step"]["tokens"] == pytest.approx(4 * 16, rel=0.3)
