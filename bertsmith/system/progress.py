@@ -193,7 +193,7 @@ def describe_times(done: float, total: float | None, seconds: float, last: float
     if not total:
         return f"{done:,.0f} done, {clock(seconds)} spent"
     share = min(1.0, done / total)
-    spent = f"{share:.0%} · {clock(seconds)} spent"
+    spent = f"{100 * share:.0f} % · {clock(seconds)} spent"
     if seconds < MEASURED_SECONDS:
         return spent
     left = max(0.0, last / share - seconds)

@@ -39,7 +39,7 @@ def shown(entries, monkeypatch, *, terminal=False):
 def test_plain_lines_where_there_is_no_terminal(monkeypatch):
     step = (
         "step 1,200 · masked LM loss {} (accuracy 25.0 %), next sentence loss 0.500 "
-        "(accuracy 75.0 %) · 20,000 tokens/s · waited 1.5% · 25% · 1:01 spent, 3:03 to go"
+        "(accuracy 75.0 %) · 20,000 tokens/s · waited 1.5 % · 25 % · 1:01 spent, 3:03 to go"
     )
     assert shown([STEP, {**STEP, "mlm_loss": 2.0}, HELD_OUT], monkeypatch).splitlines() == [
         step.format("3.000"),
@@ -51,14 +51,14 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch):
 
 def test_a_panel_on_a_terminal(monkeypatch):
     text = shown([STEP, HELD_OUT], monkeypatch, terminal=True)
-    for part in ("masked LM", "3.250", "70.0 %", "20,000 tokens/s", "3:03 to go", "1.5%"):
+    for part in ("masked LM", "3.250", "70.0 %", "20,000 tokens/s", "3:03 to go", "1.5 %"):
         assert part in text
 
 
 def test_scores_that_are_no_accuracy_have_their_names(monkeypatch):
     figures = {"embed_loss": 0.25, "embed_score": 0.5, "embed_spearman": 0.5, "embed_pearson": 0.75}
     entry = {"step": 7, **{f"held_out_{name}": value for name, value in figures.items()}}
-    assert "spearman 0.500, pearson 0.750" in shown([entry], monkeypatch)
+    assert "Spearman 0.500, Pearson 0.750" in shown([entry], monkeypatch)
 
 
 def journal(num_steps):
