@@ -25,7 +25,9 @@ def test_lines_come_now_and_then_where_there_is_no_terminal(capsys, clock):
         assert sum(tracked(range(40), "adding")) == 780
     lines = capsys.readouterr().err.splitlines()
     assert 3 <= len(lines) <= 9
-    assert all(line.startswith("adding · ") and line.endswith(" to go") for line in lines)
+    assert all(
+        line.startswith("adding · ") and line.endswith((" spent", " to go")) for line in lines
+    )
 
 
 def test_nothing_is_shown_that_nobody_asked_for(capsys, clock):
