@@ -134,7 +134,7 @@ CHANGED = {
         f"task_settings.{name}": OTHER_EXAMPLES
         for name in (
             "may_abstain", "threshold", "language", "pairs", "spread", "score_range", "note",
-            "mean", "deviation", "label_kind",
+            "mean", "deviation", "activation", "label_kind",
         )
     },
 }  # fmt: skip
