@@ -127,6 +127,8 @@ CHANGED = {
     "task": "the task was {was}, is now {now}",
     "task_settings.labels": "the labels of --train have changed",
     "task_settings.loss.weights": "--class-weights was {was}, is now {now} (weights by label)",
+    "task_settings.activation": "the model of --model has another activation",
+    "task_settings.teacher_activation": "the model of --teacher has another activation",
     "task_settings.trained": "the columns of --train have changed",
     "task_settings.folder": "the settings of the folder of --model have changed",
     "task_settings.windowing.stride": "--stride has changed",
@@ -134,7 +136,7 @@ CHANGED = {
         f"task_settings.{name}": OTHER_EXAMPLES
         for name in (
             "may_abstain", "threshold", "language", "pairs", "spread", "score_range", "note",
-            "mean", "deviation", "activation", "label_kind",
+            "mean", "deviation", "label_kind",
         )
     },
 }  # fmt: skip
