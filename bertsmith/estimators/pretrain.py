@@ -132,12 +132,11 @@ def pretrain(
         run = RunFolder(model)
         run.check(resume=resume, overwrite=overwrite)
         inputs = PretrainInputs(model.with_name(f".{model.name}.inputs.json"))
-        is_same_call = False
+        described = None
         if texts is not None and not isinstance(texts, Iterator):
             described = describe_inputs(found, tokenizer or job.from_, vocab_size, reading)
-            is_same_call = not resume and not overwrite and inputs.read() == described
-            inputs.write(described)
-        is_built = built.exists() and (resume or is_same_call)
+        parts = [] if described is None or overwrite else inputs.read_built(described)
+        is_built = built.exists() and (resume or "corpus" in parts)
         if texts is not None and not is_built:
             known = job.from_ if tokenizer is None else Path(tokenizer)
             if known is None and isinstance(texts, Iterator):
@@ -154,8 +153,10 @@ def pretrain(
                     errors=reading.errors,
                 )
                 known = learned
-                if not (is_same_call and learned.exists()):
+                if not ("tokenizer" in parts and learned.exists()):
+                    inputs.remove()  # what it says is no longer true
                     write_tokenizer(learning, known, found, overwrite=overwrite)
+                    inputs.write(described, ["tokenizer"])
             build_corpus(
                 found,
                 load_tokenizer(known),
@@ -164,6 +165,8 @@ def pretrain(
                 executor=LocalProcesses(),
                 overwrite=overwrite,
             )
+            if described is not None:
+                inputs.write(described, ["tokenizer", "corpus"])
         try:
             figures = run_pretraining(
                 job,

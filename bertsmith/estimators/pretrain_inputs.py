@@ -6,7 +6,7 @@ They stand in a hidden file beside the model's folder until that holds a run.
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,15 +24,17 @@ class PretrainInputs:
 
     path: Path
 
-    def read(self) -> Any:
-        """Return what was written; None where nothing, or something damaged, is there."""
-        with suppress(OSError, ValueError):
-            return json.loads(self.path.read_text(encoding="utf-8"))
-        return None
+    def read_built(self, inputs: Any) -> list[str]:
+        """Return the parts that a call with these inputs has built: tokenizer, corpus."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            written = json.loads(self.path.read_text(encoding="utf-8"))
+            if written["inputs"] == inputs:
+                return list(written["built"])
+        return []
 
-    def write(self, inputs: Any) -> None:
+    def write(self, inputs: Any, built: Sequence[str]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.path, inputs)
+        write_json(self.path, {"inputs": inputs, "built": built})
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)

@@ -104,9 +104,9 @@ class NumberAccumulator(PredictionCounts):
 class Regress(TextTask[NumberPrediction]):
     """Regression of a number on texts or pairs."""
 
-    mean: float = 0.0
+    mean: float = field(default=0.0, compare=False)
     """Mean of the training labels; not stored, as a saved model has the labels' unit."""
-    deviation: float = 1.0
+    deviation: float = field(default=1.0, compare=False)
     """Standard deviation of the training labels; not stored either."""
     activation: Activation = "identity"
     """Function of the output, as a CrossEncoder's folder says it."""

@@ -169,7 +169,8 @@ def test_a_folder_knows_its_task_here_and_in_transformers(case):
     folder, family = case.settings.out, FAMILIES[case.number % len(FAMILIES)]
     start = save_tiny_of(case.settings.out.parent / "start", family)
     model = load_for_task(replace(case.settings, model=start), case.dataset)[0].eval()
-    save_model(model, folder, tiny_tokenizer())
+    with case.task.as_saved(model):
+        save_model(model, folder, tiny_tokenizer())
     case.task.write_files(folder)
     assert task_of_folder(read_folder(folder)) is case.type
     predictor = load(folder, device="cpu", precision="fp32")
