@@ -108,8 +108,7 @@ def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Ite
     """
     if is_table(given) or isinstance(given, Mapping):
         raise InputError(
-            f"{name}: found {name_type(given)}. Pass one column, such as {cure}, not the whole "
-            f"{'table' if is_table(given) else 'mapping'}."
+            f"{name} is a whole {name_type(given)}. Pass one column or a list, such as {cure}."
         )
     if isinstance(given, Set):
         raise InputError(f"{name}: found {name_type(given)}, which has no order. Give a list.")

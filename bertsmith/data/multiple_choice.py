@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.tables import TableFormat, whole_number
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
@@ -99,7 +100,13 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         self.columns = columns or ChoiceColumns()
         self.labelled = labelled
         specs = self._specs()
-        super().__init__(source, self.columns, lambda found: specs, self._example, trained=trained)
+        super().__init__(
+            with_class_numbers(source),
+            self.columns,
+            lambda found: specs,
+            self._example,
+            trained=trained,
+        )
 
     def _example(self, row: int, record: Record) -> ChoiceExample:
         start = "".join(record.get("beginning of the choices", ())).strip()

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from bertsmith.data.labels import number
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
@@ -107,7 +108,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
         self.kind = kind
         specs = self._specs()
         super().__init__(
-            source,
+            with_class_numbers(source),
             self.columns,
             lambda found: specs,
             self._example,

@@ -5,9 +5,9 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bertsmith.data.encoded_texts import as_list, check_no_pair, is_table, name_type
 from bertsmith.data.json_rows import list_names
@@ -15,6 +15,7 @@ from bertsmith.errors import InputError
 
 CHUNK_ROWS = 1024
 Row = dict[str, Any]
+SourceT = TypeVar("SourceT")
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,12 @@ class TableRows:
     """The rows of a table in memory, a dict for each, made while they are read.
 
     Tables of pandas, polars, pyarrow and datasets are known by what they can do, as are mappings
-    from names to columns.
+    from names to columns. Classes that a table of `datasets` numbers have their names, unless
+    `are_classes_named` is False.
     """
 
     table: Any
+    are_classes_named: bool = True
 
     def __post_init__(self) -> None:
         if self._can("collect"):  # polars, lazily
@@ -63,12 +66,9 @@ class TableRows:
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
         if self._can("to_pylist"):  # a batch of pyarrow
             return iter(table.to_pylist())
-        classes = _classes_of_words(table)
+        classes = self.class_names if self.are_classes_named else {}
         return (
-            {
-                **row,
-                **{key: [names[number] for number in row[key]] for key, names in classes.items()},
-            }
+            {**row, **{key: _name_classes(row.get(key), names) for key, names in classes.items()}}
             for row in table
         )
 
@@ -80,6 +80,13 @@ class TableRows:
         name = "column_names" if self._can("column_names") else "columns"
         names = getattr(self.table, name, ())
         return [] if names is None else list(names)
+
+    @property
+    def class_names(self) -> dict[str, list[str]]:
+        """The names of the classes that columns of `datasets` number, alone or in lists."""
+        features = getattr(self.table, "features", None) if self._can("features") else None
+        kinds = {key: getattr(kind, "feature", kind) for key, kind in (features or {}).items()}
+        return {key: kind.names for key, kind in kinds.items() if hasattr(kind, "names")}
 
     @property
     def num_rows(self) -> int:
@@ -120,13 +127,35 @@ def check_names_file(given: str) -> None:
         )
 
 
-def _classes_of_words(table: Any) -> dict[str, list[str]]:
-    """Return the names of the classes in columns of `datasets` that number one for each word."""
-    features = getattr(table, "features", None) or {}
-    classes: dict[str, Any] = {
-        key: getattr(kind, "feature", None) for key, kind in features.items()
-    }
-    return {key: kind.names for key, kind in classes.items() if hasattr(kind, "names")}
+def with_class_numbers(source: SourceT) -> SourceT | TableRows:
+    """Return rows of a table with the numbers of classes; any other source as it is."""
+    return replace(source, are_classes_named=False) if isinstance(source, TableRows) else source
+
+
+def with_classes_of(
+    source: SourceT, labels: Sequence[str], label_column: str | None
+) -> SourceT | TableRows:
+    """Return a source whose classes have the names that a task knows.
+
+    Those are numbers where the model's `labels` are, and in columns of 0 and 1, one for each label.
+    """
+    if not isinstance(source, TableRows):
+        return source
+    names = {name for names in source.class_names.values() for name in names}
+    are_numbers = bool(labels) and all(map(str.isdecimal, labels)) and not names.issuperset(labels)
+    are_flags = label_column not in (None, *source.names)
+    return with_class_numbers(source) if are_numbers or are_flags else source
+
+
+def _name_classes(value: Any, names: Sequence[str]) -> Any:
+    """Return the name of a class, or those of a list; None for what is missing, such as -1."""
+    if value is None:
+        return None
+    if hasattr(value, "tolist"):  # an array or tensor, as the table's format says
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_name_classes(number, names) for number in value]
+    return names[value] if value >= 0 else None
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:

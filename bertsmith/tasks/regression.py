@@ -115,6 +115,7 @@ class Regress(TextTask[NumberPrediction]):
 
     titles = ("value", "text", "second text")
     name = "regress"
+    are_classes_named = False
     description = """Teach a BERT to give texts, or pairs of texts, a number.
 
 Takes a pre-trained model and two files of texts with numbers: one to learn from, one to score by.

@@ -17,6 +17,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
 from bertsmith.data.label_values import LabelKind, label_values
+from bertsmith.data.table_rows import with_class_numbers, with_classes_of
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windows import Windowing, encode_windowed
@@ -48,6 +49,8 @@ class TextTask(Task[Example, PredictionT]):
     rows_are_windows = True
     empty_labels: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
+    are_classes_named: ClassVar[bool] = True
+    """Whether labels are names, also where a table of `datasets` numbers its classes."""
     stored: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def reader(
@@ -63,6 +66,11 @@ class TextTask(Task[Example, PredictionT]):
                 f"--pair-column: found '{columns.pair_column}', but this model was trained on "
                 "single texts. Leave it out."
             )
+        label_column = None if columns is None else columns.label_column
+        if self.are_classes_named:
+            source = with_classes_of(source, self.labels, label_column)
+        else:
+            source = with_class_numbers(source)
         return ExampleReader(
             source,
             columns,

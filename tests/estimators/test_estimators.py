@@ -329,15 +329,6 @@ def test_what_cannot_be_predicted_is_refused(fitted):
     assert isinstance(refused.value, ValueError)
 
 
-def test_labels_of_words_in_datasets_have_their_names(model):
-    words, names = datasets.Value("string"), datasets.ClassLabel(names=["O", "B-FILM"])
-    features = {"tokens": datasets.Sequence(words), "ner_tags": datasets.Sequence(names)}
-    rows = {"tokens": [["a", word] for word in "abcdefgh"], "ner_tags": [[0, 1]] * 8}
-    data = datasets.Dataset.from_dict(rows, features=datasets.Features(features))
-    tagger = bertsmith.TokenClassifier(model, **QUICK).fit(data, **QUIET)
-    assert sorted(tagger.predictor_.definition.labels) == ["B-FILM", "O"]
-
-
 class Interrupt(bertsmith.Callback):
     """Presses Ctrl-C in the first step."""
 
