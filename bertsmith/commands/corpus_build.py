@@ -13,6 +13,7 @@ from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
+from bertsmith.system.counts import percent
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
@@ -87,7 +88,7 @@ def describe_split(split: SplitManifest) -> str:
     unknown = split.unknown_tokens / max(1, split.tokens)
     return (
         f"{count_of(split.documents, 'document')}, {count_of(split.sentences, 'sentence')}, "
-        f"{count_of(split.tokens, 'token')} ({unknown:.3%} unknown)"
+        f"{count_of(split.tokens, 'token')} ({percent(unknown, decimals=3)} unknown)"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from bertsmith.commands.flags import parse, tell
 from bertsmith.demo.job import DemoSettings, run_demo
 from bertsmith.demo.page import MORE_MINUTES, shortened
+from bertsmith.system.counts import percent
 from bertsmith.training.display import Display
 
 
@@ -49,7 +50,9 @@ def describe_demo(results: dict[str, Any]) -> Iterator[str]:
         "tfidf": "TF-IDF with logistic regression",
         "majority": "always the most frequent answer",
     }
-    shown = [f"{accuracy[name]:.1%} {words}" for name, words in plain.items() if name in accuracy]
+    shown = [
+        f"{percent(accuracy[name])} {words}" for name, words in plain.items() if name in accuracy
+    ]
     yield f"plain methods  {', '.join(shown)}"
     if note := shortened(results):
         yield f"note           {note}"

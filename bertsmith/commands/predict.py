@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tyro
 
@@ -22,11 +22,10 @@ from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.pages.page import write_page
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs
-from bertsmith.tasks.marks import Marked, MarkedPart
+from bertsmith.tasks.page import PredictionRow, write_predictions_page
 from bertsmith.tasks.prediction_files import KeptRows, endings, write_predictions
 from bertsmith.tasks.task import Task
 
@@ -93,7 +92,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     source = _examples_to_predict(task, settings)
     kept = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
-    rows: list[_PageRow] = []
+    rows: list[PredictionRow] = []
     predictions = predictor.iter_predictions(
         source if kept is None else kept,
         is_waiting=input_is_waiting if settings.text == ("-",) else None,
@@ -103,13 +102,8 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         pairs = _shown(pairs, rows)
     report = _show(task, settings, pairs, totals, kept)
     if settings.page is not None:
-        write_page(
-            settings.page,
-            "tasks/page.html",
-            model=str(settings.model),
-            titles=task.titles[: max((row.width for row in rows), default=None)],
-            rows=rows,
-            num_texts=totals.num_texts,
+        write_predictions_page(
+            settings.page, str(settings.model), task.titles, rows, totals.num_texts
         )
     totals.num_skipped = getattr(source, "num_skipped", 0)
     totals.num_empty = getattr(source, "num_empty", 0)
@@ -124,25 +118,13 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         tell("The model found no entity in these texts.")
 
 
-class _PageRow(NamedTuple):
-    """A prediction on the page: cells, and the text with the decision marked."""
-
-    cells: Sequence[str]
-    parts: Sequence[MarkedPart]
-
-    @property
-    def width(self) -> int:
-        return len(self.cells) + bool(self.parts)
-
-
-def _shown(pairs: Iterable[tuple[Any, Any]], rows: list[_PageRow]) -> Iterator[tuple[Any, Any]]:
+def _shown(
+    pairs: Iterable[tuple[Any, Any]], rows: list[PredictionRow]
+) -> Iterator[tuple[Any, Any]]:
     """Yield the predictions, and keep the first `MAX_ROWS` for the page."""
     for example, prediction in pairs:
         if len(rows) < MAX_ROWS:
-            line = prediction.line(example)
-            parts = prediction.parts() if isinstance(prediction, Marked) else ()
-            # A line of marked words has no tabs; of marked passages the last cell is the passage.
-            rows.append(_PageRow(str(line).split("\t")[: -1 if parts else None], parts))
+            rows.append(PredictionRow.of(example, prediction))
         yield example, prediction
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.folder import Places
 from bertsmith.pages.charts import Scale
-from bertsmith.pages.page import write_page
+from bertsmith.pages.page import unbroken_percent, write_page
 from bertsmith.system.paths import shell_path
 from bertsmith.training.curves import build_charts
 from bertsmith.training.findings import LEARNING_STEPS
@@ -76,8 +76,8 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> list[str]:
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in comparison}
     return [
         f"Pre-training {_gain(accuracy[PRETRAINED] - accuracy[UNTRAINED])}: the model gets "
-        f"{accuracy[PRETRAINED]:.1%} of the answers right with it, {accuracy[UNTRAINED]:.1%} "
-        "without.",
+        f"{unbroken_percent(accuracy[PRETRAINED])} of the answers right with it, "
+        f"{unbroken_percent(accuracy[UNTRAINED])} without.",
         *(
             [_against_words(accuracy[PRETRAINED] - accuracy["tfidf"], accuracy["tfidf"])]
             if "tfidf" in accuracy
@@ -134,12 +134,12 @@ def _gain(difference: float) -> str:
 def _against_words(difference: float, accuracy: float) -> str:
     name = "Counting words (TF-IDF with logistic regression)"
     if abs(difference) < WIDE_MARGIN:
-        return f"{name} does as well, {accuracy:.1%}."
+        return f"{name} does as well, {unbroken_percent(accuracy)}."
     if difference > 0:
-        return f"{name} gets {accuracy:.1%}."
+        return f"{name} gets {unbroken_percent(accuracy)}."
     return (
-        f"{name} is still ahead with {accuracy:.1%}, and needs no pre-training. Longer "
-        "pre-training (--minutes) may change that."
+        f"{name} is still ahead with {unbroken_percent(accuracy)}, and needs no pre-training. "
+        "Longer pre-training (--minutes) may change that."
     )
 
 

@@ -20,7 +20,7 @@ from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
 from bertsmith.pages.charts import Chart, Color, Point, Scale, Series, round_step, shorten_name
-from bertsmith.pages.page import write_page
+from bertsmith.pages.page import unbroken_percent, write_page
 from bertsmith.tasks.marks import MarkedPart
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, Outcome
@@ -243,7 +243,7 @@ def scores_of(evaluation: Evaluation) -> list[ScoreTile]:
             continue
         title, meaning = titles.get(name, (name.replace("_", " "), ""))
         is_plain = name in PLAIN or abs(value) >= ENDLESS
-        shown = f"{value:.3f}" if is_plain else f"{value / most:.1%}"
+        shown = f"{value:.3f}" if is_plain else unbroken_percent(value / most)
         found.append(ScoreTile(title, shown, meaning.format(counted)))
     return found
 

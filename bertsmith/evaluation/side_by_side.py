@@ -116,9 +116,9 @@ def row(label: str, before: float, after: float, form: str) -> tuple[str, str, s
     """Format a row of the table: two numbers and the relative change.
 
     >>> row("weights", 200, 150, "{} MB")
-    ('weights', '200 MB', '150 MB', '-25.0%')
+    ('weights', '200 MB', '150 MB', '-25.0 %')
     """
-    change = f"{after / before - 1:+.1%}" if before else ""
+    change = f"{100 * (after / before - 1):+.1f} %" if before else ""
     return label, form.format(before), form.format(after), change
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bertsmith.data.examples import Example
+from bertsmith.pages.page import unbroken_percent
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.marks import WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.predictor import Predictor
@@ -56,7 +57,9 @@ def _marked(
     left = [other.probabilities[whole.label] for other in others]
     most = MOST_ODDS_LEFT * _odds(whole.probability)
     ranked = sorted(zip(left, spans, strict=True))[:NUM_MARKED]
-    marks = [Mark(*span, f"{one:.1%}", WRONG) for one, span in ranked if _odds(one) <= most]
+    marks = [
+        Mark(*span, unbroken_percent(one), WRONG) for one, span in ranked if _odds(one) <= most
+    ]
     return mark_spans(text, marks, AROUND)
 
 

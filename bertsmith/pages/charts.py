@@ -4,11 +4,12 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
 from bertsmith.pages.page import write_page
+from bertsmith.system.counts import percent
 
 MAX_POINTS = 200
 """Most points of a curve; more are averaged in groups, as the page's width shows no more."""
@@ -127,7 +128,7 @@ class Chart:
 
     @property
     def y_ticks(self) -> list[_Tick]:
-        shown = "{:.0%}".format if self.is_share else short
+        shown = partial(percent, decimals=0) if self.is_share else short
         return [_Tick(self._y(v), shown(v)) for v in ticks(self.low, self.y_max)]
 
     @property
@@ -153,13 +154,13 @@ class Chart:
     @property
     def summary(self) -> str:
         """The chart in words, for readers who do not see it."""
-        shown = "{:.1%}" if self.is_share else "{:.2f}"
+        shown = percent if self.is_share else "{:.2f}".format
         ends = []
         for series in self.series:
             if series.style == "points":
                 ends.append(f"{series.name}: {len(series.points)} points")
             elif series.style not in ("reference", "mark") and series.points:
-                first, *_, last = (shown.format(y) for _, y in (series.points[0], *series.points))
+                first, *_, last = (shown(y) for _, y in (series.points[0], *series.points))
                 path = first if len(series.points) == 1 else f"from {first} to {last}"
                 ends.append(f"{series.name}: {path}")
         return f"{self.title}. {'; '.join(ends)}."

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertsmith._version import __version__
+from bertsmith.system.counts import percent
 from bertsmith.system.files import atomic_write
 
 if TYPE_CHECKING:
@@ -34,6 +35,15 @@ def made_by(command: str) -> Iterator[None]:
         _command.reset(token)
 
 
+def unbroken_percent(share: float) -> str:
+    """Format a share in percent, which no line break divides.
+
+    >>> unbroken_percent(0.0274)
+    '2.7\\xa0%'
+    """
+    return percent(share).replace(" ", "\N{NO-BREAK SPACE}")
+
+
 @cache
 def _environment(folder: Path) -> "jinja2.Environment":
     """Keep compiled templates: a page of a run is written again and again."""
@@ -46,7 +56,7 @@ def _environment(folder: Path) -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["percent"] = "{:.1%}".format
+    environment.filters["percent"] = unbroken_percent
     environment.filters["count"] = "{:,.0f}".format
     return environment
 

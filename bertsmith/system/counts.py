@@ -1,4 +1,4 @@
-"""Numbers with their nouns, in the singular or the plural."""
+"""Numbers as messages and pages write them: with nouns in the singular or plural, and percents."""
 
 
 def count_noun(count: int, one: str, several: str | None = None) -> str:
@@ -17,3 +17,12 @@ def counted(count: int, one: str, several: str) -> list[str]:
     (['1 is'], ['2,000 are'], [])
     """
     return [count_noun(count, one, several)] if count else []
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """Format a share in percent.
+
+    >>> percent(0.0274), percent(1, decimals=0)
+    ('2.7 %', '100 %')
+    """
+    return f"{100 * share:.{decimals}f} %"

@@ -1,5 +1,7 @@
 """Logits of a task's head in fp32, and probabilities from logits."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -30,7 +32,7 @@ def softmax64(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     return shifted / shifted.sum(-1, keepdims=True)
 
 
-def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+def sigmoid(logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Compute a probability per logit in float64, without overflow."""
     # 1 - p of the larger probability would have fewer digits, or none.
     smaller = np.exp(-np.abs(logits.astype(np.float64)))

@@ -37,6 +37,15 @@ class Marked(Protocol):
         ...
 
 
+@runtime_checkable
+class Labelled(Protocol):
+    """A prediction of one label or several for a text as a whole."""
+
+    def label_parts(self) -> list[MarkedPart]:
+        """Return the names of the labels, each in its color."""
+        ...
+
+
 def color_of(name: str, names: Sequence[str]) -> Color:
     return COLORS[names.index(name) % len(COLORS)] if name in names else COLORS[0]
 

@@ -24,10 +24,12 @@ from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import label_flags, label_names
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
+from bertsmith.pages.page import unbroken_percent
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
+from bertsmith.tasks.marks import MarkedPart, color_of
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.texts import LabelTask
@@ -72,6 +74,14 @@ class LabelsPrediction:
             for name, label in zip(self.names, self.labels, strict=True)
         )
         return "\t".join([" ".join(found.split()) or "–", *example.one_line()])
+
+    def label_parts(self) -> list[MarkedPart]:
+        names = list(map(label_name, self.probabilities))
+        parts: list[MarkedPart] = []
+        for name, label in zip(self.names, self.labels, strict=True):
+            shown = unbroken_percent(self.probabilities[label])
+            parts += [MarkedPart(name, shown, color_of(name, names)), MarkedPart(" ")]
+        return parts[:-1]
 
 
 class MultiLabelAccumulator(PredictionCounts):

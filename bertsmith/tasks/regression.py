@@ -223,7 +223,7 @@ transformers open."""
     ) -> NumberPrediction:
         value = self.deviation * float(outputs[0]) + self.mean
         if self.activation == "sigmoid":
-            value = float(sigmoid(np.float64(value)))
+            value = float(sigmoid(np.asarray(value)))
         return NumberPrediction(value, is_truncated, num_windows)
 
     def accumulator(self, place: Path) -> NumberAccumulator:

@@ -30,6 +30,7 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.losses import ClassLoss, LossSettings
+from bertsmith.tasks.marks import MarkedPart, color_of
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import Sources, WindowSettings
@@ -113,6 +114,10 @@ class ClassPrediction:
     def line(self, example: Example) -> str:
         label = " ".join(self.name.split())
         return "\t".join([label, f"{self.probability:.4f}", *example.one_line()])
+
+    def label_parts(self) -> list[MarkedPart]:
+        names = list(map(label_name, self.probabilities))
+        return [MarkedPart(self.name, color=color_of(self.name, names))]
 
 
 class ClassAccumulator(PredictionCounts):

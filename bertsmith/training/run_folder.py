@@ -103,7 +103,7 @@ class RunFacts(dict[str, Any]):
 
     def check_complete(self, kind: str) -> None:
         """Raise CheckpointError unless all facts are there that the end of this run will read."""
-        needed = NEEDED if kind != "series of runs" else ("series", "kind")
+        needed: tuple[str, ...] = NEEDED if kind != "series of runs" else ("series", "kind")
         if kind == "pre-training":
             needed += NEEDED_IN_PRETRAINING
         if kind == "pre-training" and self["settings"].get("from"):

@@ -48,7 +48,7 @@ def test_build_as_json_and_as_text(run, fails, tmp_path):
         next(x for x in lines if x.startswith(f"{split:10}1 document,")).split(", ")[-1]
         for split in ("train", "held_out")
     }
-    assert tokens == {"7 tokens (0.000% unknown)", "3 tokens (33.333% unknown)"}
+    assert tokens == {"7 tokens (0.000 % unknown)", "3 tokens (33.333 % unknown)"}
     assert "skipped   1 control only documents" in lines
     program, command, *flags = shlex.split(lines[-1].removeprefix("next"))
     assert (program, command) == ("bertsmith", "pretrain")

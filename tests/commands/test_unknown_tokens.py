@@ -17,7 +17,7 @@ def write_rows(path, known, strange):
 
 def test_a_line_for_each_file(typed, tmp_path):
     folder = save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
-    for known, strange, said in ((19, 1, "5.0%"), (1, 1, "WARNING: "), (60, 1, "")):
+    for known, strange, said in ((19, 1, "5.0 %"), (1, 1, "WARNING: "), (60, 1, "")):
         data = write_rows(tmp_path / f"{known}.csv", known, strange)
         for words in (
             ("evaluate", folder, "--data", data),
@@ -32,7 +32,7 @@ def test_a_line_for_each_file(typed, tmp_path):
     files = ("--train", tmp_path / "1.csv", "--eval", tmp_path / "19.csv")
     _, err = typed("finetune", "classify", "--model", folder, *files, "--out", tmp_path / "out",
                    "--steps", 1, *FP32)  # fmt: skip
-    assert err.index(f"WARNING: {files[1]}") < err.index(f"{files[3]}: 5.0%") < err.index("step")
+    assert err.index(f"WARNING: {files[1]}") < err.index(f"{files[3]}: 5.0 %") < err.index("step")
 
 
 def test_a_corpus_and_its_pretraining_tell_it(typed, tmp_path):

@@ -73,8 +73,8 @@ def test_page_says_what_the_figures_say(demo):
         row[name]["mean"] for row in results["comparison"] for name in ("accuracy", "macro_f1")
     ]
     for figure in (
-        *(f"{score:.1%}" for score in scores),
-        f"{pretraining['held_out_mlm_accuracy']:.1%}",
+        *(f"{100 * score:.1f} %" for score in scores),
+        f"{100 * pretraining['held_out_mlm_accuracy']:.1f} %",
         f"{pretraining['real_tokens']:,}",
         f"{results['vocabulary']['fertility']:.2f}",
         f"{results['corpus']['num_tokens']:,}",

@@ -50,9 +50,9 @@ def test_a_slow_computer_does_what_fits_in_and_a_fast_one_all(speed):
 
 def test_verdict_follows_the_figures():
     for means, words in (
-        ((0.6, 0.4, 0.5), ["was worth 20.0 points", "gets 50.0%."]),
-        ((0.4, 0.5, 0.6), ["cost 10.0 points", "is still ahead with 60.0%"]),
-        ((0.5, 0.5, 0.5), ["made no difference", "does as well, 50.0%"]),
+        ((0.6, 0.4, 0.5), ["was worth 20.0 points", "gets 50.0\u00a0%."]),
+        ((0.4, 0.5, 0.6), ["cost 10.0 points", "is still ahead with 60.0\u00a0%"]),
+        ((0.5, 0.5, 0.5), ["made no difference", "does as well, 50.0\u00a0%"]),
     ):
         names = zip(("pretrained", "untrained", "tfidf"), means, strict=True)
         rows = [{"name": name, "accuracy": {"mean": mean}} for name, mean in names]

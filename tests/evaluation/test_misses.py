@@ -100,11 +100,11 @@ def test_the_page_shows_what_the_figures_say(evaluate, place, monkeypatch):
         np.array([p.label == e.label for p, e in zip(found, reviews(61), strict=True)], float),
     )
     assert report["expected_calibration_error"] == calibration.error
-    assert f"<dt>Calibration error</dt><dd>{calibration.error:.1%}</dd>" in text
+    assert f"<dt>Calibration error</dt><dd>{100 * calibration.error:.1f}\u00a0%</dd>" in text
     cells = re.findall(r'<td class="cell[^>]*>([^<]*)</td>', text)
     assert cells == [str(c) if c else "·" for row in report["confusion"] for c in row]
     assert "0 to 32" in text
-    assert re.search(r"<mark class=\"c1\">[^<]+<small>[0-9.]+%</small></mark>", text)
+    assert re.search(r"<mark class=\"c1\">[^<]+<small>[0-9.]+\u00a0%</small></mark>", text)
     assert f"The model in <code>{place / 'classifier'}</code>" in text
 
 
@@ -125,7 +125,10 @@ def test_words_that_decide_are_marked_with_what_is_left(place, monkeypatch):
             (found,) = classifier.predict([replace(example, **{name: masked})])
             left.append((found.probabilities[whole.label], word.start(), word.group()))
         least = sorted(each for each in left if each[0] < whole.probability - 1e-4)[:3]
-        expected += [(word, f"{p:.1%}") for p, _, word in sorted(least, key=lambda each: each[1])]
+        expected += [
+            (word, f"{100 * p:.1f}\u00a0%")
+            for p, _, word in sorted(least, key=lambda each: each[1])
+        ]
     assert expected == [(part.text, part.label) for part in parts if part.color is not None] != []
 
 

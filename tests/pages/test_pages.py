@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import find_faults
-from tiny_models import save_tiny
+from tiny_models import reviews, save_tiny
 from tiny_runs import FP32, SIZE
 
 from bertsmith.finetuning.glue import GlueReport, GlueRun, write_glue_page
@@ -47,6 +47,27 @@ def test_evaluations_and_predictions_of_texts_that_break_pages(
         assert "&lt;script&gt;" in page.read_text(encoding="utf-8")
     titles = re.findall(r'<th scope="col">(.*?)</th>', page.read_text(encoding="utf-8"))
     assert titles == TITLES[task]
+
+
+def test_predicted_labels_have_names_and_colors(bertsmith, tmp_path, check_page):
+    names = ["billing", "praise", "urgent"]
+    model = save_tiny(tmp_path / "model", "classify", labels=names)
+    texts, page = tmp_path / "texts.txt", tmp_path / "page.html"
+    texts.write_text("\n".join(example.text for example in reviews(20)), encoding="utf-8")
+    predicted = bertsmith("predict", model, "--file", texts, *FP32, "--json", "--page", page)
+    check_page(page)
+    shown = re.findall(
+        r'<td class="answer"><mark class="c(\d)">(\w+)</mark></td>.*?>(\d+\.\d\u00a0%)<',
+        page.read_text(encoding="utf-8").replace("\n", ""),
+    )
+    predictions = json.loads(predicted)["predictions"]
+    assert [(name, percent) for _, name, percent in shown] == [
+        (one["label"], f"{100 * one['probability']:.1f}\u00a0%") for one in predictions
+    ]
+    colors = {name: {color for color, other, _ in shown if other == name} for name in names}
+    used = [color for color in colors.values() if color]
+    assert all(len(color) == 1 for color in used)
+    assert len(set().union(*used)) == len(used) > 1
 
 
 def test_numbers_beside_those_that_are_right(bertsmith, tmp_path, check_page):

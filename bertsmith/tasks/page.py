@@ -1,0 +1,59 @@
+"""The page of predictions: a row for each text, with what the model decided marked in color."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertsmith.pages.charts import Scale
+from bertsmith.pages.page import write_page
+from bertsmith.tasks.marks import Labelled, Marked, MarkedPart
+
+
+@dataclass(frozen=True)
+class PredictionRow:
+    """A prediction on the page.
+
+    Attributes:
+        cells: the parts of its line but for a passage whose answer is marked.
+        labels: the predicted labels, in color; they take the place of the first cell.
+        probability: of the first cell; it takes the place of the second.
+        passage: a text with the decision marked.
+    """
+
+    cells: Sequence[str]
+    labels: Sequence[MarkedPart]
+    probability: float | None
+    passage: Sequence[MarkedPart]
+
+    @classmethod
+    def of(cls, example: Any, prediction: Any) -> "PredictionRow":
+        passage = prediction.parts() if isinstance(prediction, Marked) else ()
+        # A line of marked words has no tabs; of marked passages the last cell is the passage.
+        cells = str(prediction.line(example)).split("\t")[: -1 if passage else None]
+        labels = prediction.label_parts() if isinstance(prediction, Labelled) else ()
+        return cls(cells, labels, getattr(prediction, "probability", None), passage)
+
+    @property
+    def width(self) -> int:
+        return len(self.cells) + bool(self.passage)
+
+
+def write_predictions_page(
+    path: Path, model: str, titles: Sequence[str], rows: Sequence[PredictionRow], num_texts: int
+) -> None:
+    """Write the page.
+
+    Args:
+        titles: those of the columns; as many are used as the widest row needs.
+        num_texts: number of all predictions, of which `rows` may be the first.
+    """
+    write_page(
+        path,
+        "tasks/page.html",
+        model=model,
+        titles=titles[: max((row.width for row in rows), default=None)],
+        rows=rows,
+        num_texts=num_texts,
+        share=Scale(0, 1),
+    )
