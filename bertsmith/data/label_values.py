@@ -14,7 +14,7 @@ LABEL_TYPES: Mapping[str, type] = {"int": int, "float": float, "bool": bool}
 def label_name(label: Any) -> str:
     """Return the name of a class, by which models and files call it.
 
-    >>> label_name(" >50K"), label_name(1), label_name(np.True_)
+    >>> label_name(" >50K"), label_name(1), label_name(True)
     (' >50K', '1', 'true')
     """
     value = as_json(label)

@@ -3,6 +3,8 @@
 torch is imported only where its tensors are asked for.
 """
 
+import difflib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,13 @@ FILL = {
     "offset_mapping": (0, 0),
 }
 """Values at padding, beside the padding token of `input_ids`."""
+
+OTHER_WAYS = {
+    "add_special_tokens": "tokenizer.encode_ids(text) gives ids without special tokens.",
+    "is_split_into_words": "tokenizer.encode_word_ids(words) gives the ids of words and how many "
+    "each has; tokenizer.build_row([ids]) puts special tokens around them.",
+}
+"""What to call in place of arguments that transformers takes."""
 
 
 class BatchEncoding(dict[str, Any]):
@@ -99,6 +108,7 @@ class CallableTokenizer(ABC):
         return_attention_mask: bool = True,
         return_offsets_mapping: bool = False,
         return_special_tokens_mask: bool = False,
+        **others: Any,
     ) -> BatchEncoding:
         """Encode a text, a pair, or a list of either, as transformers' fast tokenizers do.
 
@@ -112,11 +122,15 @@ class CallableTokenizer(ABC):
             max_length: tokens with special ones; `model_max_length` where it is needed.
             return_tensors: "pt" for torch, "np" for numpy.
             return_token_type_ids: by default unless all are 0 in this kind (RoBERTa).
+            others: none; what transformers takes besides is refused by name.
 
         Raises:
             InputError: what is no text, or texts and pairs of unequal number.
-            ConfigError: an unknown choice, or `max_length` has no room for special tokens.
+            ConfigError: an unknown argument or choice, or `max_length` has no room for special
+                tokens.
         """
+        for name in others:
+            raise ConfigError(_unknown_argument(name))
         if max_length is not None and max_length < 1:
             raise ConfigError(f"max_length is {max_length}; allowed is 1 or more.")
         if max_length is not None and padding is False and truncation is None:
@@ -209,6 +223,17 @@ class CallableTokenizer(ABC):
                 )
         return width if multiple is None else -(-width // multiple) * multiple
 
+    @property
+    def lowers_case(self) -> bool:
+        """Whether texts are read in lower case, as uncased models do."""
+        return False
+
+    def tokenize(self, text: str) -> list[str]:
+        """Split a text into its tokens, without special tokens around them."""
+        encoding = self.encode(text)
+        around = encoding.special_tokens_mask
+        return [token for token, mask in zip(encoding.tokens, around, strict=True) if not mask]
+
     def __len__(self) -> int:
         return self.vocab_size
 
@@ -240,6 +265,15 @@ class CallableTokenizer(ABC):
     def save_pretrained(self, save_directory: str, **_: Any) -> None:
         """Save as `save` does; transformers' Trainer calls this."""
         self.save(save_directory)
+
+
+def _unknown_argument(name: str) -> str:
+    """Return the message on an argument that calls do not take."""
+    parameters = inspect.signature(CallableTokenizer.__call__).parameters
+    taken = [each for each in parameters if each not in ("self", "others")]
+    near = difflib.get_close_matches(name, taken, n=1, cutoff=0.8)
+    advice = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(taken)}."
+    return f"tokenizer: there is no argument '{name}'. {OTHER_WAYS.get(name, advice)}"
 
 
 def _is_cut(truncation: Truncation) -> bool:

@@ -184,6 +184,10 @@ class Tokenizer(CallableTokenizer):
         special = {token.content for token in self.added_tokens if token.special}
         self._skipped_ids = {id_ for id_, text in enumerate(self._decoded) if text in special}
 
+    def __repr__(self) -> str:
+        case = "uncased" if self.lowers_case else "cased"
+        return f"<{type(self).__name__}: {self.vocab_size:,} tokens, {case}>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), *self._vocabulary(), **self.settings()), ()
 

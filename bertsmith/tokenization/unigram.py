@@ -346,6 +346,10 @@ class UnigramTokenizer(Tokenizer):
         self._find_added_tokens(self._normalizer.normalize)
         self._cuts_at_spaces = self._normalizer.normalize(" ") == " "
 
+    @property
+    def lowers_case(self) -> bool:
+        return "lowercase" in self.steps
+
     def save(self, directory: str | Path) -> None:
         pieces = list(zip(self.vocab, self.scores, strict=False))
         unigram_files.write_unigram(Path(directory), pieces, self._ids, self.settings())

@@ -133,6 +133,10 @@ class WordPieceTokenizer(Tokenizer):
         self._find_added_tokens(self._normalizer.normalize)
         self._find_units = unit_pattern(tokenize_chinese_chars).findall
 
+    @property
+    def lowers_case(self) -> bool:
+        return self.lowercase
+
     def save(self, directory: str | Path) -> None:
         wordpiece_files.write_wordpiece(
             Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()

@@ -79,6 +79,23 @@ def test_collators_of_transformers_make_the_same_batches(both):
     assert len(ours) == len(theirs) and ours.pad_token_id == theirs.pad_token_id
 
 
+def test_tokens_are_those_of_transformers(both):
+    ours, theirs = both
+    for text in texts_to_try(40):
+        expected = theirs.tokenize(text)
+        assert ours.tokenize(text) == expected
+
+
+def test_a_tokenizer_says_its_kind_size_and_case():
+    assert (
+        repr(tiny_wordpiece()) == f"<WordPieceTokenizer: {len(tiny_wordpiece())} tokens, uncased>"
+    )
+    assert repr(tiny_wordpiece(lowercase=False)).endswith(" cased>")
+    assert repr(TINY["byte-bpe"]()) == "<ByteBpeTokenizer: 330 tokens, cased>"
+    assert repr(TINY["unigram"]()).endswith(" uncased>")
+    assert repr(TINY["unigram"](steps=["quotes"])).endswith(" cased>")
+
+
 def endless(tokenizer):
     tokenizer.model_max_length = 10**30
     return tokenizer
@@ -92,6 +109,10 @@ def endless(tokenizer):
     (lambda t: endless(t)("a", padding="max_length"), ConfigError, ["padding: found 'max_length'"]),
     (lambda t: t("a", max_length=1), ConfigError, ["max_length", "1", "3 or more"]),
     (lambda t: t("a", max_length=0), ConfigError, ["max_length", "0", "1 or more"]),
+    (lambda t: t("a", stride=3), ConfigError, ["'stride'", "return_offsets_mapping"]),
+    (lambda t: t("a", paddding=True), ConfigError, ["'paddding'", "'padding'"]),
+    (lambda t: t(["a"], is_split_into_words=True), ConfigError, ["encode_word_ids(words)"]),
+    (lambda t: t("a", add_special_tokens=False), ConfigError, ["encode_ids(text)"]),
     (lambda t: t.pad([{"labels": 1}]), InputError, ["pad: found labels", "input_ids"]),
 ])  # fmt: skip
 def test_what_cannot_be_encoded_is_refused_by_name(call, error, parts):
