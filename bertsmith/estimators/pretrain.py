@@ -72,7 +72,7 @@ def pretrain(
     texts: Place | Iterable[Any] | None = None,
     *,
     out: Place | None = None,
-    recipe: Place = "quarter-hour",
+    recipe: Place | None = None,
     corpus: Place | None = None,
     tokenizer: Place | None = None,
     vocab_size: int = TokenizerSettings.vocab_size,
@@ -96,7 +96,8 @@ def pretrain(
             needs a `tokenizer`. None with a `corpus`.
         out: folder of the model; by default `runs/NAME-bert` for a file called NAME, else
             `runs/my-bert`.
-        recipe: the name of one of bertsmith's recipes, or the path of a .toml file.
+        recipe: the name of one of bertsmith's recipes, or the path of a .toml file; by default
+            "quarter-hour", or "continue" with `from_`, whose model has its size already.
         corpus: folder of a corpus that is built already.
         tokenizer: folder of a tokenizer that is learned already; that of `from_`, where given.
         vocab_size: size of the vocabulary to learn, in tokens.
@@ -128,6 +129,8 @@ def pretrain(
         files = (str(IN_MEMORY),) if isinstance(found, TextsInMemory) else found
         first = "my" if files != found else corpus or files[0]
         model, learned, built = _name_folders(first, out, corpus)
+        if recipe is None:
+            recipe = "quarter-hour" if settings.get("from_") is None else "continue"
         job = _build_job(built, recipe, settings)
         run = RunFolder(model)
         run.check(resume=resume, overwrite=overwrite)
@@ -208,7 +211,7 @@ def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> Pret
         if name in owners:
             tables[owners[name]][spelling(name)] = value
         elif name == "from_":
-            tables["from"] = os.fspath(value)
+            tables["from"] = None if value is None else os.fspath(value)
         else:
             known = [*owners, "from_", *CORPUS_OPTIONS, "resume", "overwrite"]
             near = difflib.get_close_matches(name, known, n=1)

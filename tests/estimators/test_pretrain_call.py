@@ -50,10 +50,13 @@ def test_a_call_makes_vocabulary_corpus_and_model(text, tmp_path, monkeypatch):
     again = bertsmith.pretrain(text, steps=1, overwrite=True, seed=3, **SMALL)
     assert again.steps == 1
     further = bertsmith.pretrain(
-        [text], out="runs/more", from_=model, steps=1, max_length=16, recipe="continue",
+        [text], out="runs/more", from_=model, steps=1, max_length=16,
         **{name: SMALL[name] for name in ("batch_size", "eval_rows", "threads", "show_progress")},
     )  # fmt: skip
     assert not Path("runs/more-tokenizer").exists()
+    config = RunFolder(further.out).read_run()["config"]
+    assert config["model"] == RunFolder(model.out).read_run()["config"]["model"]  # "continue"'s
+    assert config["optim"]["optimizer"] == "adamw"
     assert bertsmith.load_tokenizer(further.out).vocab == bertsmith.load_tokenizer(model.out).vocab
 
 

@@ -87,8 +87,9 @@ def test_numbers_beside_those_that_are_right(bertsmith, tmp_path, check_page):
 def test_a_run_and_its_corpus(bertsmith, corpus_dir, tmp_path, check_page):
     page = tmp_path / "run" / "page.html"
     run = ("pretrain", "--corpus", corpus_dir, "--out", tmp_path / "run", *SIZE, "--page", page)
-    bertsmith(*run, "--steps", 3)
+    bertsmith(*run, "--steps", 3, "--start-steps", 2, "--start-length", 8)
     shown = page.read_text(encoding="utf-8")
+    assert "Training begins with short" in shown
     assert "complete" in shown and "step 3" in shown and "refresh" not in shown
     assert "Training of run" in shown and "minutes, seconds" not in shown
     check_page(page)

@@ -64,7 +64,7 @@ def test_a_pretrained_folder(corpus_dir, tmp_path):
     card = ModelCard.load(tmp_path / "run" / "README.md")
     assert card.data.pipeline_tag == "fill-mask" and card.data.base_model is None
     held_out = json.loads((tmp_path / "run" / "run.json").read_text())["summary"]["held_out"]
-    assert f"| mlm loss | {held_out['held_out_mlm_loss']:.4f} |" in card.text
+    assert f"| masked LM loss | {held_out['held_out_mlm_loss']:.4f} |" in card.text
     assert "pre-trained from random weights" in card.text
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     run["settings"]["from"] = "org/name"

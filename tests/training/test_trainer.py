@@ -225,6 +225,14 @@ def test_a_page_that_cannot_be_written_ends_no_run(corpus_dir, tmp_path):
         trained(corpus_dir, tmp_path / "run", replace(SETTINGS, steps=1), callbacks=[page])
 
 
+def test_a_page_tells_of_short_rows_only_where_there_are_some(corpus_dir, tmp_path):
+    path = tmp_path / "page.html"
+    with RunPage(path, RunFolder(tmp_path / "run")) as page:
+        trained(corpus_dir, tmp_path / "run", replace(SETTINGS, steps=1), callbacks=[page])
+    assert "complete" in path.read_text(encoding="utf-8")
+    assert "Training begins with short" not in path.read_text(encoding="utf-8")
+
+
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_transformers_opens_every_checkpoint(whole):
     out = whole.folder.path
