@@ -39,6 +39,7 @@ from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_vectors import TextVectors, compute_similarity
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.model_card import rename_card
 
 CHUNK_EXAMPLES = 1024
 """Examples read, sorted by length and predicted together; more gains little and delays output."""
@@ -436,6 +437,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         folder = copy_folder(self.loaded.folder.path, Path(out), overwrite=overwrite)
         if isinstance(self.definition, Task):
             write_task_settings(folder, named_settings(self.definition))
+        rename_card(folder)
         return folder
 
 

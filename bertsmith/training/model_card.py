@@ -5,6 +5,7 @@ somebody's own and is left as it is.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "
             "optim.learning_rate", "optim.weight_decay", "optim.warmup_fraction",
             "optim.schedule")  # fmt: skip
 """Entries of a run's `config` that a card shows."""
+TITLE = re.compile(r"^---\n\n# (?P<name>.*)\n", re.MULTILINE)
 LICENSE = """\
 bertsmith does not know the license. Before you publish the model, name one in the first lines of
 this file; the texts that it learned from, and the model that it began with, may limit it."""
@@ -54,6 +56,23 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
         return
     with atomic_write(path, "w") as file:
         file.write(model_card(directory, run, name or directory.resolve().name))
+
+
+def rename_card(directory: Path) -> None:
+    """Give the card of a copied folder that folder's name, unless it is somebody's own."""
+    if not is_own_card(directory):
+        return
+    path = directory / CARD_FILE
+    card = path.read_text(encoding="utf-8")
+    if (title := TITLE.search(card)) is None:
+        return
+    old, new = title["name"], directory.resolve().name
+    card = TITLE.sub(lambda _: f"---\n\n# {new}\n", card, count=1)
+    card = card.replace(f"- name: {json.dumps(old)}\n", f"- name: {json.dumps(new)}\n")
+    for call in ("load", "load_model"):
+        card = card.replace(f'bertsmith.{call}("{old}")', f'bertsmith.{call}("{new}")')
+    with atomic_write(path, "w") as file:
+        file.write(card)
 
 
 def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:

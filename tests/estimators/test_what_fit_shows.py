@@ -132,3 +132,14 @@ def test_fit_takes_a_limit(model, tmp_path):
     assert classifier.set_params(limit=12).fit(file, eval=file).result_.num_train == 12
     with refuses(ConfigError, "limit: found 0"):
         classifier.fit(file, eval=file, limit=0)
+
+
+def test_the_card_of_a_saved_estimator_has_its_folders_name(model, tmp_path):
+    classifier = bertsmith.TextClassifier(model, verbose=0, **QUICK).fit(TEXTS, LABELS)
+    card = (classifier.save(tmp_path / "films") / "README.md").read_text()
+    assert "# films" in card.split("\n")
+    assert 'bertsmith.load("films")' in card
+    assert '"model"' not in card
+    (tmp_path / "films" / "README.md").write_text("mine")
+    copied = bertsmith.load(tmp_path / "films", device="cpu").save(tmp_path / "copy")
+    assert (copied / "README.md").read_text() == "mine"

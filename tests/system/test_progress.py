@@ -5,7 +5,7 @@ import io
 import pytest
 
 from bertsmith.system import progress
-from bertsmith.system.progress import progress_bar, showing_progress, tracked
+from bertsmith.system.progress import describe_times, progress_bar, showing_progress, tracked
 
 
 class Terminal(io.StringIO):
@@ -51,3 +51,11 @@ def test_bars_of_work_within_work_share_the_terminal(monkeypatch, clock):
     assert "outer" in shown and "inner" in shown and "to go" in shown
     assert progress._SCREEN._progress is None
     progress.console.cache_clear()
+
+
+def test_the_time_to_go_is_shown_once_it_can_be_told():
+    assert describe_times(0, 100, 4.0, 4.0) == "0:04 spent"
+    assert describe_times(10, 100, 9.9, 9.9) == "10 % · 0:10 spent"
+    assert describe_times(10, 100, 10.0, 10.0) == "10 % · 0:10 spent, 1:30 to go"
+    assert describe_times(50, 100, 62.0, 60.0) == "50 % · 1:02 spent, 0:58 to go"
+    assert describe_times(2_000, None, 62.0, 60.0) == "2,000 done, 1:02 spent"
