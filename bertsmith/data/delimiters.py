@@ -49,8 +49,11 @@ def rival_hint(kind: str, row: str, before: str = "", *, can_ask: bool = True) -
     if border is None or rival is None:
         return ""
     name = "tab" if rival == "\t" else f"'{rival}'"
-    cure = f"Then pass --delimiter {name}; in" if can_ask else "In"
+    if can_ask:
+        return (
+            f" If {SEPARATORS[rival]} separate the columns, pass --delimiter {name}; otherwise a "
+            f".{kind} file is read as one with {SEPARATORS[border]} between columns."
+        )
     return (
-        f" Or are the columns those between {SEPARATORS[rival]}? {cure} a .{kind} file they stand "
-        f"between {SEPARATORS[border]}{'' if not can_ask else ' otherwise'}."
+        f" Do {SEPARATORS[rival]} separate the columns? In a .{kind} file, {SEPARATORS[border]} do."
     )

@@ -60,6 +60,11 @@ def ending_of(path: Path) -> str:
     return name.rpartition(".")[2] if "." in name else ""
 
 
+def ending_in_words(path: Path) -> str:
+    """Begin a message on a file whose name has an ending that is not read."""
+    return f"its name ends in {path.suffix}" if path.suffix else "its name has no ending"
+
+
 def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str]]:
     """Find the files that `paths` name, sorted, each once.
 

@@ -18,7 +18,7 @@ from bertsmith.data.json_rows import get_value
 from bertsmith.data.json_stream import iter_elements
 from bertsmith.data.objects import read_objects
 from bertsmith.data.reader import Reader
-from bertsmith.data.sources import ending_of
+from bertsmith.data.sources import ending_in_words, ending_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
 from bertsmith.errors import InputError
 
@@ -279,7 +279,7 @@ def question_format(source: ExampleSource) -> QuestionFormat:
         case "json" | "jsonl" as ending:
             return ending
     raise InputError(
-        f"{source}: its name ends in {source.suffix or 'nothing'}; allowed are .json in SQuAD's "
+        f"{source}: {ending_in_words(source)}; allowed are .json in SQuAD's "
         "format and .jsonl with one question a line, plain or compressed as .gz, .xz or .zst. "
         "Rename or convert it."
     )

@@ -13,7 +13,7 @@ from bertsmith.data.csv_blanks import has_blanks_before_quotes
 from bertsmith.data.delimiters import BORDERS, delimiter_of, rival_hint
 from bertsmith.data.excel_files import read_xlsx
 from bertsmith.data.lines import MAX_ROW_BYTES
-from bertsmith.data.sources import ending_of
+from bertsmith.data.sources import ending_in_words, ending_of
 from bertsmith.data.text_files import (
     STANDARD_INPUT,
     ExampleSource,
@@ -74,8 +74,8 @@ def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundForm
         if ending == "xls":
             hint = " In Excel: Save as, Excel workbook (.xlsx)."
         raise InputError(
-            f"{source}: its name ends in {source.suffix or 'nothing'}; allowed are .csv, .tsv, "
-            ".jsonl, .json, .parquet or .xlsx, plain or compressed as .gz, .xz or .zst. Rename or "
+            f"{source}: {ending_in_words(source)}; allowed are .csv, .tsv, .jsonl, "
+            ".json, .parquet or .xlsx, plain or compressed as .gz, .xz or .zst. Rename or "
             f"convert it.{hint}"
         )
     return kind

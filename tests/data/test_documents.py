@@ -153,7 +153,11 @@ FOREIGN = {  # where another program's words stand in the message
     "cut.parquet": (as_parquet(["text"])[:-20], "damaged"),
     "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON", "column 10", "--errors skip"),
     "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
-    "semicolons.csv": (b'"text";"id"\n"a";"1"\n', ":1:", "semicolons? In a .csv file"),
+    "semicolons.csv": (
+        b'"text";"id"\n"a";"1"\n',
+        ":1:",
+        "Do semicolons separate the columns? In a .csv file",
+    ),
 }
 
 

@@ -177,7 +177,7 @@ JSON_ROW = '{"text": "a", "label": 1}\n'
     ("a.jsonl", JSON_ROW + '{"text": "b"}\n', [":2:", "'label'", "'text'", "--skip-incomplete"]),
     ("a.jsonl", '{"text": ["a"], "label": 1}\n', [":1:", "'text'", "a list", "a string"]),
     ("a.xls", "text,label\ngood,1\n", ["ends in .xls", ".parquet or .xlsx", "Save as"]),
-    ("SICK", "text\tlabel\ngood\t1\n", ["ends in nothing", "--format tsv"]),
+    ("SICK", "text\tlabel\ngood\t1\n", ["has no ending", "--format tsv"]),
     ("a.txt", "good\n", ["a.txt:", ".csv, .tsv or .jsonl"]), ("a.csv", b"", ["a.csv:"]),
     ("a.csv", bytes(range(256)) * 8, ["NUL", "byte 0"]),
     ("a.csv", gzip.compress(b"text", mtime=0), ["gzip", ".gz"]),

@@ -12,7 +12,7 @@ from refusals import refuses
 from bertsmith.data import conll
 from bertsmith.data.label_schemes import detect_scheme
 from bertsmith.data.tagged import TagColumns
-from bertsmith.data.tagged_files import TaggedReader, find_format
+from bertsmith.data.tagged_files import FORMAT_NAMES, TaggedReader, find_format
 from bertsmith.errors import InputError
 from bertsmith.tasks.tagged_text import conll_block, conllu_block
 
@@ -166,8 +166,8 @@ def test_the_format_of_words_without_labels_is_found_by_looking(
     assert (found, words(sentences)) == (format_, expected)
     assert unlabelled(path, format="text")[1] == "text"
     note = TaggedReader(path, labelled=False).found_by_looking()
-    assert note and note.startswith(f"{path}: read as ")
-    assert "pass --format" in note
+    assert note and note.startswith(f"Reading {path} as {FORMAT_NAMES[format_]}, ")
+    assert "--format changes this" in note
 
 
 def test_conll_2003_is_read_in_full(data_dir):
