@@ -114,6 +114,8 @@ def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Ite
         raise InputError(f"{name}: found {name_type(given)}, which has no order. Give a list.")
     if hasattr(given, "to_pylist"):  # an array of pyarrow, whose items are no strings
         return (item.as_py() for item in given)  # type: ignore[attr-defined]
+    if hasattr(given, "__array__") and not isinstance(given, Iterable):
+        given = np.asarray(given)
     has_items = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
     if not has_items or isinstance(given, str | bytes | bytearray):
         raise InputError(f"{name}: found {name_type(given)}. Give a list.")
