@@ -34,7 +34,7 @@ def is_within(path: Path, folder: Path) -> bool:
 
 
 def check_outside(out: Path, *inputs: Path | str | None) -> None:
-    """Refuse an output folder inside a folder that is read.
+    """Refuse an output folder that is read, or is inside one that is.
 
     It would be read the next time, as one of the texts, or stand in the way of replacing the input.
 
@@ -43,6 +43,10 @@ def check_outside(out: Path, *inputs: Path | str | None) -> None:
     """
     for path in inputs:
         if path is not None and Path(path).is_dir() and is_within(out, Path(path)):
+            if is_within(Path(path), out):
+                raise ConfigError(
+                    f"--out {out} is the folder that this command reads. Choose another folder."
+                )
             raise ConfigError(
                 f"--out {out} is inside {path}, which this command reads. Choose a folder outside "
                 "it."

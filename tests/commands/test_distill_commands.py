@@ -74,7 +74,7 @@ def forget(out, *keys):
 def test_pretraining_with_a_teacher(taught, reader):
     out, printed = taught
     assert "student    layers 0, 3 of the 4 of " in printed
-    assert "held out mlm loss" in printed
+    assert "held-out masked LM loss" in printed
     assert BOTH_SIDES in printed
     lines = (out / "journal.jsonl").read_text().splitlines()
     first = next(entry for entry in map(json.loads, lines) if "loss" in entry)

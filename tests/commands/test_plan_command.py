@@ -27,7 +27,7 @@ def test_a_page_of_tables(bertsmith, corpus_dir, tmp_path):
     words = ("plan", *SIZE, "--corpus", corpus_dir, "--steps", 50, *NOT_MEASURED)
     page = bertsmith(*words, "--hardware", "H100", "A100", "--efficiency", 0.5)
     for part in ("model   tiny: 2 layers", "run     50 steps", "through the corpus", "attention",
-                 "H100, 50% of 989 TFLOP/s", "A100", "optimizer", "not asked for"):  # fmt: skip
+                 "H100, 50 % of 989 TFLOP/s", "A100", "optimizer", "not asked for"):  # fmt: skip
         assert part in page
     folder, size = save_tiny(tmp_path / "m", "masked_lm"), tiny_config().vocab_size
     words = ("plan", "--max-length", 16, "--steps", 9, "--vocab-size", size, *NOT_MEASURED)

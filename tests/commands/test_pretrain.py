@@ -66,7 +66,7 @@ def test_what_is_printed_and_written_and_not_lost(typed, refused, corpus_dir, tm
         assert part in captured.out
     assert "bertsmith fill" not in captured.out  # after two steps it would guess nothing
     assert "bertsmith fill" in describe_run({**result, "held_out_mlm_loss": 0.0})
-    assert "is trained already" in captured.err
+    assert f"{out}: already trained" in captured.err
     assert (out / "curves.svg").exists()
     assert (out / "model.safetensors").read_bytes() == weights
     assert f"{out}: " in refused(*words, "--resume")

@@ -215,7 +215,7 @@ def test_fill(bertsmith, place):
 @pytest.mark.parametrize("line, parts", [
     ("predict classifier", ["Nothing to predict", "--file FILE"]),
     ("predict classifier a --file data.csv", ["either texts or --file"]),
-    ("predict classifier good |", ["text 2: "]),
+    ("predict classifier good |", ["text 2 is empty (' ')"]),
     ("predict pretrained good", ["pretrained: ", "'bertsmith finetune classify --model'"]),
     ("predict classifier good --out {0}/out.doc", ["--out: found '{0}/out.doc'", ".jsonl"]),
     ("predict classifier --file bad.txt --out {0}/earlier.jsonl", ["bad.txt: byte 5 is 0xff"]),
