@@ -60,6 +60,11 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
         )
 
 
+def holds_list(path: Path) -> bool:
+    """Return whether a JSON file holds a list."""
+    return _Reader(path).peek() == "["
+
+
 def iter_list(path: Path) -> Iterator[Any]:
     """Yield the elements of a file's list.
 

@@ -46,15 +46,17 @@ def read_no_answer_probs(path: Path) -> dict[str, float]:
 
 
 def _by_id(path: Path, key: str) -> dict[str, Any]:
-    """Read the values of an object, or of `key` in `.jsonl` lines, by id."""
-    if question_format(path) == "jsonl":
-        return _without_doubles(path, _values_of_lines(path, key))
+    """Read the values of an object, or of `key` in rows, by id."""
+    found_format = question_format(path)
+    if found_format != "squad":
+        return _without_doubles(path, _values_of_rows(path, key, found_format))
     return _without_doubles(path, iter_members(path, "from each question's id to its answer"))
 
 
-def _values_of_lines(path: Path, key: str) -> Iterator[tuple[str, Any]]:
-    for row, record in read_objects(path):
-        id_, value = (get_value(record, name, object, f"{path}:{row}") for name in ("id", key))
+def _values_of_rows(path: Path, key: str, kind: ObjectFormat) -> Iterator[tuple[str, Any]]:
+    for row, record in read_objects(path, kind):
+        place = row_place(path, row)
+        id_, value = (get_value(record, name, object, place) for name in ("id", key))
         yield str(id_), value
 
 

@@ -1,8 +1,9 @@
-"""Read questions about passages from SQuAD and jsonl files, one at a time.
+"""Read questions about passages from SQuAD's files and rows of objects, one at a time.
 
 SQuAD 1.1 and 2.0 are one format (Rajpurkar et al., 2016 and 2018). A question without answers is
 unanswerable: `is_impossible` is ignored, as in the official scorer, and an answer without a text is
-none. A `.jsonl` line is one question, as in the `datasets` library.
+none. A line of `.jsonl`, a row of `.parquet` or an object in the list of a `.json` is one question,
+as in the `datasets` library.
 
 An answer whose offset does not lead to its text is searched for; moved and lost answers are
 counted.
@@ -15,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.data.json_rows import get_value
-from bertsmith.data.json_stream import iter_elements
-from bertsmith.data.objects import read_objects
+from bertsmith.data.json_stream import holds_list, iter_elements
+from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.reader import Reader
 from bertsmith.data.sources import ending_in_words, ending_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
@@ -27,7 +28,8 @@ WANTED_LINE = (
     '{"question": "Who ...?", "context": "The passage ..."}.'
 )
 
-QuestionFormat = Literal["json", "jsonl"]
+QuestionFormat = ObjectFormat | Literal["squad"]
+"""`squad` is a .json with one object, of questions or of answers; `json` holds a list of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ class QuestionReader(Reader[Question]):
     """Lazy reader of a file's questions; it keeps the id of each.
 
     Args:
-        source: `.json` in SQuAD's format or `.jsonl` with one question a line; also as .gz, .xz or
-            .zst. `STANDARD_INPUT` and rows in memory are read as the latter.
+        source: `.json` in SQuAD's format, or one question a row in `.jsonl`, `.parquet` or a list
+            in `.json`; also as .gz, .xz or .zst. `STANDARD_INPUT` is read as `.jsonl`.
         labelled: whether answers are wanted; if not, none are looked for.
         placed: whether it must be said where they stand; scores do not depend on that.
 
@@ -114,9 +116,10 @@ class QuestionReader(Reader[Question]):
                 `is_impossible`, so that any model that gives no answers would be right.
         """
         self._begin()
-        is_json = question_format(self.source) == "json"
+        found_format = question_format(self.source)
         waiting: list[Question] = []  # for the first that says what is right
-        for question in self._read_json() if is_json else self._read_rows():
+        is_squad = found_format == "squad"
+        for question in self._read_squad() if is_squad else self._read_rows(found_format):
             self._note(question)
             waiting.append(replace(question, row=self.num_questions))
             if self._is_answered:
@@ -145,7 +148,7 @@ class QuestionReader(Reader[Question]):
         self.num_questions += 1
         self.num_empty += question.is_empty
 
-    def _read_json(self) -> Iterator[Question]:
+    def _read_squad(self) -> Iterator[Question]:
         assert isinstance(self.source, Path)
         for number, article in enumerate(iter_elements(self.source, "data")):
             article_place = f"data[{number}]"
@@ -158,19 +161,20 @@ class QuestionReader(Reader[Question]):
         for at, record in enumerate(self._get(paragraph, "qas", list, place)):
             yield self._question(record, context, f"{place}.qas[{at}]")
 
-    def _read_rows(self) -> Iterator[Question]:
+    def _read_rows(self, found_format: ObjectFormat) -> Iterator[Question]:
         context = ""
-        kind = "line" if isinstance(self.source, Path) else "row"
-        for row, record in self._read_objects():
+        has_lines = isinstance(self.source, Path) and found_format == "jsonl"
+        kind = "line" if has_lines else "row"
+        for row, record in self._read_objects(found_format):
             place = f"{kind} {row}"
             given = self._get(record, "context", str, place)
             if given != context:  # neighbours share one string, and with it its tokens
                 context = given
             yield self._question({"id": place, **record}, context, place)
 
-    def _read_objects(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    def _read_objects(self, found_format: ObjectFormat) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
-            yield from read_objects(self.source)
+            yield from read_objects(self.source, found_format)
         except InputError as error:
             if self.source != STANDARD_INPUT:
                 raise
@@ -271,15 +275,17 @@ def nearest(context: str, pattern: str, start: int) -> tuple[int, int] | None:
 
 
 def question_format(source: ExampleSource) -> QuestionFormat:
-    """Return the format that a file's name says; jsonl for rows in memory."""
+    """Return the format that a file's name says, of .json its content; jsonl for rows in memory."""
     if not isinstance(source, Path) or source == STANDARD_INPUT:
         return "jsonl"
     check_is_file(source)
     match ending_of(source):
-        case "json" | "jsonl" as ending:
+        case "json":
+            return "json" if holds_list(source) else "squad"
+        case "jsonl" | "parquet" as ending:
             return ending
     raise InputError(
         f"{source}: {ending_in_words(source)}; allowed are .json in SQuAD's "
-        "format and .jsonl with one question a line, plain or compressed as .gz, .xz or .zst. "
-        "Rename or convert it."
+        "format, and .jsonl, .parquet or a list in .json with one question a row, plain or "
+        "compressed as .gz, .xz or .zst. Rename or convert it."
     )

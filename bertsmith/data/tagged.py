@@ -57,7 +57,7 @@ REMARKS: dict[Remark, tuple[str, str]] = {
 }
 """Message for each kind of remark, behind a count of one and of several."""
 
-TagFormat = Literal["auto", "conll", "conllu", "jsonl", "text"]
+TagFormat = Literal["auto", "conll", "conllu", "jsonl", "json", "parquet", "text"]
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,12 @@ class TagColumns:
     format: TagFormat = "auto"
     """File format: conll (a word a line, columns between tabs or spaces, an empty line after each
     sentence), conllu, jsonl ({"words": [...], "labels": [...]} or {"text": ..., "entities":
-    [...]}), text (one text per line, to predict). auto: by the file's name and its first lines.
+    [...]}), json (a list of such objects), parquet (such rows), text (one text per line, to
+    predict). auto: by the file's name and its first lines.
     """
     word_column: str | None = None
-    """Word column: its number counted from 1, in conllu also its name, in jsonl the key. Default:
+    """Word column: its number counted from 1, in conllu also its name, of objects
+    the key. Default:
     the first column; form in conllu."""
     label_column: str | None = None
     """Label column: its number, name or key, as for the word; of texts without words, the key of

@@ -1,4 +1,4 @@
-"""Stream sentences with labelled words from CoNLL, CoNLL-U, jsonl and text files.
+"""Stream sentences with labelled words from CoNLL, CoNLL-U, text files, and rows of objects.
 
 Nothing is dropped without being counted: `TaggedSentence.remarks` has what was not taken as it
 stands, `TaggedReader.num_skipped` the sentences that could not be read.
@@ -6,7 +6,7 @@ stands, `TaggedReader.num_skipped` the sentences that could not be read.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -20,7 +20,8 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
     scheme_of_predictions,
 )
-from bertsmith.data.objects import read_objects
+from bertsmith.data.objects import ObjectFormat, read_objects
+from bertsmith.data.parquet_classes import read_parquet_with_classes
 from bertsmith.data.reader import Reader, count_chars
 from bertsmith.data.sources import ending_of
 from bertsmith.data.tables import read_txt
@@ -39,11 +40,13 @@ from bertsmith.data.text_files import (
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import find_words
 
-FoundFormat = Literal["conll", "conllu", "jsonl", "text"]
+FoundFormat = Literal["conll", "conllu", "jsonl", "json", "parquet", "text"]
 
 SUFFIXES: dict[str, FoundFormat] = {
     "conllu": "conllu",
     "jsonl": "jsonl",
+    "json": "json",
+    "parquet": "parquet",
     "conll": "conll",
     "tsv": "conll",
     "bio": "conll",
@@ -51,7 +54,7 @@ SUFFIXES: dict[str, FoundFormat] = {
 }
 """Formats by the ending of a name; for others the first lines are read."""
 
-UNREADABLE = ("csv", "parquet", "json", "pdf", "zip")
+UNREADABLE = ("csv", "xlsx", "pdf", "zip")
 DETECTED_FROM = 5000
 """Sentences read ahead to detect the label scheme."""
 LOOKED_AT = 200
@@ -65,6 +68,8 @@ FORMAT_NAMES: dict[FoundFormat, str] = {
     "conll": "columns, a word a line",
     "conllu": "CoNLL-U",
     "jsonl": "JSON objects",
+    "json": "a list of JSON objects",
+    "parquet": "a Parquet table",
     "text": "running text, one text per line",
 }
 
@@ -122,9 +127,9 @@ class TaggedReader(Reader[TaggedSentence]):
         """Yield the sentences as they are parsed, None for one that is skipped."""
         source, columns = self.source, self.columns
         format_ = find_format(source, columns, labelled=self.labelled)
-        if format_ == "jsonl":
+        if format_ in get_args(ObjectFormat):
             objects = ObjectParser(source, columns, self.labelled)
-            return self._parsed(objects.parse, read_objects(source))
+            return self._parsed(objects.parse, _read_rows(source, format_))
         assert isinstance(source, Path)
         if format_ == "text":
             lines = read_txt(source, keep_empty_end=True)
@@ -171,7 +176,7 @@ class TaggedReader(Reader[TaggedSentence]):
             error = found
         whole = list(filter(None, first))
         if whole:
-            is_alone = format_ != "jsonl" and len(first) == 1 and error is None
+            is_alone = format_ not in get_args(ObjectFormat) and len(first) == 1 and error is None
             check_words(self.source, whole, is_alone=is_alone)
         scheme: Scheme | None = None
         if self.labelled:
@@ -230,6 +235,14 @@ class TaggedReader(Reader[TaggedSentence]):
         )
 
 
+def _read_rows(
+    source: ExampleSource, format_: ObjectFormat
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    if format_ == "parquet" and isinstance(source, Path):
+        return read_parquet_with_classes(source)
+    return read_objects(source, format_)
+
+
 def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -> FoundFormat:
     """Find a file's format: as asked, else by its name, else by content.
 
@@ -246,7 +259,8 @@ def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -
     if labelled and found == "text":
         raise InputError(
             f"{place_name(source)}: read as running text (--format text), which has no labels. "
-            "Give CoNLL columns, CoNLL-U or jsonl, and --format conll, conllu or jsonl."
+            "Give CoNLL columns, CoNLL-U or rows of objects, and --format conll, conllu, jsonl, "
+            "json or parquet."
         )
     return found
 
@@ -266,7 +280,8 @@ def _format_by_name(path: Path) -> FoundFormat | None:
     if suffix in UNREADABLE:
         raise InputError(
             f"{path}: labelled words are not read from .{suffix}. Give CoNLL columns (a word and "
-            "its label a line, an empty line after each sentence), CoNLL-U or jsonl. "
+            "its label a line, an empty line after each sentence), CoNLL-U, .jsonl, .json or "
+            ".parquet. "
             f"{FOR_TEXTS}"
         )
     return SUFFIXES.get(suffix)

@@ -119,7 +119,7 @@ def score_answer_files(
         places = {id_: place for place, id_ in enumerate(right)}
         order = [places[id_] for id_ in probs if id_ in places]
         default = DEFAULT_THRESHOLD
-        if question_format(probs_file) == "jsonl":  # differences of logits
+        if question_format(probs_file) != "squad":  # differences of logits
             default, lowest = ENDLESS, -ENDLESS
         threshold = default if threshold is None else threshold
     report = summarize_answers(

@@ -10,11 +10,12 @@ from bertsmith.data.examples import Columns, Example, ExampleReader
 from bertsmith.data.labels import number
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceReader
 from bertsmith.data.predictions import read_labels
+from bertsmith.data.sources import ending_of
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tables import FoundFormat, table_format
 from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
-from bertsmith.data.text_files import STANDARD_INPUT, check_is_file, iter_lines
+from bertsmith.data.text_files import STANDARD_INPUT, WITHOUT_LINES, check_is_file, iter_lines
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.evaluation.score import (
     AnswerScoring,
@@ -134,10 +135,11 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     asked = f"Give --task {' or '.join(found)}"
     if not found:
         asked = f"Give --task ({', '.join(get_args(ScoredTask))}), and the columns to read"
+    problem = f"{gold}: fits {' and '.join(found) or 'no task'}. {asked}."
+    if ending_of(gold) in WITHOUT_LINES:
+        raise InputError(problem)
     shown = "\n".join(f"  {row.rstrip()[:100]}" for row in islice(iter_lines(gold), 3))
-    raise InputError(
-        f"{gold}: fits {' and '.join(found) or 'no task'}. {asked}. The first rows:\n" + shown
-    )
+    raise InputError(f"{problem} The first rows:\n{shown}")
 
 
 def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:

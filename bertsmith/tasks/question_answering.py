@@ -91,8 +91,8 @@ class AnswerSettings(WindowSettings):
     """Settings of `finetune answer`."""
 
     train: Path
-    """Questions with their answers to train on: .json in SQuAD's format, or .jsonl with one
-    question a line; also as .gz, .xz or .zst."""
+    """Questions with their answers to train on: .json in SQuAD's format, or one question a row in
+    .jsonl, .parquet or a list in .json; also as .gz, .xz or .zst."""
     eval: Path = NOT_GIVEN
     """Questions with their answers to score by. They are never trained on, and should not be among
     --train."""

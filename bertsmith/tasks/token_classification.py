@@ -73,7 +73,8 @@ class TagSettings(WindowSettings, LossSettings):
     """Settings of `finetune tag`."""
 
     train: Path
-    """Labelled words to train on: CoNLL columns, CoNLL-U or .jsonl, also as .gz, .xz or .zst."""
+    """Labelled words to train on: CoNLL columns, CoNLL-U, .jsonl, .json or .parquet, also
+    as .gz, .xz or .zst."""
     metric: Metric = "f1"
     """Score by which the best weights are chosen: f1 of entities (of plain labels: of all
     words but those labelled O), macro_f1, the mean F1 of their types, or accuracy, the share of

@@ -95,6 +95,8 @@ ANSWERED = {"answers": {"text": ["Ada"], "answer_start": [0]}}
     (("a.json", '{"data": [{"title": "x"}]}'), ["data[0]:", "'paragraphs'", "'title'"]),
     (("a.jsonl", '{"question": "a", "context": "b"}'), ["a.jsonl: line 1:", "'answers'"]),
     (("a.csv", "question"), ["a.csv:", "in .csv", ".json", ".jsonl"]), (("none", None), ["none:"]),
+    (("a.json", '[{"question": "a"}]'), ["a.json: row 1:", "'context'"]),
+    (("a.json", "[3]"), ["row 1 of", "a.json"]), (("a.parquet", "PAR1"), ["a.parquet:"]),
     ([question(7, ("Ada", 0.0)), question("7")], ["row 2 of the rows given:", "'7'"]),
 ])  # fmt: skip
 def test_what_is_refused(tmp_path, source, parts):

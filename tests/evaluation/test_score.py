@@ -215,7 +215,9 @@ def test_labels_that_are_refused(labelled, tmp_path, name, content, parts):
 
 
 @pytest.mark.parametrize("name, answers, parts", [
-    ("p.json", '["x"]', ["p.json:", "found a list"]),
+    ("p.json", '["x"]', ["row 1 of", "p.json:", "found a string"]),
+    ("p.json", '"x"', ["p.json:", "found a string", "an object"]),
+    ("p.json", '[{"id": "a"}]', ["row 1 of", "p.json:", "'answer'"]),
     ("p.json", '{"a": "x", "a": "y"}', ["p.json:", "'a'"]),
     ("p.json", '{"a": "x",\n}', ["p.json:2:", "column 1"]),
     ("p.jsonl", '{"id": "a", "text": "x"}', ["p.jsonl:1:", "'answer'", "'id', 'text'"]),
