@@ -18,7 +18,7 @@ def read_parquet_with_classes(path: Path) -> Iterator[tuple[int, dict[str, Any]]
     Raises:
         InputError: as `read_parquet`, or a number that is no class's.
     """
-    names_of = class_names(parquet_schema(path).metadata or {})
+    names_of = parquet_class_names(parquet_schema(path).metadata or {})
     for row, values in read_parquet(path):
         for column, names in names_of.items():
             if column in values:
@@ -26,11 +26,12 @@ def read_parquet_with_classes(path: Path) -> Iterator[tuple[int, dict[str, Any]]
         yield row, values
 
 
-def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     """Return the names of the classes by column; none where the metadata say nothing of them.
 
     >>> feature = '{"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "List"}'
-    >>> class_names({b"huggingface": f'{{"info": {{"features": {{"tags": {feature}}}}}}}'.encode()})
+    >>> info = f'{{"info": {{"features": {{"tags": {feature}}}}}}}'
+    >>> parquet_class_names({b"huggingface": info.encode()})
     {'tags': ['O', 'B-PER']}
     """
     try:
@@ -38,7 +39,7 @@ def class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}
     names = {column: _names(feature) for column, feature in features}
-    return {column: found for column, found in names.items() if found}
+    return {column: classes for column, classes in names.items() if classes}
 
 
 def _names(feature: Any) -> list[str]:

@@ -118,8 +118,9 @@ class QuestionReader(Reader[Question]):
         self._begin()
         found_format = question_format(self.source)
         waiting: list[Question] = []  # for the first that says what is right
-        is_squad = found_format == "squad"
-        for question in self._read_squad() if is_squad else self._read_rows(found_format):
+        for question in (
+            self._read_squad() if found_format == "squad" else self._read_rows(found_format)
+        ):
             self._note(question)
             waiting.append(replace(question, row=self.num_questions))
             if self._is_answered:

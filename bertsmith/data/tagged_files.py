@@ -127,7 +127,7 @@ class TaggedReader(Reader[TaggedSentence]):
         """Yield the sentences as they are parsed, None for one that is skipped."""
         source, columns = self.source, self.columns
         format_ = find_format(source, columns, labelled=self.labelled)
-        if format_ in get_args(ObjectFormat):
+        if format_ == "jsonl" or format_ == "json" or format_ == "parquet":
             objects = ObjectParser(source, columns, self.labelled)
             return self._parsed(objects.parse, _read_rows(source, format_))
         assert isinstance(source, Path)
