@@ -25,7 +25,10 @@ from bertsmith.training.workers.local import LocalWorkers
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    folder, how = tmp_path_factory.mktemp("finetune"), {"learning_rate": 5e-3, "threads": 1}
+    folder, how = (
+        tmp_path_factory.mktemp("finetune"),
+        {"learning_rate": 5e-3, "seed": 2, "threads": 1},
+    )
     model = save_tiny(folder / "model", "masked_lm")
     return prepare("classify", folder, 80, 30, model=model, steps=40, **how)[1]
 
