@@ -109,10 +109,11 @@ def test_terms_are_the_tasks_own_the_teachers_answers_and_its_vectors(case):
 
 
 def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(case):
-    objective = case.objective(case.teacher(seed=1))
-    model = case.model(seed=1)
+    teacher = case.teacher(seed=1)
+    objective, model = case.objective(teacher), case.model(seed=1)
     for batch in objective.micro_batches(1):
-        terms = objective.losses(model, batch)
+        with case.task.as_saved(teacher.model):  # as a teacher is loaded: in the labels' unit
+            terms = objective.losses(model, batch)
         for name in ("soft", "hidden"):
             assert terms[name].sum.item() == pytest.approx(0, abs=1e-3), name
         assert terms["hidden"].correct == terms["hidden"].count

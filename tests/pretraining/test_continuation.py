@@ -55,7 +55,7 @@ def test_a_vocabulary_stays_as_it_is_or_is_extended(tmp_path):
     model, lines = continued(tmp_path / "longer", folder, extended(), positions=53)
     old, rows = tiny_tokenizer(), before["embeddings.word.weight"]
     assert "extended   vocabulary from 20 to 23 tokens" in lines[1]
-    assert "1 of unknown characters" in lines[1]
+    assert "1 with unknown characters starts" in lines[1]
     assert lines[2].startswith("longer     positions from 37 to 53")
     found = model.embeddings.word.weight
     assert found.shape == (23, 24)
