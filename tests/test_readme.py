@@ -151,11 +151,13 @@ def test_every_recipe_loads(path):
         of_teacher = path.parent.name == "distill"
         parse = distill_pretraining.parse if of_teacher else pretrain.parse
         more = ["--teacher", "t"] if of_teacher else []
-        settings = parse([str(path), "--corpus", "c", "--out", "o", *more], "bertsmith pretrain")
+        settings = parse(
+            ["--recipe", str(path), "--corpus", "c", "--out", "o", *more], "bertsmith pretrain"
+        )
         assert to_jsonable(settings)["corpus"] == "c"
         settings.training.check_length()
     else:
-        words = f"{path} --teacher t --train a --eval b --out o".split()
+        words = f"--recipe {path} --teacher t --train a --eval b --out o".split()
         _, student = finetune.parse(words, "bertsmith finetune classify")
         assert student.teacher == Path("t")
 
