@@ -9,8 +9,8 @@ import gc
 import importlib
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -107,28 +107,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     if args[:1] == ["help"]:
         args = [*args[1:], "--help"]
-    with escaped_streams():
-        _run(args, is_program=argv is None)
-
-
-def _run(args: list[str], *, is_program: bool) -> None:
     debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
+    with (
+        escaped_streams(),
+        _problems_as_messages(args, debug=debug),
+        raising_on_signals(at_exit=argv is None),
+        on_command_line(),
+        shown_warnings(PROG),
+        silenced() if quiet else nullcontext(),
+        showing_progress(details=verbose),
+        made_by(shlex.join([PROG, *args])),
+    ):
+        try:
+            run = _find(args)
+            run()
+        except HelpAsked as asked:
+            asked.print(f"{PROG} {_name_of(args)}")
+        sys.stdout.flush()  # so that a closed pipe is told as one
+
+
+@contextmanager
+def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
+    """End the process with a message for problems that the user can solve."""
     try:
-        notes = silenced() if quiet else nullcontext()
-        with (
-            raising_on_signals(at_exit=is_program),
-            on_command_line(),
-            shown_warnings(PROG),
-            notes,
-            showing_progress(details=verbose),
-        ):
-            try:
-                run = _find(args)
-                with made_by(shlex.join([PROG, *args])):
-                    run()
-            except HelpAsked as asked:
-                asked.print(f"{PROG} {_name_of(args)}")
-        sys.stdout.flush()  # so that a closed pipe is handled below
+        yield
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
         discard(sys.stdout)
