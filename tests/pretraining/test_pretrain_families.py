@@ -38,7 +38,7 @@ def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_pat
     bertsmith("tokenizer", "train", text, "--kind", kind, "--vocab-size", 300, "--out", tokens)
     bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out", 0.15,
               "--processes", 1)  # fmt: skip
-    how = [family] if family in ("roberta", "albert") else ["--family", family]
+    how = ["--recipe", family] if family in ("roberta", "albert") else ["--family", family]
     result = bertsmith("pretrain", *how, "--corpus", corpus, "--out", out, *SMALL, "--json")
     told = describe_run(json.loads(result) | {"held_out_mlm_loss": 0.0})
     assert f'bertsmith fill {out} "… {mask} …"' in told

@@ -104,7 +104,7 @@ def test_predictors_are_copied_moved_and_shown(load, tmp_path, head, capsys, mon
     expected = predictor(records)
     shown = predictor.predict(records, batch_size=2, show_progress=True)
     assert_equal(*([rounded(p.answer) for p in each] for each in (shown, expected)))
-    assert "predicting · 100%" in capsys.readouterr().err
+    assert "predicting · 100 %" in capsys.readouterr().err
     assert predictor.task in repr(predictor) and predictor.device in repr(predictor)
     assert_equal(predictor.to("cpu")(records), expected)
     assert_equal(pickle.loads(pickle.dumps(predictor))(records), expected)
@@ -219,12 +219,17 @@ def test_masks_are_filled_with_text(tmp_path, family, kind):
 def test_masks_that_cannot_be_filled(load):
     filler = load("masked_lm")
     long = "[MASK] " + "good " * NUM_POSITIONS + "[MASK]"
-    for text, *parts in (("no mask at all",), ("a [mask]",), (long, "1 of its 2", "37")):
+    for text, *parts in (("no mask at all",), (long, "1 of its 2", "37")):
         with refuses(InputError, "[MASK]", *parts):
             filler(text)
     with refuses(InputError, "'text'", "'txt'"):
         filler({"txt": "a [MASK]"})
     assert filler.example({"text": "a [MASK]", "row": 3}).row == 3
+
+
+def test_the_mask_may_be_in_lower_case(load):
+    filler = load("masked_lm")
+    assert filler("a [mask] film") == filler("a [MASK] film")
 
 
 @pytest.mark.parametrize("head, option, value", [

@@ -191,9 +191,9 @@ def test_what_is_asked_for_replaces_what_the_folder_says(place, tmp_path):
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
     settings = settings_for(place, tmp_path / "out", "pairs", model=folder)
     with refuses(CheckpointError, "1_Pooling/config.json:", "max_tokens", "--pooling"):
-        Embed().with_model(read_folder(folder), settings)
+        Embed().with_model(read_folder(folder), settings, [])
     asked = replace(settings, pooling="first_token")
-    assert Embed().with_model(read_folder(folder), asked).pooling == "first_token"
+    assert Embed().with_model(read_folder(folder), asked, []).pooling == "first_token"
 
 
 @pytest.mark.parametrize("changes, train, held_out", [
