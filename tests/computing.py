@@ -91,6 +91,7 @@ class ComputingPlugin:
 
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
+        self.ran: set[str] = set()
         self.asked: set[str] = set()
         self.asking_fixtures: list[Any] = []
         self.fixtures: list[Any] = []
@@ -119,6 +120,7 @@ class ComputingPlugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.item = item
+        self.ran.add(item.nodeid)
         measured_paths.cache_clear()  # so that each test is seen to ask
         return (yield)
 

@@ -62,23 +62,27 @@ def pytest_collection_modifyitems(config, items):
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
     """Take over what a worker of pytest-xdist has noted."""
-    computing_plugin(node.config).asked |= set(node.workeroutput["asked"])
+    plugin = computing_plugin(node.config)
+    plugin.ran |= set(node.workeroutput["ran"])
+    plugin.asked |= set(node.workeroutput["asked"])
     if refusals.written is not None:
         for test, messages in node.workeroutput["wordings"].items():
             refusals.written.setdefault(test, []).extend(messages)
 
 
 def pytest_sessionfinish(session, exitstatus):
-    asked = computing_plugin(session.config).asked
+    plugin = computing_plugin(session.config)
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["wordings"] = refusals.written
-        session.config.workeroutput["asked"] = sorted(asked)
+        session.config.workeroutput["ran"] = sorted(plugin.ran)
+        session.config.workeroutput["asked"] = sorted(plugin.asked)
         return
     if refusals.written and exitstatus == 0:
         refusals.write_tables(refusals.written)
     is_whole_run = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if is_whole_run and not session.config.getoption("--only-computing"):
-        session.config.cache.set(NOTED, sorted(asked))
+        noted = set(session.config.cache.get(NOTED, []))  # of other runs, such as of slow tests
+        session.config.cache.set(NOTED, sorted((noted - plugin.ran) | plugin.asked))
 
 
 def computing_plugin(config) -> ComputingPlugin:
