@@ -9,7 +9,7 @@ from bertsmith.commands.recipes import recipe_kind
 from bertsmith.config import shipped_recipes
 
 FREE_VALUES = {"INT", "NUMBER", "TEXT", "PATH", "NAME"}
-"""What stands for a value in help, where that is not one of a few words."""
+"""The name of a value in help, unless the value is one of a few words."""
 
 SCRIPT = """\
 [ -n "$ZSH_VERSION" ] && autoload -U +X compinit bashcompinit && compinit && bashcompinit

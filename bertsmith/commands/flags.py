@@ -29,7 +29,7 @@ from bertsmith.errors import ConfigError
 T = TypeVar("T")
 HELP = ConstructorRegistry()
 NEEDED_FOR = {"finetune": " (with --teacher and --unlabelled)"}
-"""What recipes of a kind take besides, for the line of help that names them."""
+"""Further options that recipes of a kind need, for the line of help that names them."""
 
 
 def parse(

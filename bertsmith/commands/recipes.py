@@ -14,7 +14,7 @@ TAKEN_BY = {
     "distill": "distill pretraining --recipe NAME",
     "compare": "compare NAME",
 }
-"""How a recipe of each kind is given."""
+"""The command line that takes a recipe, by the kind of recipe."""
 
 
 @dataclass(frozen=True)

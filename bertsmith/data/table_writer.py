@@ -34,7 +34,7 @@ class TableWriter(ABC):
     """
 
     change: ClassVar[str] = ""
-    """What was done to those cells, for messages."""
+    """The change that was made to those cells, for messages."""
     num_changed = 0
 
     @abstractmethod

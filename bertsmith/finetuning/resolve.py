@@ -61,7 +61,7 @@ class FinetuneConfig:
     optim: LayerwiseOptim
     precision: Precision
     best: BestSettings | None
-    """How the best weights are chosen; None without eval examples, where the last are saved."""
+    """Rule for choosing the best weights; None without eval examples: the last ones are saved."""
     cls_attention: ClsAttention
     from_scratch: bool
     eval_every: int = field(metadata=FREE)

@@ -84,7 +84,7 @@ class FineTuned:
     evaluation: Any
     """An `Evaluation`; None without eval examples."""
     noun: str = "text"
-    """What an example is called in messages."""
+    """Noun for an example in messages."""
     baselines: tuple[Baseline, ...] = ()
     """Scores of plain methods on the same examples."""
 

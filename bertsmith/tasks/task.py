@@ -142,7 +142,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     name: ClassVar[str]
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
     noun: ClassVar[str] = "text"
-    """What an example is called in messages; its plural ends in s."""
+    """Noun for an example in messages; its plural ends in s."""
     description: ClassVar[str]
     """The help text of that command."""
     settings: ClassVar[type[FinetuneSettings]]

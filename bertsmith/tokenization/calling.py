@@ -33,7 +33,7 @@ OTHER_WAYS = {
     "is_split_into_words": "tokenizer.encode_word_ids(words) gives the ids of words and how many "
     "each has; tokenizer.build_row([ids]) puts special tokens around them.",
 }
-"""What to call in place of arguments that transformers takes."""
+"""Our function or option for each argument that transformers takes and we do not."""
 
 
 class BatchEncoding(dict[str, Any]):

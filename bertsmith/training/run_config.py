@@ -103,7 +103,7 @@ OTHER_EXAMPLES = "the examples of --train have changed"
 OTHER_SHAPE = "the model has another shape"
 OTHER_PLAN = "evaluations come at other times: give --steps, --minutes and --eval-rows as before"
 CONSEQUENCES = (OTHER_SHAPE, OTHER_PLAN)
-"""What follows from other settings, which are named instead where they differ."""
+"""Settings derived from others; where they differ, messages name those others."""
 CHANGED = {
     "corpus_sha256": "the corpus has changed",
     "tokenizer": "the corpus has another tokenizer",
