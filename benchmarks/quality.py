@@ -44,7 +44,7 @@ from benchmarks.common import (
     spread,
     table,
 )
-from bertsmith.demo.baselines import build_tfidf
+from bertsmith.evaluation.baselines import build_tfidf
 from bertsmith.metrics.regression import spearman
 from bertsmith.pages.charts import COLORS, Chart, Point, Series, short, write_svg
 

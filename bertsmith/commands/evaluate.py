@@ -19,7 +19,7 @@ from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.baselines import Baseline, StoredMajority
 from bertsmith.evaluation.errors_file import write_misses
-from bertsmith.evaluation.evaluate import OutcomeCallback, evaluate
+from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.minimal_pairs import (
     PairCallback,
     evaluate_minimal_pairs,
@@ -31,7 +31,7 @@ from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
 from bertsmith.tasks.multi_label_classification import MultiLabel
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import OutcomeCallback, Predictor
 from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task
 

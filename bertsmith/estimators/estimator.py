@@ -35,13 +35,12 @@ from bertsmith.errors import (
 from bertsmith.estimators.messages import default_verbosity, not_fitted, training_view
 from bertsmith.estimators.rows import as_source, peek, prediction_items
 from bertsmith.estimators.trained_settings import read_trained_settings
-from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
 from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.losses import BALANCED
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task

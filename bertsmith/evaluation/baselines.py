@@ -20,6 +20,7 @@ from bertsmith.metrics.class_report import summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.metrics.entities import TagCounts
 from bertsmith.metrics.regression import pearson, spearman
+from bertsmith.metrics.retrieval import unit_length
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Outcome
@@ -189,27 +190,27 @@ def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseli
 
     None where scikit-learn is not installed, or the texts are too many or of too many classes.
     """
-    kept = _within(train, MAX_TRAIN_CHARS)
-    num_classes = len({example.label for example in kept})
+    fitted = _within(train, MAX_TRAIN_CHARS)
+    num_classes = len({example.label for example in fitted})
     is_large = _num_chars(held_out) > MAX_EVAL_CHARS or num_classes > MAX_CLASSES
-    if is_large or num_classes < 2 or any(example.pair is not None for example in kept):
+    if is_large or num_classes < 2 or any(example.pair is not None for example in fitted):
         return None
     model = build_tfidf(MAX_WEIGHTS // num_classes)
     if model is None:
         return None
     try:
-        model.fit([example.text for example in kept], [example.label for example in kept])
+        model.fit([example.text for example in fitted], [example.label for example in fitted])
     except ValueError:  # no text has a word of two letters
         return None
     gold = [str(example.label) for example in held_out]
     answers = [str(label) for label in model.predict([example.text for example in held_out])]
     names = sorted({*gold, *answers})
     numbers = {name: place for place, name in enumerate(names)}
-    true, found = (np.array([numbers[name] for name in each]) for each in (gold, answers))
-    report = summarize(confusion_matrix(true, found, len(names)), names)
+    true, predicted = (np.array([numbers[name] for name in each]) for each in (gold, answers))
+    report = summarize(confusion_matrix(true, predicted, len(names)), names)
     method = "TF-IDF with logistic regression"
-    if len(kept) < len(train):
-        method += f" (of {len(kept):,} of the {len(train):,} texts)"
+    if len(fitted) < len(train):
+        method += f" (of {len(fitted):,} of the {len(train):,} texts)"
     return Baseline("tfidf", method, {"accuracy": report.accuracy, "macro_f1": report.macro_f1})
 
 
@@ -252,8 +253,7 @@ def _score_cosines(
         )
     except BertsmithError:  # such as a folder with a pooling of its own; the run is complete
         return None
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units = (vectors / np.maximum(lengths, 1e-12)).astype(np.float64)
+    units = unit_length(vectors).astype(np.float64)
     cosines = (units[0::2] * units[1::2]).sum(axis=1)
     gold = np.array([float(str(example.label)) for example in pairs], np.float64)
     method = "cosine of the model's mean vectors before fine-tuning"

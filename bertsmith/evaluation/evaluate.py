@@ -2,21 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import InputError
-from bertsmith.tasks.predictor import Predictor, in_chunks
-from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
+from bertsmith.tasks.predictor import OutcomeCallback, Predictor, accumulate_examples
+from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task
-
-
-class OutcomeCallback(Protocol):
-    """A receiver of each example's outcome, such as a list of errors."""
-
-    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Receive a portion of examples and their outcomes."""
-        ...
 
 
 def evaluate(
@@ -50,21 +42,3 @@ def _read_again(data: Path, examples: Iterable[Any]) -> Iterator[Any]:
     if data == STANDARD_INPUT:
         raise InputError(f"{data}: standard input can be read once only. Write it to a file.")
     yield from examples
-
-
-def accumulate_examples(
-    predictor: Predictor[Task[Any, Any]],
-    examples: Iterable[Any],
-    place: Path,
-    callbacks: Sequence[OutcomeCallback] = (),
-) -> MetricAccumulator:
-    task = predictor.definition
-    accumulator = task.accumulator(place)
-    for chunk in in_chunks(examples):
-        predictions = predictor.predict(chunk)
-        accumulator.add(chunk, predictions)
-        if callbacks:
-            outcomes = list(map(task.outcome, chunk, predictions))
-        for callback in callbacks:
-            callback.see(chunk, outcomes)
-    return accumulator

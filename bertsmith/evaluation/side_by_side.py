@@ -17,7 +17,6 @@ import torch
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.reader import count_chars
-from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.metrics.names import score_name
 from bertsmith.model.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.model.bert import BertModel
@@ -28,7 +27,7 @@ from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.terminal import align_columns
 from bertsmith.tasks.auto import load_predictor
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 

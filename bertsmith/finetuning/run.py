@@ -16,7 +16,6 @@ from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluation.baselines import Baseline, cheap_baselines, costly_baselines
-from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.model.bert import BertModel
@@ -38,7 +37,7 @@ from bertsmith.tasks.example_objective import (
     training_examples,
 )
 from bertsmith.tasks.multi_label_classification import MultiLabel
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer

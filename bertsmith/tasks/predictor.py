@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from bertsmith.system.argument_names import in_python
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.prediction import InferenceTask, PredictionT
-from bertsmith.tasks.scoring import Evaluation
+from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
 from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_vectors import TextVectors, compute_similarity
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -257,10 +257,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         options = from_mapping(definition.columns, columns, "evaluate")
         task = definition.with_columns(options)
         reader = task.reader(source, options, labelled=True)
-        accumulator = task.accumulator(source if isinstance(source, Path) else IN_MEMORY)
-        predictor = self.with_definition(task)
-        for chunk in in_chunks(reader):
-            accumulator.add(chunk, predictor.predict(chunk))
+        place = source if isinstance(source, Path) else IN_MEMORY
+        accumulator = accumulate_examples(self.with_definition(task), reader, place)
         return accumulator.result(reader.num_skipped)
 
     def _count_unknown(self, rows: EncodedTexts) -> None:
@@ -373,8 +371,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """
         first, second = (self._as_vectors(each) for each in (a, b))
         pair = np.atleast_2d(first), np.atleast_2d(second)
-        found = compute_similarity(*pair, self._text_vectors.similarity)
-        return float(found[0, 0]) if first.ndim == second.ndim == 1 else found
+        similarities = compute_similarity(*pair, self._text_vectors.similarity)
+        return float(similarities[0, 0]) if first.ndim == second.ndim == 1 else similarities
 
     def _as_vectors(self, given: Any) -> Vectors:
         is_array = isinstance(given, np.ndarray) and np.issubdtype(given.dtype, np.floating)
@@ -439,6 +437,33 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             write_task_settings(folder, named_settings(self.definition))
         rename_card(folder)
         return folder
+
+
+class OutcomeCallback(Protocol):
+    """A receiver of each example's outcome, such as a list of errors."""
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Receive a portion of examples and their outcomes."""
+        ...
+
+
+def accumulate_examples(
+    predictor: Predictor[Task[Any, Any]],
+    examples: Iterable[Any],
+    place: Path,
+    callbacks: Sequence[OutcomeCallback] = (),
+) -> MetricAccumulator:
+    """Predict examples a portion at a time, and add up their scores; `place` is their file."""
+    task = predictor.definition
+    accumulator = task.accumulator(place)
+    for chunk in in_chunks(examples):
+        predictions = predictor.predict(chunk)
+        accumulator.add(chunk, predictions)
+        if callbacks:
+            outcomes = list(map(task.outcome, chunk, predictions))
+        for callback in callbacks:
+            callback.see(chunk, outcomes)
+    return accumulator
 
 
 def in_chunks(
