@@ -162,11 +162,11 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
     """Unset the recipe's value of one of two flags where the line gives the other flag."""
-    given = {word.split("=")[0] for word in args}
+    typed_flags = {word.split("=")[0] for word in args}
     unset = [
         word
         for name, rival in ((one, other), (other, one))
-        if f"--{name}" not in given and f"--{rival}" in given
+        if f"--{name}" not in typed_flags and f"--{rival}" in typed_flags
         for word in (f"--{name}", "None")
     ]
     return [*args, *unset]

@@ -90,17 +90,17 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     if settings.out is not None:
         _check_ending(settings.out, task)
     source = _examples_to_predict(task, settings)
-    kept = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
+    kept_rows = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
     rows: list[PredictionRow] = []
     predictions = predictor.iter_predictions(
-        source if kept is None else kept,
+        source if kept_rows is None else kept_rows,
         is_waiting=input_is_waiting if settings.text == ("-",) else None,
     )
     pairs = totals.counting(predictions)
     if settings.page is not None:
         pairs = _shown(pairs, rows)
-    report = _show(task, settings, pairs, totals, kept)
+    report = _show(task, settings, pairs, totals, kept_rows)
     if settings.page is not None:
         write_predictions_page(
             settings.page, str(settings.model), task.titles, rows, totals.num_texts

@@ -20,6 +20,11 @@ def tell_where_it_resumes(out: Path) -> None:
     folder = RunFolder(out)
     if not folder.run_path.exists():
         return
-    found = list_checkpoints(folder.checkpoints_dir)
-    place = f"resuming from {found[-1].name}" if found else "no checkpoint yet, starting again"
-    tell(f"{out}: {'already trained' if 'summary' in folder.read_run() else place}")
+    checkpoints = list_checkpoints(folder.checkpoints_dir)
+    if "summary" in folder.read_run():
+        state = "already trained"
+    elif checkpoints:
+        state = f"resuming from {checkpoints[-1].name}"
+    else:
+        state = "no checkpoint yet, starting again"
+    tell(f"{out}: {state}")

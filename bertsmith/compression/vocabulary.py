@@ -72,8 +72,8 @@ class VocabularySettings:
         ids = kept_tokens(
             tokenizer, counts, min_count=self.min_count, keep_characters=self.keep_characters
         )
-        place = source.corpus or ", ".join(map(str, self.vocabulary or ()))
-        tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), place)
+        source_name = source.corpus or ", ".join(map(str, self.vocabulary or ()))
+        tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
         num_read, covered = int(counts.sum()), float(counts[ids].sum() / counts.sum())
         trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
         return Smaller(

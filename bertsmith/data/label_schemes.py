@@ -84,10 +84,10 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
             follow a scheme, such as `B_PER`.
     """
     sequences = list(sequences)
-    found = _detect(sequences)
-    if found == "plain" or _hold_blanks(sequences):
+    scheme = _detect(sequences)
+    if scheme == "plain" or _hold_blanks(sequences):
         _check_not_near(Counter(label for labels in sequences for label in labels))
-    return found
+    return scheme
 
 
 def _hold_blanks(sequences: Iterable[Sequence[str]]) -> bool:
@@ -141,13 +141,13 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
         InputError: as in `detect_scheme`.
     """
     sequences = list(sequences)
-    found = _detect(sequences) if gold == "plain" else detect_scheme(sequences)
+    scheme = _detect(sequences) if gold == "plain" else detect_scheme(sequences)
     letters = _letters(Counter(label for labels in sequences for label in labels))
     if letters == set():
         return gold
     if letters is None or gold == "plain" or not letters <= set(LETTERS[gold]):
-        return found
-    return found if gold != "IOB2" and found in ("IOB1", "IOB2") else gold
+        return scheme
+    return scheme if gold != "IOB2" and scheme in ("IOB1", "IOB2") else gold
 
 
 def _letters(labels: Counter[str]) -> set[str] | None:

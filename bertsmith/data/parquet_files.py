@@ -103,10 +103,10 @@ def batches(path: Path, table: Any, columns: list[str] | None = None) -> Iterato
     import pyarrow
 
     size = rows_at_once(table.metadata)
-    found = table.iter_batches(size, columns=columns, use_threads=False)
+    batches = table.iter_batches(size, columns=columns, use_threads=False)
     while True:
         try:
-            batch = next(found, None)
+            batch = next(batches, None)
         except (pyarrow.ArrowException, OSError) as error:
             raise damaged_table(path, error) from error
         if batch is None:

@@ -200,8 +200,8 @@ def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) 
                 f"{list_names(found)}. Rename all but the right one."
             )
     usual = (column for column in columns if not column.startswith("predicted_"))
-    wanted = ", ".join(f"'{column}'" for column in usual)
+    column_names = ", ".join(f"'{column}'" for column in usual)
     raise InputError(
-        f"{row_place(path, row)}: no column of predictions ({wanted}). Columns found: "
+        f"{row_place(path, row)}: no column of predictions ({column_names}). Columns found: "
         f"{list_names(found)}. Rename the one with predictions to 'prediction'."
     )

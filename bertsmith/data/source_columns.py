@@ -65,10 +65,10 @@ def _types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     kinds: dict[str, set[Any]] = {}
     for row in rows:
         for name, value in row.items():
-            found = kinds.setdefault(name, set())
+            kinds_of_column = kinds.setdefault(name, set())
             if value is not None:
-                found.add(_kind_of(value))
-    return {name: _common(found) for name, found in kinds.items()}
+                kinds_of_column.add(_kind_of(value))
+    return {name: _common(kinds_of_column) for name, kinds_of_column in kinds.items()}
 
 
 def _kind_of(value: Any) -> Any:

@@ -48,9 +48,9 @@ class StandardInput(io.RawIOBase):
         return self._take(len(self._bytes) if size < 0 else size)
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        found = self.read1(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        data = self.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def has_line(self) -> bool:
         """Return whether a line, or the end, can be read without waiting."""
@@ -68,9 +68,9 @@ class StandardInput(io.RawIOBase):
         return bool(block)
 
     def _take(self, count: int) -> bytes:
-        found = bytes(self._bytes[:count])
+        data = bytes(self._bytes[:count])
         del self._bytes[:count]
-        return found
+        return data
 
 
 _opened: StandardInput | None = None

@@ -60,8 +60,10 @@ class TableRows:
             return iter(table.iter_rows(named=True))
         if self._can("iloc"):  # pandas, where what is missing has many forms
             chunks = (table.iloc[i : i + CHUNK_ROWS] for i in range(0, len(table), CHUNK_ROWS))
-            known = (chunk.astype(object).where(chunk.notna(), None) for chunk in chunks)
-            return itertools.chain.from_iterable(chunk.to_dict("records") for chunk in known)
+            filled_chunks = (chunk.astype(object).where(chunk.notna(), None) for chunk in chunks)
+            return itertools.chain.from_iterable(
+                chunk.to_dict("records") for chunk in filled_chunks
+            )
         if self._can("to_batches"):  # pyarrow
             return itertools.chain.from_iterable(batch.to_pylist() for batch in table.to_batches())
         if self._can("to_pylist"):  # a batch of pyarrow

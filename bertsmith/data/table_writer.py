@@ -215,5 +215,5 @@ def arrow_type(kind: Any) -> Any:
     arrow = importlib.import_module("pyarrow")
     if isinstance(kind, arrow.DataType):
         return kind
-    known = {int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
-    return known.get(kind, arrow.string())
+    arrow_types = {int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    return arrow_types.get(kind, arrow.string())

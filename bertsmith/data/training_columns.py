@@ -51,8 +51,8 @@ class TrainingColumns:
     @property
     def are_numbers(self) -> bool:
         """Whether the table had no header."""
-        found = [name for names in self.names.values() for name in names]
-        return bool(found) and all(_number(name) is not None for name in found)
+        all_names = [name for names in self.names.values() for name in names]
+        return bool(all_names) and all(_number(name) is not None for name in all_names)
 
     @property
     def numbers(self) -> dict[str, str]:

@@ -53,11 +53,11 @@ def describe_rate(rate: float) -> str | None:
     """Say which share of the tokens is unknown, where that is worth saying."""
     if rate <= NOTED_RATE:
         return None
-    found = f"{100 * rate:.1f} % of the tokens are unknown to the vocabulary"
+    share = f"{100 * rate:.1f} % of the tokens are unknown to the vocabulary"
     if rate <= LOUD_RATE:
-        return found
+        return share
     return (
-        f"{found}, so the model cannot read them: take a model for this language and kind of text, "
+        f"{share}, so the model cannot read them: take a model for this language and kind of text, "
         "or check the file's encoding"
     )
 

@@ -51,14 +51,14 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         write_json(path, wanted)
         return wanted
     try:
-        found = json.loads(read_small_file(path))
+        manifest = json.loads(read_small_file(path))
     except (ValueError, RecursionError):
         raise _foreign(directory, f"or its {MANIFEST} is damaged") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise _foreign(directory, f"its {MANIFEST} is another program's")
-    if found.get("hidden") is True:
+    if manifest.get("hidden") is True:
         wanted["hidden"] = True
-    others = [words for name, words in DIFFERING.items() if found.get(name) != wanted.get(name)]
+    others = [words for name, words in DIFFERING.items() if manifest.get(name) != wanted.get(name)]
     if others:
         named = others[0] if others[0] == DIFFERING["of"] else ", ".join(others)
         raise ConfigError(
@@ -66,7 +66,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
             "one to have it made anew."
         )
     remove_stopped_writes(directory)
-    return found
+    return manifest
 
 
 def is_empty(directory: Path) -> bool:

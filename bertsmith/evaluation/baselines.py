@@ -231,8 +231,8 @@ def _within(examples: Sequence[Example], max_chars: int) -> Sequence[Example]:
     if _num_chars(examples) <= max_chars:
         return examples
     order = np.random.default_rng(0).permutation(len(examples))
-    ends = np.cumsum([len(examples[place].text) for place in order])
-    return [examples[place] for place in order[: int((ends <= max_chars).sum())]]
+    ends = np.cumsum([len(examples[index].text) for index in order])
+    return [examples[index] for index in order[: int((ends <= max_chars).sum())]]
 
 
 def _num_chars(examples: Sequence[Example]) -> int:

@@ -98,8 +98,8 @@ def _cached_files(folder: Path) -> int:
     except (OSError, ValueError):
         return 0
     numbers = dict(line.split() for line in lines if len(line.split()) == 2)
-    found = numbers.get("total_inactive_file", numbers.get("inactive_file", "0"))
-    return int(found) if found.isdecimal() else 0
+    inactive_bytes = numbers.get("total_inactive_file", numbers.get("inactive_file", "0"))
+    return int(inactive_bytes) if inactive_bytes.isdecimal() else 0
 
 
 def whole_cores(limit: float) -> int:

@@ -69,11 +69,11 @@ class LabelsPrediction:
         }
 
     def line(self, example: Example) -> str:
-        found = ", ".join(
+        shown_labels = ", ".join(
             f"{name} {self.probabilities[label]:.4f}"
             for name, label in zip(self.names, self.labels, strict=True)
         )
-        return "\t".join([" ".join(found.split()) or "–", *example.one_line()])
+        return "\t".join([" ".join(shown_labels.split()) or "–", *example.one_line()])
 
     def label_parts(self) -> list[MarkedPart]:
         names = list(map(label_name, self.probabilities))
@@ -99,8 +99,8 @@ class MultiLabelAccumulator(PredictionCounts):
         task = self.task
         true = label_flags(examples, task.labels, task.label_separator, self.place)
         values = task.label_values
-        found = np.array([[value in row.labels for value in values] for row in predictions])
-        self.decisions += LabelCounts.of(true, found)
+        predicted = np.array([[value in row.labels for value in values] for row in predictions])
+        self.decisions += LabelCounts.of(true, predicted)
         likely = np.array([list(row.probabilities.values()) for row in predictions])
         right = np.where(true, likely, 1 - likely)
         self.loss -= float(np.log(np.maximum(right, LEAST)).mean(1).sum())

@@ -104,16 +104,16 @@ def _write_table(
 
 def _own_cells(example: Any) -> dict[str, Any]:
     """Return the texts of an example that stands in no table."""
-    found = example.to_json()
-    return {name: value for name, value in found.items() if name not in (LINE, "row")}
+    fields = example.to_json()
+    return {name: value for name, value in fields.items() if name not in (LINE, "row")}
 
 
 def _values(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
     """Return a row's values in the order of all columns."""
     if len(row.columns) == len(columns) and _is_table(row):
         return list(row.values)
-    found = dict(zip(row.columns, row.values, strict=True))
-    return [found.get(name) for name in columns]
+    cells = dict(zip(row.columns, row.values, strict=True))
+    return [cells.get(name) for name in columns]
 
 
 def _is_table(row: SourceRow) -> bool:
@@ -128,14 +128,14 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[
     line_name = LINE
     for number, (example, prediction) in enumerate(pairs):
         row = kept.next_row()
-        found = prediction.to_json()
+        fields = prediction.to_json()
         if not number:
             if kept.reader.source == STANDARD_INPUT:
                 columns = unique_names(row.columns)
             else:
                 columns = list(source_columns(kept.reader, row))
-            decisions = [name for name in found if name in (*task.cell_types, "probabilities")]
-            added = {name: _free(name, columns, name) for name in found}
+            decisions = [name for name in fields if name in (*task.cell_types, "probabilities")]
+            added = {name: _free(name, columns, name) for name in fields}
             added |= added_names(columns, decisions)
             line_name = LINE if LINE not in columns else OTHER_LINE
         names = columns if _is_table(row) else row.columns
@@ -147,7 +147,7 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[
                 "the name of what is predicted. Write the input to a file, or give every row the "
                 "same keys."
             )
-        values = {line_name: example.row} | {added[name]: value for name, value in found.items()}
+        values = {line_name: example.row} | {added[name]: value for name, value in fields.items()}
         yield json.dumps(own | values, ensure_ascii=False, allow_nan=False, default=cell_text)
         yield "\n"
 

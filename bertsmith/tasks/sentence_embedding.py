@@ -424,9 +424,9 @@ That holds a vector of every text, and takes time that grows with the square of 
     def task_settings(self) -> dict[str, Any]:
         """All fields, so that a folder's scores are those of its training."""
         known = None if self.score_range is None else list(self.score_range)
-        found = {**asdict(self), "score_range": known}
-        del found["trained"]
-        return found | self.column_settings
+        settings = {**asdict(self), "score_range": known}
+        del settings["trained"]
+        return settings | self.column_settings
 
     def write_files(self, directory: Path) -> None:
         self.folder.write(directory, read_folder(directory).config.hidden_size)

@@ -124,16 +124,15 @@ def tell_outer_pooling(files: SmallFiles, inner: SentenceFolder, pooling: Poolin
     try:
         if inner_folder(outer) != directory:
             return
-        found = SentenceFolder.read(SmallFiles(directory, outer=outer))
+        whole = SentenceFolder.read(SmallFiles(directory, outer=outer))
     except CheckpointError:
         return
     mine = (inner.pooling or "mean", inner.normalize)
-    if mine != (found.pooling or "mean", found.normalize):
+    if mine != (whole.pooling or "mean", whole.normalize):
+        scaling = " and scales vectors to length 1" if whole.normalize else ""
         warn_once(
             f"{files.directory}: vectors are pooled by {mine[0]} here, but {outer}, whose model "
-            f"this is, pools by {found.pooling or 'mean'}"
-            f"{' and scales vectors to length 1' if found.normalize else ''}. Name {outer} for "
-            "its vectors."
+            f"this is, pools by {whole.pooling or 'mean'}{scaling}. Name {outer} for its vectors."
         )
 
 
