@@ -39,12 +39,12 @@ def describe_demo(results: dict[str, Any]) -> Iterator[str]:
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in results["comparison"]}
     num_labels = results["question"]["num_train"]
     yield (
-        f"pre-training   {100 * pretraining['held_out_mlm_accuracy']:.1f} % of the hidden "
+        f"pre-training   {percent(pretraining['held_out_mlm_accuracy'])} of the hidden "
         f"words right on held-out text, after {pretraining['real_tokens']:,} tokens"
     )
     yield (
-        f"the question   {100 * accuracy['pretrained']:.1f} % right with pre-training, "
-        f"{100 * accuracy['untrained']:.1f} % without (same model, {num_labels} labels)"
+        f"the question   {percent(accuracy['pretrained'])} right with pre-training, "
+        f"{percent(accuracy['untrained'])} without (same model, {num_labels} labels)"
     )
     plain = {
         "tfidf": "TF-IDF with logistic regression",

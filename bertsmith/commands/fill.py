@@ -11,6 +11,7 @@ from bertsmith.commands.flags import parse, tell
 from bertsmith.commands.predict import as_characters
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.counts import percent
 from bertsmith.tasks.fill_mask import FillMask, Word
 from bertsmith.tasks.predictor import Predictor
 
@@ -54,4 +55,4 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def format_word(word: Word) -> str:
-    return f"{word.token.strip()} {100 * word.probability:.1f} %"
+    return f"{word.token.strip()} {percent(word.probability)}"

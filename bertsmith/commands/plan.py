@@ -27,6 +27,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
+from bertsmith.system.counts import percent
 from bertsmith.system.terminal import align_columns
 
 FORMULA = (
@@ -146,7 +147,7 @@ def _arithmetic(facts: dict[str, Any]) -> list[str]:
     whole = sum(step.values())
     rows = [("arithmetic", "a step", "the run", "share")]
     rows += [
-        (name, _flop(count), _flop(run and run[name]), f"{100 * count / whole:.1f} %")
+        (name, _flop(count), _flop(run and run[name]), percent(count / whole))
         for name, count in step.items()
     ]
     rows.append(("total", _flop(whole), _flop(run and sum(run.values())), ""))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import warn_once
 from bertsmith.system.argument_names import is_on_command_line
+from bertsmith.system.counts import percent
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NOTED_RATE = 0.02
@@ -53,7 +54,7 @@ def describe_rate(rate: float) -> str | None:
     """Say which share of the tokens is unknown, where that is worth saying."""
     if rate <= NOTED_RATE:
         return None
-    share = f"{100 * rate:.1f} % of the tokens are unknown to the vocabulary"
+    share = f"{percent(rate)} of the tokens are unknown to the vocabulary"
     if rate <= LOUD_RATE:
         return share
     return (

@@ -64,8 +64,11 @@ class NotebookDisplay(Callback, TrainingView):
         return (self,)
 
     def begin(self, computing: str) -> None:
-        self._head = as_arguments(f"computing {computing}").split("\n")
+        self._head = as_arguments(computing).split("\n")
         self._show()
+
+    def change(self, step: int, text: str) -> None:
+        self._head.append(f"step {step:,} · {text}")
 
     def on_step(self, entry: Mapping[str, Any], status: Status) -> None:
         self._lines["step"] = plain_line(entry["step"], entry, status, held_out=False)

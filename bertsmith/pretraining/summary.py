@@ -5,6 +5,7 @@ from typing import Any
 
 from bertsmith.pretraining.from_model import describe_start
 from bertsmith.pretraining.objective import PAIR_TERMS
+from bertsmith.system.counts import percent
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
 
@@ -19,7 +20,7 @@ def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
         f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
         f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
         f"({result['tokens_per_second']:,.0f} tokens/s, "
-        f"waited {100 * result['data_wait_fraction']:.1f} %)",
+        f"waited {percent(result['data_wait_fraction'])})",
         *_describe_text(result),
         *_describe_scores(result),
         f"model      {result['out']}  (curves.svg and journal.jsonl beside it)",
@@ -39,12 +40,12 @@ def _describe_text(result: Mapping[str, Any]) -> list[str]:
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
         lack = "teach no order" if "sop_loss" in result else "have no next sentence"
         lines.append(
-            f"note       {100 * result['single_sentence_share']:.1f} % of the text is in documents "
+            f"note       {percent(result['single_sentence_share'])} of the text is in documents "
             f"of one sentence, which {lack}"
         )
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(
-            f"note       {100 * result['single_character_share']:.1f} % of the text are Chinese "
+            f"note       {percent(result['single_character_share'])} of the text are Chinese "
             "characters, each of them a word here, as none were named (--word-list, --segmenter)"
         )
     return lines
@@ -73,10 +74,9 @@ def _describe_detection(before: Mapping[str, float], after: Mapping[str, float])
     recall, precision, auc = (after[f"held_out_rtd_{x}"] for x in ("recall", "precision", "auc"))
     return [
         f"           {TERM_NAMES['rtd']} {_figures('rtd', before, after)} (all called original: "
-        f"{100 * original:.1f} %)",
-        f"           recall {100 * recall:.1f} %, precision {100 * precision:.1f} %, "
-        "area under the ROC curve "
-        f"{auc:.3f}",
+        f"{percent(original)})",
+        f"           recall {percent(recall)}, precision {percent(precision)}, "
+        f"area under the ROC curve {auc:.3f}",
     ]
 
 
@@ -84,8 +84,8 @@ def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float])
     """Format eval loss and accuracy; of a continued model, also those at the beginning."""
     loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
     if loss not in before:
-        return f"loss {after[loss]:.3f}, accuracy {100 * after[accuracy]:.1f} %"
+        return f"loss {after[loss]:.3f}, accuracy {percent(after[accuracy])}"
     return (
-        f"loss {before[loss]:.3f} → {after[loss]:.3f}, accuracy {100 * before[accuracy]:.1f} → "
-        f"{100 * after[accuracy]:.1f} %"
+        f"loss {before[loss]:.3f} → {after[loss]:.3f}, "
+        f"accuracy {100 * before[accuracy]:.1f} → {percent(after[accuracy])}"
     )

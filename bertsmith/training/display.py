@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertsmith.metrics.names import score_name
+from bertsmith.system.counts import percent
 from bertsmith.system.progress import PLAIN_SECONDS, describe_times
 from bertsmith.system.progress import console as stderr_console
 from bertsmith.training.journal import is_held_out
@@ -96,7 +97,7 @@ class Display(Callback):
         bar = Table.grid()  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
         speed = Text(
-            f"{_speed(self._shown)} · waited for data {100 * status.data_wait_fraction:.1f} %"
+            f"{_speed(self._shown)} · waited for data {percent(status.data_wait_fraction)}"
         )
         rate = f"rate {self._shown.get('learning_rate', 0):.1e}"
         head = Text(f"step {step:,} · {_times(status)} · {rate}")
@@ -115,7 +116,7 @@ def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_o
     terms = ", ".join(_term(values, term) for term in list_terms(values))
     if held_out:
         return f"step {step:,} · eval: {terms}"
-    waited = f"waited {100 * status.data_wait_fraction:.1f} %"
+    waited = f"waited {percent(status.data_wait_fraction)}"
     return f"step {step:,} · {terms} · {_speed(values)} · {waited} · {_times(status)}"
 
 
@@ -135,7 +136,7 @@ def _number(values: Mapping[str, float], name: str) -> str:
 def _score(values: Mapping[str, float], term: str) -> str:
     """Format the accuracy of a term, or its other metrics by name; empty where it has none."""
     if (accuracy := values.get(f"{term}_accuracy")) is not None:
-        return "" if term in WITHOUT_ACCURACY else f"{100 * accuracy:.1f} %"
+        return "" if term in WITHOUT_ACCURACY else percent(accuracy)
     return ", ".join(
         f"{score_name(name.removeprefix(f'{term}_'))} {value:.3f}"
         for name, value in values.items()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
+from bertsmith.system.counts import percent
 from bertsmith.training.journal import is_held_out
 
 LEARNING_STEPS = 100
@@ -61,7 +62,7 @@ def _find_in_loss(
     for term in ("nsp", "sop"):
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
         if accuracy <= CHANCE and len(steps) >= LEARNING_STEPS:
-            evidence = f"{term.upper()} is right in {100 * accuracy:.1f} % of the eval rows"
+            evidence = f"{term.upper()} is right in {percent(accuracy)} of the eval rows"
             evidence += ", by chance 50 %"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
     name = next((name for name in last if name.endswith("_loss")), "")
