@@ -103,10 +103,10 @@ def batches(path: Path, table: Any, columns: list[str] | None = None) -> Iterato
     import pyarrow
 
     size = rows_at_once(table.metadata)
-    batches = table.iter_batches(size, columns=columns, use_threads=False)
+    record_batches = table.iter_batches(size, columns=columns, use_threads=False)
     while True:
         try:
-            batch = next(batches, None)
+            batch = next(record_batches, None)
         except (pyarrow.ArrowException, OSError) as error:
             raise damaged_table(path, error) from error
         if batch is None:

@@ -135,7 +135,7 @@ CHANGED = {
     **{
         f"task_settings.{name}": OTHER_EXAMPLES
         for name in (
-            "may_abstain", "threshold", "language", "pairs", "spread", "score_range", "note",
+            "may_abstain", "threshold", "language", "pairs", "score_range", "note",
             "mean", "deviation", "label_kind",
         )
     },
