@@ -45,7 +45,7 @@ def test_sentence_order_is_read_by_transformers_and_told_apart_here(small_model,
     theirs = transformers.BertForPreTraining.from_pretrained(tmp_path).eval()
     ids = torch.tensor([[2, 7, 11, 3, 5, 3]])
     logits = model(ids).sentence_order_logits
-    torch.testing.assert_close(theirs(ids).seq_relationship_logits, logits, atol=1e-6, rtol=0)
+    torch.testing.assert_close(theirs(ids).seq_relationship_logits, logits, atol=1e-5, rtol=0)
     # transformers keeps what our key says.
     theirs.save_pretrained(tmp_path / "again")
     assert set(load_model(tmp_path / "again").heads) == {"masked_lm", "sentence_order"}
