@@ -18,10 +18,10 @@ from bertsmith.training.display import Display
 class Settings(ComparisonSettings):
     """Pre-train recipes under the same budget and seeds, fine-tune each, and compare.
 
-    Writes one HTML page (comparison.html, also as Markdown and JSON): eval curves, a table of mean
-    ± standard deviation, and which differences are larger than noise. All models are measured on
-    the same eval rows. To continue after an interruption, run the same command again; finished runs
-    are kept. A run that fails is noted, and the others go on; the exit code is then 2.
+    Writes one HTML page (comparison.html, also as JSON): eval curves, a table of mean ± standard
+    deviation, and which differences are larger than noise. All models are measured on the same eval
+    rows. To continue after an interruption, run the same command again; finished runs are kept. A
+    run that fails is noted, and the others go on; the exit code is then 2.
 
     A comparison file names recipes that share most settings, the budget, the seeds and the tasks;
     families, masks, pairs and positions come with bertsmith. Budget and seeds on the line replace

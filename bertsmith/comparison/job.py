@@ -6,7 +6,7 @@ from bertsmith.comparison.page import write_comparison_page
 from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import Work, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
-from bertsmith.system.files import atomic_write, hold_folder, write_json
+from bertsmith.system.files import hold_folder, write_json
 from bertsmith.system.paths import check_outside
 from bertsmith.system.terminal import Say
 from bertsmith.training.recorder import Callback
@@ -20,7 +20,7 @@ def compare(
     command: str = "the same command",
     tell: Say = lambda line: None,
 ) -> ComparisonReport:
-    """Run all incomplete runs and write `comparison.html`, `.md` and `.json`.
+    """Run all incomplete runs and write `comparison.html` and `.json`.
 
     Raises:
         BertsmithError: something cannot be run as requested; nothing has begun.
@@ -32,7 +32,5 @@ def compare(
         results = run_all(Work(comparison, callbacks, command, tell))
         report = ComparisonReport(comparison, tuple(results))
         write_json(settings.out / f"{NAME}.json", report.to_json())
-        with atomic_write(settings.out / f"{NAME}.md", "w") as file:
-            file.write(report.to_markdown())
         write_comparison_page(settings.out / f"{NAME}.html", report)
     return report

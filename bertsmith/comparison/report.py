@@ -1,4 +1,4 @@
-"""The report of a comparison as text, Markdown and JSON."""
+"""The report of a comparison as text and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -130,25 +130,6 @@ class ComparisonReport:
         lines = [f"  {title}: {name} {words}, {found}" for title, name, words, found in clear]
         return [head, *lines]
 
-    def to_markdown(self) -> str:
-        parts = [
-            f"# {', '.join(self.names)}",
-            "Mean ± standard deviation over the seeds; shares times 100.",
-            markdown(transposed(self.score_rows())),
-            "## Larger than noise?",
-            METHOD,
-            markdown(self.difference_rows()),
-            "## What was equal",
-            "\n".join(f"- {name}: {value}" for name, value in self.equal().items()),
-            "## What differed",
-            markdown(self.differing()),
-            "## Cost",
-            markdown(transposed(self.cost_rows())),
-        ]
-        if self.errors:
-            parts += ["## What failed", "\n".join(f"- {error}" for error in self.errors)]
-        return "\n\n".join(parts) + "\n"
-
 
 WITHIN = "within noise"
 UNKNOWN = "unknown"
@@ -172,9 +153,3 @@ def str_of(value: Any) -> str:
 
 def transposed(rows: Sequence[Row]) -> list[Row]:
     return list(zip(*rows, strict=True))
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """Format a table as Markdown; its first row is the heading."""
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
