@@ -22,9 +22,8 @@ DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: 
 
 The student starts as every second layer of the teacher. It learns to predict masked tokens, to give
 the teacher's probabilities for them, and to match its last hidden states. No labels are needed. The
-teacher computes at each step; with --cache, batches that are repeated (--duplicates, or a second
-student) are read from disk. The result is a Hugging Face folder for `bertsmith fill` and
-`bertsmith finetune`; at the end the command compares teacher and student."""
+result is a Hugging Face folder for `bertsmith fill` and `bertsmith finetune`; at the end the
+command compares teacher and student."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,4 @@ def main(args: Sequence[str], prog: str) -> None:
         print(json.dumps({**result, "comparison": comparison.to_json()}))
     else:
         print(describe_run(result), f"student    {result['student']}", sep="\n")
-        if "cache" in result:
-            megabytes = result["cached_bytes"] / 1e6
-            kept = f"{result['cached_batches']:,} batches, {megabytes:,.1f} MB"
-            print(f"cache      {result['cache']}  ({kept})")
         print("", "teacher (before) and student (after):", comparison, sep="\n")

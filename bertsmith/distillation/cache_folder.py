@@ -1,6 +1,6 @@
-"""Folders that cache a teacher's outputs.
+"""The folder that caches a teacher's outputs.
 
-`manifest.json` holds the teacher, its data and the kind of outputs. A folder made for something
+`manifest.json` holds the teacher and the texts that it was asked about. A folder made for something
 else is refused, never added to. Arrays are numpy files followed by a checksum, which numpy does not
 read.
 """
@@ -24,7 +24,6 @@ MANIFEST = "manifest.json"
 FORMAT = "bertsmith-teacher"
 CHECKSUM_BYTES = 4
 DIFFERING = {
-    "of": "for another purpose",
     "teacher": "of another teacher",
     "tokenizer": "with another vocabulary",
     "precision": "in another --precision",
@@ -32,11 +31,11 @@ DIFFERING = {
     "texts": "for other texts",
     "hidden": "without the vectors of its last layer (with --hidden-weight 0)",
 }
-"""Messages for facts in which a cache may differ; if the first differs, only it is named."""
+"""Messages for facts in which a cache may differ."""
 
 
-def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Create a cache or check the existing one; return its facts.
+def open_cache(directory: Path, wanted: Mapping[str, Any]) -> None:
+    """Create a cache or check the existing one.
 
     A cache with "hidden" true also serves where false is wanted.
 
@@ -49,7 +48,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         if not is_empty(directory):
             raise _foreign(directory, "and not empty")
         write_json(path, wanted)
-        return wanted
+        return
     try:
         manifest = json.loads(read_small_file(path))
     except (ValueError, RecursionError):
@@ -60,13 +59,11 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         wanted["hidden"] = True
     others = [words for name, words in DIFFERING.items() if manifest.get(name) != wanted.get(name)]
     if others:
-        named = others[0] if others[0] == DIFFERING["of"] else ", ".join(others)
         raise ConfigError(
-            f"{directory}: a cache that was made {named}. Choose another --cache, or remove this "
-            "one to have it made anew."
+            f"{directory}: a cache that was made {', '.join(others)}. Choose another --cache, or "
+            "remove this one to have it made anew."
         )
     remove_stopped_writes(directory)
-    return manifest
 
 
 def is_empty(directory: Path) -> bool:

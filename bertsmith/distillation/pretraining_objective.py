@@ -13,7 +13,6 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.distillation.objective import CLOSE, Teaching
 from bertsmith.distillation.teacher import Taught
-from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.last_layer import watch_last_layer
@@ -32,7 +31,6 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         pretraining: provides batches, the masked-LM loss and eval.
         teacher: a read-only model with a masked-LM head, in the type that it computes in.
         fingerprint: identifies the teacher.
-        cache: keeps the teacher's vectors of each batch; it changes no number.
     """
 
     def __init__(
@@ -41,13 +39,11 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         teacher: SharedModel,
         teaching: Teaching,
         fingerprint: str,
-        cache: VectorCache | None = None,
     ) -> None:
         self.pretraining = pretraining
         self.teacher = teacher
         self.teaching = teaching
         self.fingerprint = fingerprint
-        self.cache = cache
 
     def num_micro_batches(self, step: int) -> int:
         return self.pretraining.num_micro_batches(step)
@@ -84,14 +80,8 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
 
     def _taught(self, batch: Batch) -> Taught:
         """Return the teacher's vectors at masked tokens and, if weighted, everywhere."""
-        encode = self.teacher.model.encode
         with torch.no_grad():
-            if self.cache is None:
-                vectors = encode(batch)
-            else:
-                vectors = self.cache.vectors(batch, lambda: encode(batch))
-        if self.cache is not None and not self.cache.holds_all:
-            return Taught(vectors)
+            vectors = self.teacher.model.encode(batch)
         at_masked = vectors.index_select(0, batch.targets["masked_positions"])
         return Taught(at_masked, vectors if self.teaching.hidden_weight else None)
 

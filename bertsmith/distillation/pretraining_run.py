@@ -17,7 +17,6 @@ from bertsmith.data.shards import Corpus
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.distillation.teacher import fingerprint
-from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
 from bertsmith.model.bert import BertModel
@@ -67,13 +66,6 @@ class PretrainingStudentSettings(StudentSettings):
     hidden_weight: float = 0.15
     """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
     DistilBERT has 1, beside 5 and 2 for the above."""
-
-    cache: Path | None = None
-    """Cache folder for the teacher's vectors of each batch, which are read where a batch is
-    repeated: in further rounds of --duplicates, and in later runs with the same corpus, seed,
-    lengths and batches (another student, other loss weights). On the same machine it changes no
-    number. Takes two bytes (four in fp32) per number of each token's vector; with --hidden-weight 0
-    only of masked tokens, a seventh of that."""
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
         """Build the student of a loaded model, in the requested family."""
@@ -153,7 +145,7 @@ def distill_pretraining(
                 f"{student.teacher} reads {teacher.config.max_length} tokens. Pass --max-length "
                 f"{teacher.config.max_length} or less."
             )
-        # Micro-batches are sized for the teacher, so that its cached vectors serve any student.
+        # Micro-batches are sized for the teacher, which computes each of them, too.
         config = resolve_pretraining(
             job.said,
             corpus,
@@ -164,17 +156,7 @@ def distill_pretraining(
         )
         pretraining = build_objective(config, corpus)
         reading = SharedModel(teacher.to(DTYPES[machine.precision]).to(machine.device).eval())
-        cache = None
-        if student.cache is not None:
-            cache = VectorCache(
-                student.cache,
-                {"teacher": mark, "tokenizer": tokenizer.fingerprint},
-                teacher.config.hidden_size,
-                DTYPES[machine.precision],
-                hidden=student.hidden_weight > 0,
-            )
-        cached = [] if cache is None else [_describe_cache(job, cache)]
-        objective = PretrainingDistillation(pretraining, reading, student.teaching, mark, cache)
+        objective = PretrainingDistillation(pretraining, reading, student.teaching, mark)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         if checkpoint is not None:
             model = load_model(checkpoint.path)
@@ -183,7 +165,7 @@ def distill_pretraining(
             TrainingRun(
                 model.to(machine.device),
                 objective,
-                config.run_config(objective.identity(), [made_of, *cached]),
+                config.run_config(objective.identity(), [made_of]),
                 save=partial(save_model, model, tokenizer=tokenizer),
                 facts={
                     "command": "distill pretraining",
@@ -208,18 +190,7 @@ def distill_pretraining(
     comparison = compare_side_by_side(read_folder(student.teacher), read_folder(out), trial)
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
     facts = {"out": str(out), "student": made_of, **data}
-    if cache is not None:
-        facts |= cache.facts()
     return {**facts, **flat_summary(trained.summary), "comparison": comparison}
-
-
-def _describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
-    settings = job.pretraining
-    share = 1.0 if cache.holds_all else settings.masking_rate
-    numbers = share * job.training.batch_size * settings.max_length * cache.width
-    megabytes = numbers * cache.dtype.itemsize / 1e6
-    again = "" if settings.duplicates else ", none of which comes again in this run (--duplicates)"
-    return f"the teacher's vectors in {cache.directory}, up to {megabytes:,.1f} MB a step{again}"
 
 
 def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:

@@ -39,6 +39,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.compute import Advanced
 from bertsmith.system.matrix_products import DTYPES
+from bertsmith.system.paths import is_within
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
@@ -67,6 +68,15 @@ class DistillSettings(StudentSettings):
     """Cache folder for the teacher's outputs, which are computed once for all epochs and for later
     runs on the same texts (other seeds, students or loss weights). Takes a few numbers per text, or
     word; with --hidden-weight also two bytes per number of each token's vector."""
+
+    def check_out(self, out: Path) -> None:
+        """Refuse an output folder that holds the cache, too."""
+        super().check_out(out)
+        if self.cache is not None and is_within(self.cache, out):
+            raise ConfigError(
+                f"--cache {self.cache}: in --out {out}. Choose a folder elsewhere, which serves "
+                "other runs too."
+            )
 
 
 @dataclass(frozen=True)

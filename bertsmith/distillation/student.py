@@ -42,8 +42,6 @@ class StudentSettings:
     hidden_weight: Advanced[float] = 0.0
     """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
     Requires equal hidden sizes."""
-    cache: Advanced[Path | None] = None
-    """Cache folder for the teacher's outputs."""
 
     def __post_init__(self) -> None:
         if self.num_layers is not None and self.student is not None:
@@ -72,15 +70,10 @@ class StudentSettings:
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
-        """Refuse an output folder that holds the teacher, student or cache, or is inside one."""
+        """Refuse an output folder that holds the teacher or student, or is inside one."""
         for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
             if folder is not None and is_within(folder, out):
                 raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
-        if self.cache is not None and is_within(self.cache, out):
-            raise ConfigError(
-                f"--cache {self.cache}: in --out {out}. Choose a folder elsewhere, which serves "
-                "other runs too."
-            )
         check_outside(out, self.teacher, self.student)
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:

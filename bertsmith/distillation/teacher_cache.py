@@ -118,7 +118,7 @@ def stored_teacher(
         ConfigError: the folder holds something else.
         CheckpointError: a file in it is damaged.
     """
-    wanted = {"of": "outputs", **facts, "texts": hash_texts(texts), "hidden": teacher.hidden}
+    wanted = {**facts, "texts": hash_texts(texts), "hidden": teacher.hidden}
     open_cache(directory, wanted)
     tokens = np.array(texts.lengths, dtype=np.int64)
     lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)

@@ -15,7 +15,6 @@ from tiny_runs import FP32, LENGTHS
 from bertsmith.cli import main
 from bertsmith.data.shards import Corpus
 from bertsmith.model.loading import load_model
-from bertsmith.pretraining import micro_batch
 
 BOTH_SIDES = "teacher (before) and student (after):"
 
@@ -110,20 +109,6 @@ def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, taught
     (out / "checkpoints" / "step-00000004").rename(tmp_path / "gone")
     assert json.loads(bertsmith(*words, "--json"))["steps"] == 4
     assert all(value.equal(whole[name]) for name, value in load_model(out).state_dict().items())
-
-
-def test_what_a_teacher_said_serves_students_of_any_size(
-    bertsmith, refused, corpus_dir, reader, place, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(micro_batch, "MAX_KEPT", 10**5)  # some rows, of a flatter student more
-    cache, written = tmp_path / "cache", []
-    for num_layers in (2, 1):
-        words = ("--steps", 2, "--cache", cache, "--num-layers", num_layers)
-        printed = bertsmith(*of_corpus(corpus_dir, reader, tmp_path / str(num_layers), *words))
-        assert f"cache      {cache}  (" in printed
-        written.append({path: path.stat().st_mtime_ns for path in cache.iterdir()})
-    assert written[0] == written[1]  # nothing is computed again
-    assert f"{cache}: " in refused(*of_task(place, tmp_path / "task", "--cache", cache))
 
 
 def test_a_student_of_a_task_is_compared_with_its_teacher_once(bertsmith, place, tmp_path):
