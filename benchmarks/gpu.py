@@ -43,12 +43,13 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.saving import save_model
-from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.objective import pretraining_losses
+from bertsmith.pretraining.settings import MaskingRule
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import compute_settings, describe_computing
 from bertsmith.training.objective import LossTerm
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.settings import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import total_counts

@@ -9,7 +9,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.settings import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import total_counts

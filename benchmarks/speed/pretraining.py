@@ -162,8 +162,7 @@ def job(
     from bertsmith.pretraining.job import PretrainJob
     from bertsmith.pretraining.model_settings import ModelSettings
     from bertsmith.pretraining.settings import PretrainingSettings
-    from bertsmith.training.optim import OptimSettings
-    from bertsmith.training.settings import TrainingSettings
+    from bertsmith.training.settings import OptimSettings, TrainingSettings
 
     return PretrainJob(
         corpus=Path(corpus),

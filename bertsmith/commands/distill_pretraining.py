@@ -15,8 +15,7 @@ from bertsmith.distillation.pretraining_run import (
 )
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.display import Display
-from bertsmith.training.optim import OptimSettings
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: DistilBERT's recipe.
 

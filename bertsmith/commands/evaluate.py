@@ -15,7 +15,7 @@ from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.config import to_jsonable
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.data.windows import LongTexts
+from bertsmith.data.windowing import LongTexts
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.baselines import Baseline, StoredMajority
 from bertsmith.evaluation.errors_file import write_misses

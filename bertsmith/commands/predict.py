@@ -18,7 +18,7 @@ from bertsmith.data.standard_input import input_is_waiting
 from bertsmith.data.table_writer import TABLE_ENDINGS
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.data.windows import LongTexts
+from bertsmith.data.windowing import LongTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder

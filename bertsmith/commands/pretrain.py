@@ -21,11 +21,10 @@ from bertsmith.system.files import hold_outputs
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.training.display import Display
 from bertsmith.training.findings import find_plateau
-from bertsmith.training.optim import OptimSettings
 from bertsmith.training.page import RunPage
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 DESCRIPTION = """Pre-train a BERT on your texts.
 

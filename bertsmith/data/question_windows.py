@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.squad import GoldAnswer, Question
-from bertsmith.data.windows import Windowing, Windows, join_windows, make_windows
+from bertsmith.data.windowing import Windowing
+from bertsmith.data.windows import Windows, join_windows, make_windows
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NO_ANSWER = 0

@@ -6,54 +6,19 @@ transformers' `is_split_into_words=True`; one of which cleaning leaves nothing (
 characters) becomes [UNK], so that every word has a first token, and with it a prediction.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, encode_texts
+from bertsmith.data.windowing import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization.tokenizer import Tokenizer
-
-LongTexts = Literal["window", "cut"]
-
-DEFAULT_OVERLAP = 0.25
-"""Default share of a window that its neighbour holds too."""
-
-
-@dataclass(frozen=True)
-class Windowing:
-    """The treatment of texts that are longer than a model reads."""
-
-    long_texts: LongTexts = "window"
-    stride: float = DEFAULT_OVERLAP
-    """Tokens that neighbouring windows share; below 1, the share of a window."""
-
-    @classmethod
-    def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
-        """Read a folder's settings; windows by default."""
-        stride = settings.get("stride")
-        return cls(
-            settings.get("long_texts", "window"), DEFAULT_OVERLAP if stride is None else stride
-        )
-
-    def overlap(self, max_length: int) -> int:
-        """Return the tokens that neighbouring windows of `max_length` tokens share.
-
-        Raises:
-            ConfigError: the stride is more than half of a row.
-        """
-        stride = int(self.stride * max_length if 0 < self.stride < 1 else self.stride)
-        if not 0 <= stride <= max_length // 2:
-            raise ConfigError(
-                f"--stride: found {self.stride}; allowed is 0 to {max_length // 2}, half of a "
-                f"window of {max_length} tokens. Give one of these, or raise --max-length."
-            )
-        return stride
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,9 @@ from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
 
 LONGEST_TEXT = 128

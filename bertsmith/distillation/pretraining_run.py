@@ -41,11 +41,10 @@ from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
-from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.runner import TrainingRun, run_training
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 LEARNING_RATE = 5e-4
 """DistilBERT's rate, the default: layers taken from a teacher tolerate more than a continued model.

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Literal, TypedDict
 
 from bertsmith.data.label_schemes import Scheme
-from bertsmith.data.windows import LongTexts
+from bertsmith.data.windowing import LongTexts
 from bertsmith.tasks import (
     question_answering,
     regression,

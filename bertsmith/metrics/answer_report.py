@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from bertsmith.data.windows import LongTexts
+from bertsmith.data.windowing import LongTexts
 from bertsmith.metrics.answers import (
     ENDLESS,
     AnswerScores,

@@ -21,7 +21,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import follow
 from bertsmith.model.families import family_named
 from bertsmith.model.head_losses import answer_loss, check_labels, head_loss, replaced_token_loss
-from bertsmith.model.heads import TASK_HEADS
+from bertsmith.model.head_names import TASK_HEADS
 from bertsmith.model.layers import LayerList
 from bertsmith.model.load_report import LoadReport
 from bertsmith.model.padding import (

@@ -15,7 +15,8 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import FAMILIES, family_named
 from bertsmith.model.families.bert import BERT
 from bertsmith.model.family import Family
-from bertsmith.model.heads import TASK_HEADS, ClassificationHead
+from bertsmith.model.head_names import TASK_HEADS
+from bertsmith.model.heads import ClassificationHead
 from bertsmith.system.small_files import SmallFiles
 
 CONFIG_FILE = "config.json"

@@ -131,14 +131,3 @@ class ReplacedTokenHead(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """Return logits [tokens] from [tokens, hidden]."""
         return self.dense(self.activation(self.transform(hidden))).squeeze(-1)
-
-
-PAIR_HEADS = ("next_sentence", "sentence_order")
-"""Heads that classify the relation of a row's two segments."""
-PRETRAINING_HEADS = ("masked_lm", *PAIR_HEADS, "replaced_token")
-LABEL_HEADS = ("classify", "multi_label", "tag")
-"""Heads with an output per label."""
-NUMBER_HEADS = ("regress", "choose")
-"""Heads with one output: a number for a text, or the score of one of several choices."""
-TASK_HEADS = (*LABEL_HEADS, *NUMBER_HEADS, "answer")
-HEADS = (*PRETRAINING_HEADS, *TASK_HEADS)

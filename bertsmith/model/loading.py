@@ -12,7 +12,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.config_file import own_settings
 from bertsmith.model.families import build_heads, family_named
-from bertsmith.model.heads import TASK_HEADS
+from bertsmith.model.head_names import TASK_HEADS
 from bertsmith.model.load_report import LoadReport, list_weights
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import ModelFolder, read_folder

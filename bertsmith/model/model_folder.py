@@ -27,7 +27,7 @@ from bertsmith.model.config_file import (
     task_head,
 )
 from bertsmith.model.family import Family
-from bertsmith.model.heads import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
+from bertsmith.model.head_names import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.nested_folder import open_files

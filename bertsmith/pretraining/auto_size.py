@@ -15,7 +15,7 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.step_timer import timing_steps
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.machine import Machine
-from bertsmith.training.optim import Optimizer
+from bertsmith.training.settings import Optimizer
 
 NEEDED_TOKENS = {"tiny": 0.0, "mini": 60e6, "small": 250e6, "medium": 500e6, "base": 2e9}
 """Tokens from which a size should beat the next smaller one given the same time. Estimates: after

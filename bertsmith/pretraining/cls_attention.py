@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from bertsmith.model.heads import PAIR_HEADS
+from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.pretraining.objective import PAIR_TERMS
 
 GUESSING = math.log(2)

@@ -10,8 +10,8 @@ from bertsmith.pretraining.settings import ObjectiveName, PretrainingSettings
 from bertsmith.system.compute import FREE
 from bertsmith.system.matrix_products import Precision
 from bertsmith.training.budget import Budget, EvaluationPlan
-from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_config import RunConfig, drop_none, same_fields
+from bertsmith.training.settings import OptimSettings
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from typing import Any, Self
 
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.training.optim import OptimSettings
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 OF_THE_COMMAND = ("out", "json", "page", "resume", "overwrite")
 """Keys of a recipe that concern the single command and change no result."""

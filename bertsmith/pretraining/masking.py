@@ -12,17 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertsmith.pretraining.word_choice import RUN_LENGTHS, Masking, choose_words
-
-
-@dataclass(frozen=True)
-class MaskingRule:
-    """Masking rate, unit, and shares of [MASK] and random tokens."""
-
-    rate: float
-    mask_share: float
-    random_share: float
-    masking: Masking = "piece"
+from bertsmith.pretraining.settings import MaskingRule
+from bertsmith.pretraining.word_choice import RUN_LENGTHS, choose_words
 
 
 class MaskingVocabulary:

@@ -32,7 +32,7 @@ from bertsmith.pretraining.contrastive import (
     contrastive_targets,
     segment_pair_loss,
 )
-from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (
     Anchors,
@@ -45,7 +45,7 @@ from bertsmith.pretraining.segments import (
     single_sentence_share,
     windows_around,
 )
-from bertsmith.pretraining.settings import PairTask, PretrainingSettings
+from bertsmith.pretraining.settings import MaskingRule, PairTask, PretrainingSettings
 from bertsmith.pretraining.token_counts import IdArray, token_counts, unigram_entropy
 from bertsmith.pretraining.word_bounds import WordBounds, chinese_pieces
 from bertsmith.system.files import sha256_file

@@ -1,6 +1,6 @@
 """Settings of the pre-training tasks: masking, pairs, rows and objective.
 
-Length and batch size are in `training/settings.py`, the optimizer in `training/optim.py`.
+Length, batch size and optimizer are in `training/settings.py`.
 """
 
 import math
@@ -10,14 +10,13 @@ from typing import Any, Literal
 
 from bertsmith.config import NAMES_CODE
 from bertsmith.errors import ConfigError
-from bertsmith.model.heads import PAIR_HEADS
+from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.pretraining.chinese_words import Segmenter, load_segmenter, read_word_list
-from bertsmith.pretraining.masking import MaskingRule
-from bertsmith.pretraining.word_choice import Masking
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import FREE, Advanced
 
 PairTask = Literal["next_sentence", "sentence_order", "contrastive", "none"]
+Masking = Literal["piece", "word", "span", "ngram"]
 Rows = Literal["document", "across"]
 ObjectiveName = Literal["masked_lm", "replaced_token"]
 Shares = tuple[float, float, float]
@@ -39,6 +38,16 @@ HELD_OUT_MASKING: dict[str, Any] = {
 }
 """Masking of eval rows; shares are the objective's own. It is equal in all runs, so that runs with
 different masking can be compared."""
+
+
+@dataclass(frozen=True)
+class MaskingRule:
+    """Masking rate, unit, and shares of [MASK] and random tokens."""
+
+    rate: float
+    mask_share: float
+    random_share: float
+    masking: Masking = "piece"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from bertsmith.system.matrix_products import DTYPES, Precision
 from bertsmith.system.progress import progress_bar, tracked
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
-from bertsmith.training.optim import Optimizer, OptimSettings
+from bertsmith.training.settings import Optimizer, OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, total_counts

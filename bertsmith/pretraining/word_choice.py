@@ -6,11 +6,7 @@ draw is rejected and a word's probability does not depend on its position. No ru
 token, and so none reaches into another segment, document or sequence.
 """
 
-from typing import Literal
-
 import numpy as np
-
-Masking = Literal["piece", "word", "span", "ngram"]
 
 
 def _distribution(weights: np.ndarray) -> np.ndarray:

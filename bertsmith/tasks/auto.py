@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
 
-from bertsmith.data.windows import LongTexts
+from bertsmith.data.windowing import LongTexts
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.argument_names import in_python

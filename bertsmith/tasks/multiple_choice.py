@@ -22,7 +22,8 @@ from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.data.windows import Windowing, Windows, join_windows, make_windows
+from bertsmith.data.windowing import Windowing
+from bertsmith.data.windows import Windows, join_windows, make_windows
 from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel

@@ -30,7 +30,7 @@ from bertsmith.data.question_windows import (
 )
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windows import LongTexts, Windowing
+from bertsmith.data.windowing import LongTexts, Windowing
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (

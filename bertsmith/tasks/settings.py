@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windows import LongTexts, Windowing
+from bertsmith.data.windowing import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_all_largest, check_choice, check_seed
 from bertsmith.system.compute import FREE, Advanced, Compute
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.settings import OptimSettings
 
 ClsAttention = Literal["auto", "keep", "reset"]
 

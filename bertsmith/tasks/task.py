@@ -22,7 +22,7 @@ from bertsmith.data.reader import Reader
 from bertsmith.data.records import RecordReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.data.windows import Windowing
+from bertsmith.data.windowing import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder

@@ -20,7 +20,8 @@ from bertsmith.data.label_values import LabelKind, label_values
 from bertsmith.data.table_rows import with_class_numbers, with_classes_of
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.data.windows import Windowing, encode_windowed
+from bertsmith.data.windowing import Windowing
+from bertsmith.data.windows import encode_windowed
 from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.example_objective import mean_over_rows

@@ -33,7 +33,8 @@ from bertsmith.data.tagged import REMARKS, Remark, TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windows import RowWords, Windowing, encode_words, label_pieces
+from bertsmith.data.windowing import Windowing
+from bertsmith.data.windows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.system.compute import Advanced

@@ -12,7 +12,7 @@ from torch import nn
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.compute import FREE
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.settings import OptimSettings
 
 
 @dataclass(frozen=True)

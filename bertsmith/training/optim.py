@@ -1,4 +1,4 @@
-"""The optimizer's settings, its schedule (Devlin et al. 2019, appendix A.2) and its updates.
+"""The optimizer's schedule (Devlin et al. 2019, appendix A.2) and its updates.
 
 Biases and LayerNorm have no weight decay. Where the model computes in bf16, the optimizer works on
 fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16.
@@ -7,94 +7,33 @@ fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from bertsmith.errors import ConfigError
-from bertsmith.system.compute import Advanced
 from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
+from bertsmith.training.settings import OptimSettings
 from bertsmith.training.update_rules.adamw import AdamW
 from bertsmith.training.update_rules.muon import Muon
 from bertsmith.training.update_rules.rule import Change, UpdateRule, rule_for
 
-Optimizer = Literal["adamw", "muon"]
 BLOCK = 2**19
 """Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients
 to the bf16 copy; a whole number of chunks."""
 
 
-@dataclass(frozen=True)
-class OptimSettings:
-    """Settings of the optimizer and its schedule."""
-
-    optimizer: Optimizer = "adamw"
-    """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest."""
-    learning_rate: float | None = None  # see pretraining/resolve.py
-    """Peak learning rate: about the largest change of a weight in a step. By default it follows the
-    model's size."""
-    weight_decay: Advanced[float] = 0.01
-    """Weight decay: how strongly matrices are pulled towards zero; biases and LayerNorm never are.
-    """
-    adam_beta1: Advanced[float] = 0.9
-    """Adam's beta 1: how much of the mean of earlier gradients is kept at each step."""
-    adam_beta2: Advanced[float] = 0.999
-    """Adam's beta 2: how much of the mean of earlier squared gradients is kept at each step."""
-    adam_epsilon: Advanced[float] = 1e-6
-    """Adam's epsilon: added to the divisor, so that near-zero gradients do not make large steps."""
-    warmup_fraction: Advanced[float] = 0.1
-    """Warm-up: the share of the run in which the learning rate rises from zero to its peak."""
-    schedule: Advanced[Literal["linear", "cosine", "constant", "wsd"]] = "linear"
-    """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
-    (warm-up, stable, decay): constant, then a fast decay to zero at the end."""
-    decay_fraction: Advanced[float] = 0.2
-    """Decay of schedule wsd: the share of the run, at its end, in which the learning rate falls."""
-    max_grad_norm: Advanced[float] = 1.0
-    """Gradient clipping: longer gradients are scaled to this norm; 0 turns it off."""
-
-    def __post_init__(self) -> None:
-        if self.learning_rate is not None:
-            _check("learning_rate", self.learning_rate, self.learning_rate > 0, "above 0")
-        _check("weight_decay", self.weight_decay, self.weight_decay >= 0, "0 or more")
-        for name in ("adam_beta1", "adam_beta2"):
-            value = getattr(self, name)
-            _check(name, value, 0 <= value < 1, "at least 0 and below 1")
-        _check("adam_epsilon", self.adam_epsilon, self.adam_epsilon > 0, "above 0")
-        _check("warmup_fraction", self.warmup_fraction, 0 <= self.warmup_fraction < 1,
-               "at least 0 and below 1")  # fmt: skip
-        if self.schedule == "wsd":
-            # As a sum: in floating point, 1 - 0.9 is less than 0.1.
-            _check("decay_fraction", self.decay_fraction,
-                   self.decay_fraction > 0 and self.warmup_fraction + self.decay_fraction <= 1,
-                   "above 0 and at most 1 - warmup_fraction")  # fmt: skip
-        _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
-
-    def update_rules(self) -> tuple[UpdateRule, ...]:
-        """Return the rules of the run; the first that accepts a parameter updates it."""
-        adamw = AdamW(self.adam_beta1, self.adam_beta2, self.adam_epsilon)
-        if self.optimizer == "adamw":
-            return (adamw,)
-        return (Muon("qkv.weight", 3), Muon("up_gate.weight", 2), Muon(), adamw)
-
-    @property
-    def buffers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for rule in self.update_rules() for name in rule.buffers))
-
-    @property
-    def peak_rate(self) -> float:
-        """The learning rate, which resolved settings have."""
-        assert self.learning_rate is not None
-        return self.learning_rate
-
-    def rate_scale(self, name: str) -> float:
-        """Return a parameter's factor of the learning rate; 0 if frozen."""
-        return 1.0
+def update_rules(settings: OptimSettings) -> tuple[UpdateRule, ...]:
+    """Return the rules of a run; the first that accepts a parameter updates it."""
+    adamw = AdamW(settings.adam_beta1, settings.adam_beta2, settings.adam_epsilon)
+    if settings.optimizer == "adamw":
+        return (*settings.extra_rules(), adamw)
+    muon = (Muon("qkv.weight", 3), Muon("up_gate.weight", 2), Muon())
+    return (*settings.extra_rules(), *muon, adamw)
 
 
-def _check(name: str, value: float, holds: bool, allowed: str) -> None:
-    if not holds or not math.isfinite(value):
-        raise ConfigError(f"optim.{name}: found {value}; allowed is a number {allowed}.")
+def buffers_of(settings: OptimSettings) -> tuple[str, ...]:
+    """Return the names of the buffers that the rules of a run keep for each weight."""
+    return tuple(dict.fromkeys(name for rule in update_rules(settings) for name in rule.buffers))
 
 
 def schedule(progress: float, settings: OptimSettings) -> float:
@@ -148,7 +87,7 @@ def pieces_of(
     """
     pieces: list[UpdatePiece] = []
     bounds = layout.divide(num_parts)[part]
-    rules = settings.update_rules()
+    rules = update_rules(settings)
     starts = [slot.first for slot in layout.slots]
     found = [
         (slot, last, rule_for(slot.spec, rules))

@@ -13,7 +13,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.system.matrix_products import Precision
 from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import Budget, EvaluationPlan
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.settings import OptimSettings
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,19 @@
-"""Settings of a pre-training run: its length, the rows of a step, evaluations and checkpoints.
+"""Settings of a training run: its length, the rows of a step, evaluations, and the optimizer.
 
-The learning rate is in `optim.py`, its default in `pretraining/resolve.py`. Settings of fine-tuning
-are in `tasks/settings.py`.
+The default of the learning rate is in `pretraining/resolve.py`. Settings of fine-tuning are in
+`tasks/settings.py`.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_all_largest, check_seed
 from bertsmith.system.compute import Advanced, Compute
+
+Optimizer = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,68 @@ class TrainingSettings(Compute):
         """Raise ConfigError where neither steps nor minutes are given."""
         if self.steps is None and self.minutes is None:
             raise ConfigError("How long should it train? Pass --minutes 15 or --steps 1000.")
+
+
+@dataclass(frozen=True)
+class OptimSettings:
+    """Settings of the optimizer and its schedule."""
+
+    optimizer: Optimizer = "adamw"
+    """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest."""
+    learning_rate: float | None = None  # see pretraining/resolve.py
+    """Peak learning rate: about the largest change of a weight in a step. By default it follows the
+    model's size."""
+    weight_decay: Advanced[float] = 0.01
+    """Weight decay: how strongly matrices are pulled towards zero; biases and LayerNorm never are.
+    """
+    adam_beta1: Advanced[float] = 0.9
+    """Adam's beta 1: how much of the mean of earlier gradients is kept at each step."""
+    adam_beta2: Advanced[float] = 0.999
+    """Adam's beta 2: how much of the mean of earlier squared gradients is kept at each step."""
+    adam_epsilon: Advanced[float] = 1e-6
+    """Adam's epsilon: added to the divisor, so that near-zero gradients do not make large steps."""
+    warmup_fraction: Advanced[float] = 0.1
+    """Warm-up: the share of the run in which the learning rate rises from zero to its peak."""
+    schedule: Advanced[Literal["linear", "cosine", "constant", "wsd"]] = "linear"
+    """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
+    (warm-up, stable, decay): constant, then a fast decay to zero at the end."""
+    decay_fraction: Advanced[float] = 0.2
+    """Decay of schedule wsd: the share of the run, at its end, in which the learning rate falls."""
+    max_grad_norm: Advanced[float] = 1.0
+    """Gradient clipping: longer gradients are scaled to this norm; 0 turns it off."""
+
+    def __post_init__(self) -> None:
+        if self.learning_rate is not None:
+            _check("learning_rate", self.learning_rate, self.learning_rate > 0, "above 0")
+        _check("weight_decay", self.weight_decay, self.weight_decay >= 0, "0 or more")
+        for name in ("adam_beta1", "adam_beta2"):
+            value = getattr(self, name)
+            _check(name, value, 0 <= value < 1, "at least 0 and below 1")
+        _check("adam_epsilon", self.adam_epsilon, self.adam_epsilon > 0, "above 0")
+        _check("warmup_fraction", self.warmup_fraction, 0 <= self.warmup_fraction < 1,
+               "at least 0 and below 1")  # fmt: skip
+        if self.schedule == "wsd":
+            # As a sum: in floating point, 1 - 0.9 is less than 0.1.
+            _check("decay_fraction", self.decay_fraction,
+                   self.decay_fraction > 0 and self.warmup_fraction + self.decay_fraction <= 1,
+                   "above 0 and at most 1 - warmup_fraction")  # fmt: skip
+        _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
+
+    def extra_rules(self) -> Sequence[Any]:
+        """Return update rules of a subclass, which come before the optimizer's own."""
+        return ()
+
+    @property
+    def peak_rate(self) -> float:
+        """The learning rate, which resolved settings have."""
+        assert self.learning_rate is not None
+        return self.learning_rate
+
+    def rate_scale(self, name: str) -> float:
+        """Return a parameter's factor of the learning rate; 0 if frozen."""
+        return 1.0
+
+
+def _check(name: str, value: float, holds: bool, allowed: str) -> None:
+    if not holds or not math.isfinite(value):
+        raise ConfigError(f"optim.{name}: found {value}; allowed is a number {allowed}.")

@@ -30,8 +30,7 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
-from bertsmith.training.optim import OptimSettings
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 
 def command(corpus_dir, out, *more):

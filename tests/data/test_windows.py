@@ -14,8 +14,8 @@ from bertsmith.data.encoded_texts import iter_pairs
 from bertsmith.data.question_windows import encode_questions, label_windows, locate_tokens
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import (
-    Windowing,
     cut_words,
     deciding_windows,
     encode_windowed,

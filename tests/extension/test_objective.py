@@ -16,9 +16,9 @@ from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.journal import read_journal
 from bertsmith.training.objective import LossTerm, Objective
-from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.settings import OptimSettings
 from bertsmith.training.trainer import Trainer
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan

@@ -11,7 +11,7 @@ from torch_threads import threads
 
 from bertsmith.model.trainable import ParameterSpec
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.settings import OptimSettings
 from bertsmith.training.update_rules.rule import Change, UpdateRule
 
 
@@ -48,8 +48,8 @@ class UnitSteps:
 
 @dataclass(frozen=True)
 class ToySettings(OptimSettings):
-    def update_rules(self) -> tuple[UpdateRule, ...]:
-        return (UnitSteps(), Momentum(), *super().update_rules())
+    def extra_rules(self) -> tuple[UpdateRule, ...]:
+        return (UnitSteps(), Momentum())
 
 
 SETTINGS = ToySettings(learning_rate=1e-2)

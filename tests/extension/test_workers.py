@@ -13,7 +13,8 @@ from torch import Tensor
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.optim import buffers_of
+from bertsmith.training.settings import OptimSettings
 from bertsmith.training.workers.member import Member, Plan, to_figures
 from bertsmith.training.workers.protocol import BatchSize, Figures, Workers
 
@@ -22,7 +23,7 @@ class PlainWorkers:
     def __init__(self, model: TrainableModel, plan: Plan) -> None:
         self.model = model
         self.layout = Layout.of(model.parameter_specs())
-        storage = Storage(self.layout.size, 1, torch.float32, plan.optim.buffers)
+        storage = Storage(self.layout.size, 1, torch.float32, buffers_of(plan.optim))
         self.arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
         for name, view in self.layout.views(self.arrays.weights).items():
             view.copy_(model.get_parameter(name).detach())

@@ -119,7 +119,7 @@ class Rows:
 
 
 def new_team(dtype, dropout, device=CUDA):
-    from bertsmith.training.optim import OptimSettings
+    from bertsmith.training.settings import OptimSettings
     from bertsmith.training.workers.local import LocalWorkers
     from bertsmith.training.workers.member import Plan
 

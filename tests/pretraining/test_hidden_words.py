@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.settings import MaskingRule
 from bertsmith.pretraining.word_choice import RUN_LENGTHS, choose_words
 
 

@@ -10,8 +10,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.system.bounds import LARGEST
 from bertsmith.tasks.text_classification import ClassifySettings
-from bertsmith.training.optim import OptimSettings
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 from bertsmith.vocabulary.train import TokenizerSettings
 
 

@@ -16,7 +16,7 @@ from tiny_models import OTHER, save_tiny, tiny_model, tiny_tokenizer
 from bertsmith.data.question_windows import NO_ANSWER, encode_questions, offsets_of
 from bertsmith.data.squad import GoldAnswer as RightAnswer
 from bertsmith.data.squad import Question, QuestionReader
-from bertsmith.data.windows import Windowing
+from bertsmith.data.windowing import Windowing
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_answer_files
 from bertsmith.finetuning.run import finetune

@@ -21,7 +21,7 @@ from tiny_models import (
 
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.multiple_choice import ChoiceExample
-from bertsmith.data.windows import Windowing
+from bertsmith.data.windowing import Windowing
 from bertsmith.errors import InputError
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model

@@ -19,7 +19,8 @@ from bertsmith.model.weight_names import their_names
 from bertsmith.training import optim
 from bertsmith.training.flat_parameters import CHUNK, GradientCollector, Layout, Storage
 from bertsmith.training.layerwise import LayerwiseOptim
-from bertsmith.training.optim import OptimSettings, RangeUpdater, schedule
+from bertsmith.training.optim import RangeUpdater, buffers_of, schedule
+from bertsmith.training.settings import OptimSettings
 
 SMALL = {"vocab_size": 31, "hidden_size": 12, "intermediate_size": 20}
 
@@ -30,7 +31,7 @@ def model():
 
 def arrays_of(bert, dtype=torch.float32, num_parts=2):
     layout = Layout.of(bert.parameter_specs())
-    storage = Storage(layout.size, num_parts, dtype, OptimSettings().buffers)
+    storage = Storage(layout.size, num_parts, dtype, buffers_of(OptimSettings()))
     arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
     views = layout.views(arrays.weights)
     for name, parameter in bert.named_parameters():

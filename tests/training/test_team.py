@@ -19,7 +19,7 @@ from torch_threads import threads
 from bertsmith.errors import TrainingError
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.settings import OptimSettings
 
 BF16 = torch.bfloat16
 

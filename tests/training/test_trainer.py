@@ -22,12 +22,11 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import Journal, read_journal
-from bertsmith.training.optim import OptimSettings
 from bertsmith.training.page import RunPage
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
 from bertsmith.training.trainer import Trainer
 from bertsmith.training.workers.protocol import step_figures, total_counts
 

@@ -16,7 +16,7 @@ from bertsmith.model.families.electra import ELECTRA
 from bertsmith.model.families.modernbert import MODERNBERT
 from bertsmith.model.families.roberta import ROBERTA
 from bertsmith.model.family import Family
-from bertsmith.model.heads import HEADS, LABEL_HEADS
+from bertsmith.model.head_names import HEADS, LABEL_HEADS
 from bertsmith.system.bounds import check_choice
 
 FAMILIES: dict[str, Family] = {

@@ -13,7 +13,8 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.config import PRESETS, SIZES, BertConfig
 from bertsmith.model.families.bert import ABSOLUTE, BERT_HEADS, ENCODER_ONLY, TASK_HEAD_NAMES
 from bertsmith.model.family import Family, architectures, build_layers
-from bertsmith.model.heads import LABEL_HEADS, NUMBER_HEADS, ClassificationHead
+from bertsmith.model.head_names import LABEL_HEADS, NUMBER_HEADS
+from bertsmith.model.heads import ClassificationHead
 from bertsmith.model.layers import FactorizedEmbeddings, TransformerLayer
 from bertsmith.system.bounds import check_choice
 

@@ -4,14 +4,8 @@ from collections.abc import Mapping
 
 from bertsmith.model.config import BertConfig
 from bertsmith.model.family import Family, HeadBuilder, architectures
-from bertsmith.model.heads import (
-    LABEL_HEADS,
-    NUMBER_HEADS,
-    PAIR_HEADS,
-    ClassificationHead,
-    MaskedLMHead,
-    TwoLogitHead,
-)
+from bertsmith.model.head_names import LABEL_HEADS, NUMBER_HEADS, PAIR_HEADS
+from bertsmith.model.heads import ClassificationHead, MaskedLMHead, TwoLogitHead
 
 BERT_HEADS: Mapping[str, HeadBuilder] = {
     "masked_lm": lambda config, _: MaskedLMHead(config),

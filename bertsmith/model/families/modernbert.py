@@ -18,7 +18,8 @@ from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
 from bertsmith.model.config import SIZES, BertConfig
 from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures, build_layers
-from bertsmith.model.heads import TASK_HEADS, ClassificationHead, MaskedLMHead
+from bertsmith.model.head_names import TASK_HEADS
+from bertsmith.model.heads import ClassificationHead, MaskedLMHead
 from bertsmith.model.layers import Embeddings, Pooling, TransformerLayer
 from bertsmith.system.bounds import check_choice
 

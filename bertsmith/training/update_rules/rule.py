@@ -1,6 +1,6 @@
 """The protocol of update rules: how a gradient changes weights.
 
-A rule is one file in this folder; `OptimSettings.update_rules` lists those of a run.
+A rule is one file in this folder; `update_rules` (training/optim.py) lists those of a run.
 """
 
 from collections.abc import Mapping, Sequence

@@ -35,6 +35,7 @@ from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import without_script
 from bertsmith.system.stop_signal import SIGNALS, signals_held_back
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
+from bertsmith.training.optim import buffers_of, update_rules
 from bertsmith.training.update_rules.rule import rule_for
 from bertsmith.training.workers.member import Member, Plan, to_figures
 from bertsmith.training.workers.protocol import BatchSize, Figures
@@ -63,7 +64,7 @@ class LocalWorkers:
         self.compute_model = model
         self.layout = Layout.of(model.parameter_specs())
         device = model.device
-        self._storage = Storage(self.layout.size, plan.num_members, dtype, plan.optim.buffers)
+        self._storage = Storage(self.layout.size, plan.num_members, dtype, buffers_of(plan.optim))
         num_bytes = self._storage.num_bytes
         self._file = SharedFile(num_bytes) if plan.num_members > 1 else None
         if self._file is not None:
@@ -135,7 +136,7 @@ class LocalWorkers:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the optimizer's state, named `<buffer>/<parameter>`; views of the arrays."""
-        rules = self.plan.optim.update_rules()
+        rules = update_rules(self.plan.optim)
         held = {s.spec.name: rule_for(s.spec, rules).buffers for s in self.layout.slots}
         return {
             f"{buffer}/{name}": view

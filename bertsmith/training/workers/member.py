@@ -17,8 +17,9 @@ from bertsmith.model.dropout import dropout_seed
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.training.flat_parameters import Arrays, GradientCollector, Layout
 from bertsmith.training.objective import LossTerm, Objective
-from bertsmith.training.optim import OptimSettings, RangeUpdater
+from bertsmith.training.optim import RangeUpdater
 from bertsmith.training.prefetch import Prefetcher
+from bertsmith.training.settings import OptimSettings
 from bertsmith.training.workers.protocol import BatchSize, Figures
 
 

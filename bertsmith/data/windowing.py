@@ -1,0 +1,43 @@
+"""The treatment of texts that are longer than a model reads, as settings hold it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bertsmith.errors import ConfigError
+
+LongTexts = Literal["window", "cut"]
+
+DEFAULT_OVERLAP = 0.25
+"""Default share of a window that its neighbour holds too."""
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """The treatment of texts that are longer than a model reads."""
+
+    long_texts: LongTexts = "window"
+    stride: float = DEFAULT_OVERLAP
+    """Tokens that neighbouring windows share; below 1, the share of a window."""
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
+        """Read a folder's settings; windows by default."""
+        stride = settings.get("stride")
+        return cls(
+            settings.get("long_texts", "window"), DEFAULT_OVERLAP if stride is None else stride
+        )
+
+    def overlap(self, max_length: int) -> int:
+        """Return the tokens that neighbouring windows of `max_length` tokens share.
+
+        Raises:
+            ConfigError: the stride is more than half of a row.
+        """
+        stride = int(self.stride * max_length if 0 < self.stride < 1 else self.stride)
+        if not 0 <= stride <= max_length // 2:
+            raise ConfigError(
+                f"--stride: found {self.stride}; allowed is 0 to {max_length // 2}, half of a "
+                f"window of {max_length} tokens. Give one of these, or raise --max-length."
+            )
+        return stride
