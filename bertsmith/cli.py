@@ -77,7 +77,7 @@ COMMANDS = {
     "evaluate": Command("Task", "score a model on labelled data, or a masked LM on minimal pairs"),
     "predict": Command("Task", "run a fine-tuned model on new texts"),
     "embed": Command("Task", "turn texts into vectors, to compare or search them"),
-    "compress": Command("Task", "make a model smaller: fewer layers, attention heads or tokens"),
+    "compress": Command("Task", "make a model smaller: fewer layers or tokens"),
     "push": Command("Task", "send a model to the Hugging Face hub"),
     "score": Command("Task", "score the predictions of any system, without a model"),
     "glue": Command("All", "fine-tune and score a model on the tasks of the GLUE benchmark"),

@@ -1,4 +1,4 @@
-"""`bertsmith compress`: a model → one with fewer layers, attention heads or tokens."""
+"""`bertsmith compress`: a model → one with fewer layers or tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from bertsmith.compression.compress import CompressSettings, compress
 
 @dataclass(frozen=True)
 class Settings(CompressSettings):
-    """Make a model smaller: fewer layers, fewer attention heads, or fewer tokens.
+    """Make a model smaller: fewer layers, or fewer tokens.
 
-    Name one of the three ways; for several, make the new folder smaller again. It is a normal
+    Name one of the two ways; for both, make the new folder smaller again. It is a normal
     folder, for every other command. You see parameters, the size of the weights, speed and, with
     --data or --corpus, the scores, before and after.
     """

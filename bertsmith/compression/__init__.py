@@ -1,1 +1,1 @@
-"""Smaller copies of a model: fewer layers, attention heads or tokens."""
+"""Smaller copies of a model: fewer layers or tokens."""

@@ -1,4 +1,4 @@
-"""Make a model smaller by layers, heads or tokens, and measure what it costs."""
+"""Make a model smaller by layers or tokens, and measure what it costs."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from bertsmith.compression.folder import (
     check_model_out,
     save_beside,
 )
-from bertsmith.compression.heads import HeadSettings
 from bertsmith.compression.vocabulary import VocabularySettings
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import ComparisonInput
@@ -90,7 +89,6 @@ class CompressSettings(InferenceCompute):
     out: Path
     """Folder to write the smaller model to."""
     layers: LayerSettings = field(default_factory=LayerSettings)
-    heads: HeadSettings = field(default_factory=HeadSettings)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
     data: Path | None = None
     """Labelled examples on which a fine-tuned model is scored before and after, as with `bertsmith
@@ -99,8 +97,8 @@ class CompressSettings(InferenceCompute):
     """Number of rows of --data to score, from the first; all by default."""
     corpus: Path | None = None
     """Corpus of a pre-trained model: a folder of `bertsmith corpus build` with the model's
-    tokenizer. Its held-out rows score both models; its training rows rank heads, or tell which
-    tokens are used."""
+    tokenizer. Its held-out rows score both models; its training rows tell which tokens are
+    used."""
     overwrite: bool = False
     """Replace an earlier model in --out."""
 
@@ -114,13 +112,12 @@ class CompressSettings(InferenceCompute):
         Raises:
             ConfigError: none or several.
         """
-        ways = [self.layers, self.heads, self.vocabulary]
+        ways = [self.layers, self.vocabulary]
         given = [way for way in ways if way != type(way)()]
         if len(given) != 1:
             raise ConfigError(
-                "Choose one way to make the model smaller: --num-layers (or --layers), "
-                "--prune-heads (or --num-heads), or --vocabulary. To combine them, compress the "
-                "result again."
+                "Choose one way to make the model smaller: --num-layers (or --layers), or "
+                "--vocabulary. To combine them, compress the result again."
             )
         return given[0]
 
@@ -140,7 +137,7 @@ def compress(settings: CompressSettings) -> Compressed:
         path = find_checkpoint(settings.model)
         check_model_out(settings.out, path, overwrite=settings.overwrite)
         folder, device = read_folder(path), select_device(settings.device)
-        source = SourceModel(folder, build(folder).to(device), settings.corpus, settings.columns)
+        source = SourceModel(folder, build(folder).to(device), settings.corpus)
         trial = ComparisonInput(
             settings.data, settings.columns, settings.limit,
             device=settings.device, precision=settings.precision,

@@ -47,8 +47,6 @@ class SourceModel:
     folder: ModelFolder
     model: BertModel
     corpus: Path | None = None
-    columns: Any = None
-    """Columns of labelled examples."""
 
     @property
     def path(self) -> Path:
@@ -67,7 +65,7 @@ class Compressed:
     done: str
     """Description for a reader."""
     facts: Mapping[str, Any]
-    """Description for programs: the layers, heads or number of tokens."""
+    """Description for programs: the layers, or the number of tokens."""
     comparison: ModelComparison
     notes: tuple[str, ...] = ()
 

@@ -38,9 +38,7 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
     return corpus
 
 
-def corpus_objective(
-    path: Path, model: BertModel, tokenizer: Tokenizer, num_rows: int = 1
-) -> Pretraining:
+def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pretraining:
     """Build the pre-training objective of a model, by the heads that it has.
 
     Args:
@@ -59,7 +57,7 @@ def corpus_objective(
         corpus,
         Corpus.open(path, "held_out"),
         PretrainingSettings(max_length=length, pairs=pairs),
-        batch_size=num_rows,
+        batch_size=1,
         micro_batch_size=FORWARD_ROWS,
     )
 

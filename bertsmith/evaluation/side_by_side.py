@@ -1,7 +1,7 @@
 """Comparison of two model folders: parameters, bytes, speed and scores.
 
 Every way to make a model smaller is judged by this. Both models are measured in one run, so that a
-student can be compared with its teacher and a pruned model with the original.
+student can be compared with its teacher, and a model of fewer layers with the original.
 """
 
 import statistics

@@ -38,20 +38,14 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Self-attention within each sequence (Vaswani et al. 2017, section 3.2).
+    """Self-attention within each sequence (Vaswani et al. 2017, section 3.2)."""
 
-    `head_size` defaults to `hidden_size / num_heads`; models with pruned heads give it.
-    """
-
-    def __init__(
-        self, hidden_size: int, num_heads: int, dropout_prob: float, head_size: int | None = None
-    ) -> None:
+    def __init__(self, hidden_size: int, num_heads: int, dropout_prob: float) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.dropout_prob = dropout_prob
-        width = num_heads * (head_size or hidden_size // num_heads)
-        self.qkv = nn.Linear(hidden_size, 3 * width)
-        self.output = nn.Linear(width, hidden_size)
+        self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
+        self.output = nn.Linear(hidden_size, hidden_size)
 
     def forward(
         self,

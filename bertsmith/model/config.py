@@ -1,7 +1,7 @@
 """The shape of a model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 from bertsmith.errors import ConfigError
@@ -65,9 +65,6 @@ class BertConfig:
     """Dropout before the output of a task's head; None for `hidden_dropout_prob`."""
     pooling: Literal["first_token", "mean"] = "first_token"
     """Input of the pooler: the vector of [CLS], or the mean over a sequence's tokens."""
-    pruned_heads: Mapping[int, list[int]] = field(default_factory=dict, hash=False)
-    """Heads that were taken out, by the number of their layer. `num_attention_heads` counts them
-    still, so that every head keeps its number and its size."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a field once. transformers' Trainer sets `use_cache`, which is none."""
@@ -111,31 +108,10 @@ class BertConfig:
                 f"max_position_embeddings is {self.max_position_embeddings}. It must be above "
                 f"{self.first_position}, the position of a text's first token."
             )
-        for layer in self.pruned_heads:
-            self.check_pruned(layer)
-
-    def check_pruned(self, layer: int) -> None:
-        """Refuse pruned heads that a layer has not, and those that leave it none."""
-        heads, total = self.pruned_heads[layer], self.num_attention_heads
-        known = layer in range(self.num_hidden_layers) and set(heads) <= set(range(total))
-        if not known or len(set(heads)) != len(heads):
-            raise ConfigError(
-                f"pruned_heads: found {sorted(heads)} in layer {layer}; allowed are heads 0 to "
-                f"{total - 1}, each once, in layers 0 to {self.num_hidden_layers - 1}."
-            )
-        if len(heads) == total:
-            raise ConfigError(
-                f"pruned_heads: found all {total} heads of layer {layer}. Leave each layer one."
-            )
 
     @property
     def head_size(self) -> int:
         return self.hidden_size // self.num_attention_heads
-
-    def heads_of(self, layer: int) -> list[int]:
-        """List the heads of a layer, by their numbers before pruning."""
-        pruned = self.pruned_heads.get(layer, ())
-        return [head for head in range(self.num_attention_heads) if head not in pruned]
 
     @classmethod
     def from_preset(cls, name: str, vocab_size: int, **changes: Any) -> Self:
@@ -185,12 +161,7 @@ class BertConfig:
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
         """Return the config with only these layers, and other fields replaced."""
-        pruned = {
-            place: self.pruned_heads[number]
-            for place, number in enumerate(keep)
-            if number in self.pruned_heads
-        }
-        return replace(self, num_hidden_layers=len(keep), pruned_heads=pruned, **changes)
+        return replace(self, num_hidden_layers=len(keep), **changes)
 
     def with_dropout(self, probability: float, attention: float) -> Self:
         return replace(

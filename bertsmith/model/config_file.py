@@ -149,6 +149,11 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
                 f"{file}: {key} is {settings[key]!r}. bertsmith reads models whose {key} is "
                 f"{allowed!r}. Choose such an encoder."
             )
+    if settings.get("pruned_heads"):
+        raise CheckpointError(
+            f"{file}: attention heads were removed from this model (pruned_heads), and bertsmith "
+            "reads only models that have all of theirs. Use the model that it was made from."
+        )
     given: dict[str, Any] = {}
     for field in fields(family.config):
         their_key = family.keys.get(field.name, field.name)
@@ -156,7 +161,6 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
             found = settings[their_key]
             names = {their: ours for ours, their in family.values.get(field.name, {}).items()}
             given[field.name] = names.get(found, found) if names else found
-    given["pruned_heads"] = _read_pruned_heads(file, settings)
     try:
         return family.config(**{**family.absent, **given})
     except ConfigError as error:
@@ -164,18 +168,6 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         for name, their_key in family.keys.items():
             told = re.sub(rf"\b{name}\b", their_key or name, told)
         raise CheckpointError(f"{file}: {told}") from error
-
-
-def _read_pruned_heads(file: Path, settings: Mapping[str, Any]) -> dict[int, list[int]]:
-    """Read `pruned_heads` of a config.json, whose keys are strings."""
-    try:
-        found = settings.get("pruned_heads") or {}
-        return {int(layer): [int(head) for head in heads] for layer, heads in found.items()}
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise CheckpointError(
-            f"{file}: pruned_heads is {json.dumps(found)[:60]}, and must name lists of heads by "
-            "the number of their layer. Copy the file again."
-        ) from error
 
 
 def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
@@ -196,8 +188,6 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
     for name, head in model.heads.items():
         if name in TASK_HEADS:
             settings |= _head_config(name, head, id2label, family)
-    if not model.config.pruned_heads:
-        del settings["pruned_heads"]
     own = dict(model.task_settings)
     if "sentence_order" in model.heads and "next_sentence" in family.heads:
         own[PAIR_TASK] = "sentence_order"

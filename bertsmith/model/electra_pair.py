@@ -92,7 +92,6 @@ def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
         hidden_size=width,
         num_attention_heads=next(n for n in range(most, 0, -1) if width % n == 0),
         intermediate_size=max(1, round(share * config.intermediate_size)),
-        pruned_heads={},
     )
 
 

@@ -89,10 +89,7 @@ class TransformerLayer(nn.Module):
     def __init__(self, config: BertConfig, number: int = 0) -> None:
         super().__init__()
         self.attention = SelfAttention(
-            config.hidden_size,
-            len(config.heads_of(number)),
-            config.attention_probs_dropout_prob,
-            config.head_size,
+            config.hidden_size, config.num_attention_heads, config.attention_probs_dropout_prob
         )
         self.attention_norm: nn.Module = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.feed_forward: FeedForward | Any = FeedForward(config)  # a family may have its own

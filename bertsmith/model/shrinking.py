@@ -1,20 +1,14 @@
-"""Functions from a model to a smaller one: fewer layers, heads or tokens.
-
-A pruned head's rows leave query, key and value, and its columns the output projection. The folder
-is that of transformers 4: `pruned_heads` in config.json. transformers 5 cannot open it; with
-`zero_heads` matrices keep their shape, every version opens them, and nothing is saved.
-"""
+"""Functions from a model to a smaller one: fewer layers or tokens."""
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
@@ -78,83 +72,6 @@ def move_positions(model: BertModel, count: int) -> None:
     model.config = replace(model.config, max_position_embeddings=left)
 
 
-Heads = Mapping[int, Collection[int]]
-"""Heads by the number of their layer, both from 0, as numbered before any pruning."""
-
-
-def prune_heads(model: BertModel, heads: Heads) -> BertModel:
-    """Return a copy of a model without these heads.
-
-    Some of them may be gone already.
-
-    Raises:
-        ConfigError: the model lacks a head, a layer would lose all, or layers share attention.
-    """
-    config = with_pruned(model, heads)
-    smaller = copy.deepcopy(model)
-    smaller.config = config
-    for number in heads:
-        kept = config.heads_of(number)
-        places = [i for i, head in enumerate(model.config.heads_of(number)) if head in kept]
-        narrow(smaller.layers[number].attention, places)
-    return smaller
-
-
-def zero_heads(model: BertModel, heads: Heads) -> BertModel:
-    """Return a copy in which these heads contribute nothing; shapes stay.
-
-    Raises:
-        ConfigError: as `prune_heads`.
-    """
-    with_pruned(model, heads)
-    silent = copy.deepcopy(model)
-    for number, pruned in heads.items():
-        places = [i for i, head in enumerate(model.config.heads_of(number)) if head in pruned]
-        attention = silent.layers[number].attention
-        with torch.no_grad():
-            attention.output.weight[:, columns(attention, places)] = 0.0
-    return silent
-
-
-def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
-    pruned = dict(model.config.pruned_heads)
-    for number, more in heads.items():
-        pruned[number] = sorted({*pruned.get(number, ()), *more})
-    return replace(
-        model.config, pruned_heads={number: gone for number, gone in pruned.items() if gone}
-    )
-
-
-def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
-    """Return the indices of these heads in a context vector.
-
-    Places count the heads that are present.
-    """
-    size = attention.output.in_features // attention.num_heads
-    firsts = torch.tensor(list(places), dtype=torch.int64) * size
-    return (firsts[:, None] + torch.arange(size)).flatten()
-
-
-def narrow(attention: SelfAttention, places: Collection[int]) -> None:
-    """Keep only the heads at `places` of an attention layer."""
-    kept = columns(attention, places)
-    width = attention.output.in_features
-    rows = torch.cat([kept + part * width for part in range(3)])  # query, key, value
-    qkv, output = attention.qkv, attention.output
-    attention.qkv = linear(qkv.weight[rows], None if qkv.bias is None else qkv.bias[rows])
-    attention.output = linear(output.weight[:, kept], output.bias)
-    attention.num_heads = len(places)
-
-
-def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
-    has_bias = bias is not None
-    made = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias, device="meta")
-    made.weight = nn.Parameter(weight.detach().clone())
-    if bias is not None:
-        made.bias = nn.Parameter(bias.detach().clone())
-    return made
-
-
 LayerChoice = Literal["spread", "first", "last"]
 
 
@@ -211,14 +128,14 @@ def distilled(model: BertModel) -> BertModel:
     is read as before (Sanh et al. 2019, section 3, drop it and keep the rest).
 
     Raises:
-        ConfigError: the model is of another family, has no masked-LM head, or pruned heads.
+        ConfigError: the model is of another family, or has no masked-LM head.
     """
     config = model.config
-    if config.model_type != "bert" or config.pruned_heads or "masked_lm" not in model.heads:
+    if config.model_type != "bert" or "masked_lm" not in model.heads:
         raise ConfigError(
             f"--family distilbert: found the family {config.model_type} with the output heads "
-            f"{', '.join(model.heads) or 'none'}; allowed is a BERT with a masked-LM head and all "
-            "attention heads. Leave --family out, or pass --family None if a recipe has it."
+            f"{', '.join(model.heads) or 'none'}; allowed is a BERT with a masked-LM head. "
+            "Leave --family out, or pass --family None if a recipe has it."
         )
     shared = {
         field.name: getattr(config, field.name)

@@ -72,7 +72,7 @@ def computed_work(batch: Batch, predicted: int) -> Workload:
 
 
 def _num_heads(config: BertConfig) -> int:
-    return sum(len(config.heads_of(layer)) for layer in range(config.num_layers))
+    return config.num_attention_heads * config.num_layers
 
 
 def training_flops(

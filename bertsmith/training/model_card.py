@@ -79,7 +79,7 @@ def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     pipeline = _pipeline(directory, config)
     sections = {
-        "Use": _use(pipeline, name, opens_elsewhere=not config.get("pruned_heads")),
+        "Use": _use(pipeline, name),
         "Scores": "\n".join(_scores(run)),
         "Data": "\n".join(_data(run)),
         "Settings": _table(("setting", "value"), _settings(run)),
@@ -152,15 +152,14 @@ def _summary(run: Mapping[str, Any]) -> str:
     return f"{made}, {what}, by bertsmith {__version__}."
 
 
-def _use(pipeline: str, name: str, *, opens_elsewhere: bool) -> str:
+def _use(pipeline: str, name: str) -> str:
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
     call = {
         "fill-mask": f'model = bertsmith.load_model("{name}")',
         "feature-extraction": vectors,
         "sentence-similarity": vectors,
     }.get(pipeline, f'predict = bertsmith.load("{name}")')
-    elsewhere = "\n\ntransformers opens the folder, too." if opens_elsewhere else ""
-    return f"```python\nimport bertsmith\n\n{call}\n```{elsewhere}"
+    return f"```python\nimport bertsmith\n\n{call}\n```\n\ntransformers opens the folder, too."
 
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:

@@ -28,11 +28,9 @@ def place(tmp_path_factory, corpus_dir):
     folder = tmp_path_factory.mktemp("compress")
     labels = ("neg", "pos")
     save_tiny(folder / "classifier", "classify", labels=labels, **SHAPE)
-    save_tiny(folder / "one-head", "classify", labels=labels, num_attention_heads=1, **SHAPE)
     save_tiny(folder / "pretrained", "masked_lm", **SHAPE)
     save_tiny(folder / "bare", **SHAPE)
     SentenceFolder("first_token", True, 17).write(folder / "bare", 24)
-    save_tiny_of(folder / "albert", "albert", ["classify"], num_labels=2)
     write_reviews(folder / "data.csv", 23)
     texts = [example.text for example in reviews(9)]
     (folder / "texts.txt").write_text("\n\n".join(texts))
@@ -86,11 +84,8 @@ def test_a_corpus_says_which_pieces_stay_and_scores_the_model(compress, corpus_d
     assert load_model(out).config.vocab_size < len(counts)
 
 
-EXAMPLES = "--examples data.csv"
-
-
 @pytest.mark.parametrize(("line", "parts"), [
-    ("classifier", ["--num-layers", "--prune-heads", "--vocabulary"]),
+    ("classifier", ["--num-layers", "--vocabulary"]),
     ("classifier --layer-choice last", ["--layers", "--num-layers"]),
     ("classifier --layers 0 --num-layers 1", ["--layers", "--num-layers"]),
     ("classifier --layers 0,three", ["--layers: found '0,three'", "0 to 2"]),
@@ -98,15 +93,8 @@ EXAMPLES = "--examples data.csv"
     ("classifier --num-layers 4", ["--num-layers: found 4", "1 to 3"]),
     ("bare --num-layers 1 --corpus corpus", ["bare: ", "--data", "--corpus"]),
     ("pretrained --num-layers 1 --corpus corpus", ["corpus: ", "--tokenizer"]),
-    ("classifier --prune-heads 0.3", ["--examples FILE", "--corpus DIR"]),
-    (f"classifier {EXAMPLES} --prune-heads 0.3 --num-heads 3", ["--prune-heads", "--num-heads"]),
-    (f"classifier {EXAMPLES} --prune-heads nan", ["--prune-heads: found nan", "1 to 6"]),
-    (f"classifier {EXAMPLES} --num-heads 0", ["--num-heads: found 0", " 3 ", "8 of the 9"]),
-    (f"classifier {EXAMPLES} --prune-heads 0.8", ["--prune-heads: ", "0.8", "0.667 (1 to 6 "]),
-    (f"one-head {EXAMPLES} --prune-heads 0.3", ["one-head: ", " 3 ", "--num-layers"]),
-    (f"albert {EXAMPLES} --prune-heads 0.5", ["albert: ", " 2 ", "--num-layers"]),
-    ("bare --corpus corpus --prune-heads 0.3", ["bare: ", "--examples", "'bertsmith pretrain'"]),
-    (f"pretrained {EXAMPLES} --prune-heads 0.3", ["pretrained: ", "'bertsmith finetune classify"]),
+    ("classifier --num-layers 1 --vocabulary texts.txt", ["--num-layers", "--vocabulary"]),
+    ("pretrained --num-layers 1 --data data.csv", ["pretrained: ", "'bertsmith finetune classify"]),
     ("classifier --vocabulary texts.txt --min-count 0", ["--min-count: found 0", "1 or more"]),
     ("classifier --vocabulary", ["--vocabulary TEXTS", "--corpus DIR"]),
     ("classifier --vocabulary --corpus corpus", ["corpus: ", "--tokenizer"]),
@@ -158,41 +146,13 @@ def test_steps_add_up_and_nothing_is_lost(compress, refused, place, tmp_path):
     assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"
 
 
-def test_heads_of_a_fine_tuned_model(bertsmith, compress, place):
-    args = ("--examples", place / "data.csv", "--data", place / "data.csv", "--prune-heads")
-    report, out = compress("classifier", *args, 0.3)
-    by_number, _ = compress("classifier", *args[:4], "--num-heads", 6, out="by-number")
-    other, silent = compress("classifier", *args, 0.3, "--keep-shape", out="silent")
-    assert by_number["pruned_heads"] == other["pruned_heads"] == report["pruned_heads"]
-    pruned = {int(layer): heads for layer, heads in report["pruned_heads"].items()}
-    assert sum(map(len, pruned.values())) == 3
-    assert load_model(out).config.pruned_heads == pruned
-    assert report["after"]["weight_bytes"] < report["before"]["weight_bytes"]
-    assert "transformers 5 cannot" in report["notes"][0]
-    cards = [(folder / "README.md").read_text() for folder in (out, silent)]
-    assert ["transformers opens" in card for card in cards] == [False, True]
-    assert load_model(silent).config.pruned_heads == {} and other["notes"] == []
-    # The folder serves as any other.
-    data, again = place / "data.csv", out.parent / "again"
-    scores = json.loads(bertsmith("evaluate", out, "--data", data, "--json", *FP32))
-    assert scores["accuracy"] == report["after"]["scores"]["accuracy"]
-    bertsmith("finetune", "classify", "--model", out, "--train", data, "--eval", data,
-              "--out", again, "--steps", 1, *FP32)  # fmt: skip
-    assert load_model(again).config.pruned_heads == pruned
-
-
 def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
-    words = ("--corpus", corpus_dir, "--num-heads", 2, "--num-examples", 40)
-    report, out = compress("on-corpus", *words)
-    assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
+    report, out = compress("on-corpus", "--num-layers", 1, "--corpus", corpus_dir)
     assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
     objective = on_corpus(corpus_dir)
     for folder, side in ((place / "on-corpus", "before"), (out, "after")):
         with torch.no_grad():
             assert report[side]["scores"] == objective.evaluate(load_model(folder))
-    tokenizer = load_tokenizer(corpus_dir / "tokenizer")
-    save_tiny_of(place / "modern", "modernbert", ["masked_lm"], tokenizer)
-    assert "in no version" in compress("modern", *words, out="modern")[0]["notes"][0]
 
 
 @pytest.mark.parametrize(

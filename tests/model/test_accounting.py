@@ -50,10 +50,9 @@ OTHERS = {"attention_probs_dropout_prob": 0.1}
 
 @pytest.mark.parametrize(("config", "lengths", "pair_task"), [
     (small_config(), [37, 37, 37, 31, 30, 11, 5], "next_sentence"),
-    (small_config(pruned_heads={1: [0, 2]}), [37, 9], "next_sentence"),
     (ModernBertConfig(*SIZES, local_attention=8, **OTHERS), [37, 37, 9], "none"),
     (AlbertConfig(*SIZES, embedding_size=7, inner_group_num=2, **OTHERS), [37, 9], "none"),
-], ids=["bert", "pruned", "gated", "groups"])  # fmt: skip
+], ids=["bert", "gated", "groups"])  # fmt: skip
 def test_operations_are_those_that_torch_counts(config, lengths, pair_task):
     heads = ["masked_lm", *[pair_task] * (pair_task != "none")]
     model, batch = trained(config, heads), batch_of(lengths)

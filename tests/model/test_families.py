@@ -20,7 +20,7 @@ from bertsmith.model.families.distilbert import DistilBertConfig
 from bertsmith.model.int8 import can_prepack, can_quantize, prepack, quantize
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
-from bertsmith.model.shrinking import distilled, prune_heads, trim_vocabulary, truncate_layers
+from bertsmith.model.shrinking import distilled, trim_vocabulary, truncate_layers
 from bertsmith.model.weight_names import canonical, their_names
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.layerwise import LayerwiseOptim
@@ -455,11 +455,6 @@ def test_parts_that_cannot_be_left_out():
         truncate_layers(build("modernbert"), [1, 3])
     with refuses(ConfigError, "2 groups of 1"):
         truncate_layers(build("albert-groups"), [0, 2])
-    with refuses(ConfigError, "pruned_heads:"):
-        prune_heads(build("albert"), {0: [1]})
-    with refuses(ConfigError, "pruned_heads:"):
-        build("albert", pruned_heads={0: [1]})
-    prune_heads(build("albert", shared="none", num_hidden_groups=3), {0: [1]})
 
 
 def test_positions_stay_behind_padding_where_the_vocabulary_is_trimmed(tmp_path):

@@ -57,11 +57,6 @@ class AlbertConfig(BertConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pruned_heads and len(set(self.owners("attention"))) < self.num_layers:
-            raise ConfigError(
-                "pruned_heads: found heads of single layers in a model whose layers share their "
-                "attention. Choose a model whose layers have weights of their own."
-            )
         check_choice("shared", self.shared, ("all", "attention", "feed_forward", "none"))
         groups, layers = self.num_hidden_groups, self.num_hidden_layers
         if groups > layers or (self.shared != "all" and groups != layers):
