@@ -20,7 +20,7 @@ from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
-from bertsmith.metrics.names import score_name
+from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.job import PretrainJob
@@ -276,4 +276,6 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
 
 
 def _format_figures(figures: Mapping[str, float]) -> str:
-    return ", ".join(f"{score_name(name)} {value:.3f}" for name, value in figures.items())
+    return ", ".join(
+        f"{score_name(name)} {format_score(name, value, 3)}" for name, value in figures.items()
+    )

@@ -19,6 +19,7 @@ from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
+from bertsmith.metrics.names import format_score
 from bertsmith.pages.charts import Chart, Color, Point, Scale, Series, round_step, shorten_name
 from bertsmith.pages.page import unbroken_percent, write_page
 from bertsmith.tasks.marks import MarkedPart
@@ -243,7 +244,7 @@ def scores_of(evaluation: Evaluation) -> list[ScoreTile]:
             continue
         title, meaning = titles.get(name, (name.replace("_", " "), ""))
         is_plain = name in PLAIN or abs(value) >= ENDLESS
-        shown = f"{value:.3f}" if is_plain else unbroken_percent(value / most)
+        shown = format_score(name, value, 3) if is_plain else unbroken_percent(value / most)
         found.append(ScoreTile(title, shown, meaning.format(counted)))
     return found
 

@@ -17,7 +17,7 @@ import torch
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.reader import count_chars
-from bertsmith.metrics.names import score_name
+from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
@@ -108,7 +108,9 @@ class ModelComparison:
         yield row("texts per second", before.texts_per_second, after.texts_per_second, "{:,.1f}")
         for name, score in before.scores.items():
             other = after.scores[name]
-            yield score_name(name), f"{score:.4f}", f"{other:.4f}", f"{other - score:+.4f}"
+            sign = "+" if other >= score else ""
+            change = sign + format_score(name, other - score)
+            yield score_name(name), format_score(name, score), format_score(name, other), change
 
 
 def row(label: str, before: float, after: float, form: str) -> tuple[str, str, str, str]:

@@ -28,7 +28,7 @@ from bertsmith.finetuning.run import (
     notes_on,
 )
 from bertsmith.metrics.answers import ENDLESS
-from bertsmith.metrics.names import score_name
+from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.hub import CARD_FILE, find_checkpoint
 from bertsmith.system.files import write_json
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
@@ -82,11 +82,13 @@ class Repeats:
         titles = {name: score_name(name) for name in self.figures}
         width = max(len(name) for name in (*titles.values(), *self.names))
         lines = [
-            f"{titles[name]:<{width}}  {spread.mean:.4f} ± {spread.deviation:.4f}"
+            f"{titles[name]:<{width}}  {format_score(name, spread.mean)} ± "
+            f"{format_score(name, spread.deviation)}"
             for name, spread in self.figures.items()
         ]
         lines += [""] + [
-            f"{name:<{width}}  {score_name(self.metric)} {self._score(result):.4f}"
+            f"{name:<{width}}  {score_name(self.metric)} "
+            f"{format_score(self.metric, self._score(result))}"
             f"{'   <- kept' if name == self.best else ''}"
             for name, result in zip(self.names, self.results, strict=True)
         ]

@@ -1,4 +1,6 @@
-"""The names of scores as people read them, for keys such as `macro_f1`."""
+"""Scores as people read them: their names, for keys such as `macro_f1`, and their values."""
+
+from bertsmith.system.counts import format_number
 
 SCORE_NAMES = {
     "f1": "F1",
@@ -38,3 +40,13 @@ def score_name(key: str) -> str:
         if key.endswith(f"_{name}"):
             return f"{prefix}{key.removesuffix('_' + name).replace('_', ' ')} {SCORE_NAMES[name]}"
     return prefix + key.replace("_", " ")
+
+
+def format_score(key: str, value: float, decimals: int = 4) -> str:
+    """Format the value of a score, whose last part of the key is its name.
+
+    >>> format_score("accuracy", 0.5), format_score("regress_rmse", 0.0000314159, decimals=3)
+    ('0.5000', '0.00003142')
+    """
+    has_unit = key.endswith("rmse")  # that of the labels, which may be of any size
+    return format_number(value) if has_unit else f"{value:.{decimals}f}"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.system.counts import format_number
 
 Numbers = NDArray[np.float64]
 
@@ -88,7 +89,7 @@ class NumberReport(ReadingCounts):
             f"Pearson   {self.pearson:.4f}   (correlation with the true numbers of the "
             f"{self.num_texts:,} texts)",
             f"Spearman  {self.spearman:.4f}   (correlation with their order)",
-            f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
+            f"RMSE      {format_number(self.rmse)}   (how far off, in the unit of the numbers)",
         ]
         return "\n".join([*lines, *self.notes("text or number")])
 

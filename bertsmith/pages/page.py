@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertsmith._version import __version__
-from bertsmith.system.counts import percent
+from bertsmith.system.counts import format_number, percent
 from bertsmith.system.files import atomic_write
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def _environment(folder: Path) -> "jinja2.Environment":
     )
     environment.filters["percent"] = unbroken_percent
     environment.filters["count"] = "{:,.0f}".format
+    environment.filters["number"] = format_number
     return environment
 
 

@@ -1,4 +1,6 @@
-"""Numbers as messages and pages write them: with nouns in the singular or plural, and percents."""
+"""Numbers as messages and pages write them: nouns in singular or plural, percents, decimals."""
+
+import math
 
 
 def count_noun(count: int, one: str, several: str | None = None) -> str:
@@ -26,3 +28,22 @@ def percent(share: float, decimals: int = 1) -> str:
     ('2.7 %', '100 %')
     """
     return f"{100 * share:.{decimals}f} %"
+
+
+def format_number(value: float) -> str:
+    """Format a number of any size with four to seven significant digits.
+
+    That is four decimals, as long as they suit its size.
+
+    >>> format_number(3.14159265), format_number(0.0000314159), format_number(253421.873)
+    ('3.1416', '0.00003142', '253421.9')
+    >>> format_number(0.0), format_number(-2.5e-20), format_number(float("nan"))
+    ('0.0000', '-2.500e-20', 'nan')
+    """
+    if not value or not math.isfinite(value):
+        return f"{value:.4f}"
+    exponent = math.floor(math.log10(abs(value)))
+    if not -8 <= exponent <= 15:
+        return f"{value:.3e}"
+    # float32 has seven digits.
+    return f"{value:.{max(0, min(max(4, 3 - exponent), 6 - exponent))}f}"

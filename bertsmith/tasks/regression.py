@@ -25,6 +25,7 @@ from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
+from bertsmith.system.counts import format_number
 from bertsmith.tasks.cross_encoder import Activation, read_activation
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
@@ -74,7 +75,7 @@ class NumberPrediction:
         return asdict(self)
 
     def line(self, example: Example) -> str:
-        return "\t".join([f"{self.value:.4f}", *example.one_line()])
+        return "\t".join([format_number(self.value), *example.one_line()])
 
 
 class NumberAccumulator(PredictionCounts):
@@ -237,7 +238,7 @@ transformers open."""
         return Outcome(
             text=" | ".join(example.one_line()),
             gold=str(example.label),
-            predicted=f"{prediction.value:.4f}",
+            predicted=format_number(prediction.value),
             score=1.0 - abs(prediction.value - gold),
             is_distance=True,
         )

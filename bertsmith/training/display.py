@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bertsmith.metrics.names import score_name
+from bertsmith.metrics.names import format_score, score_name
 from bertsmith.system.counts import percent
 from bertsmith.system.progress import PLAIN_SECONDS, describe_times
 from bertsmith.system.progress import console as stderr_console
@@ -138,7 +138,7 @@ def _score(values: Mapping[str, float], term: str) -> str:
     if (accuracy := values.get(f"{term}_accuracy")) is not None:
         return "" if term in WITHOUT_ACCURACY else percent(accuracy)
     return ", ".join(
-        f"{score_name(name.removeprefix(f'{term}_'))} {value:.3f}"
+        f"{score_name(name.removeprefix(f'{term}_'))} {format_score(name, value, 3)}"
         for name, value in values.items()
         if name.startswith(f"{term}_") and not name.endswith(("_loss", "_score"))
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from bertsmith._version import __version__
 from bertsmith.data.text_files import IN_MEMORY
-from bertsmith.metrics.names import score_name
+from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.hub import CARD_FILE, HUB_NAME, MARK, is_own_card
 from bertsmith.system.files import atomic_write
 from bertsmith.training.run_config import flatten
@@ -179,7 +179,9 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         record = run["compression"][-1]
         before, after = record["before"], record["after"]
         rows = [("parameters", *(f"{each['parameters']['total']:,}" for each in (before, after)))]
-        rows += [(n, f"{before['scores'][n]:.4f}", f"{v:.4f}") for n, v in scores.items()]
+        rows += [
+            (n, format_score(n, before["scores"][n]), format_score(n, v)) for n, v in scores.items()
+        ]
         yield _table(("", "before", "after"), rows)
         return
     if not scores:
@@ -197,12 +199,17 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         yield "scores are slightly optimistic.\n"
     else:
         yield "On text of the corpus that was held out, at the last evaluation.\n"
-    yield _table(("score", "value"), [(score_name(name), f"{v:.4f}") for name, v in scores.items()])
+    yield _table(
+        ("score", "value"),
+        [(score_name(name), format_score(name, v)) for name, v in scores.items()],
+    )
     if "repeats" in run:
         repeats = run["repeats"]
-        figure = repeats["figures"].get(repeats["metric"])
+        metric = repeats["metric"]
+        figure = repeats["figures"].get(metric)
         spread = (
-            f": {figure['mean']:.4f} ± {figure['deviation']:.4f} {score_name(repeats['metric'])}"
+            f": {format_score(metric, figure['mean'])} ± "
+            f"{format_score(metric, figure['deviation'])} {score_name(metric)}"
             if figure
             else ""
         )

@@ -10,11 +10,13 @@ from samples import prepare
 from stop_at import StopAt
 from tiny_models import save_tiny
 
+from bertsmith.data.examples import Example
 from bertsmith.errors import Interrupted
 from bertsmith.finetuning.run import finetune
+from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.regression import NumberPrediction, Regress
 from bertsmith.training.journal import read_journal
 
 FACTOR = 2.0**-17
@@ -91,3 +93,14 @@ def test_a_fine_tuned_folder_is_trained_on_from_its_own_numbers(settings, whole,
     continued = finetune(Regress, replace(again, out=tmp_path / "out"))
     assert load(continued.out)(*PAIR).value == pytest.approx(load(whole.out)(*PAIR).value, rel=1e-4)
     assert continued.evaluation.rmse == pytest.approx(whole.evaluation.rmse, rel=1e-4)
+
+
+def test_rates_and_prices_are_shown_with_their_digits():
+    example = Example("a text", label="0.00002")
+    rate, price = NumberPrediction(0.0000314159), NumberPrediction(253421.873)
+    assert rate.line(example) == "0.00003142\ta text"
+    assert price.line(example).startswith("253421.9\t")
+    outcome = Regress().outcome(example, rate)
+    assert float(outcome.predicted) == pytest.approx(rate.value, rel=1e-3)
+    report = NumberReport.of(np.array([0.00002, 0.00003]), np.array([0.00003, 0.00002]))
+    assert "RMSE      0.00001000 " in str(report)
