@@ -15,6 +15,7 @@ from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.data.excel_files import import_openpyxl
 from bertsmith.data.records import RecordReader
 from bertsmith.data.standard_input import input_is_waiting
+from bertsmith.data.table_rows import is_file_name
 from bertsmith.data.table_writer import TABLE_ENDINGS
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
@@ -129,14 +130,9 @@ def _shown(
 
 
 def _check_no_file(words: Sequence[str]) -> None:
-    """Refuse the path of a file in place of a text: the path itself would be predicted.
-
-    A bare word may be a text even where a file has its name.
-    """
+    """Refuse the path of a file in place of a text: the path itself would be predicted."""
     for word in words:
-        is_path = "/" in word or Path(word).suffix != ""
-        # Path.is_file raises for a text longer than names of files can be.
-        if is_path and os.path.isfile(word):  # noqa: PTH113
+        if is_file_name(word):
             raise ConfigError(
                 f"text: '{word}' is a file. For the texts in it pass --file {shlex.quote(word)}; "
                 "a text that reads like that can come from standard input (-)."

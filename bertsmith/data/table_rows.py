@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from bertsmith.data.encoded_texts import as_list, check_no_pair, is_table, name_type
 from bertsmith.data.json_rows import list_names
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, warn_once
 
 CHUNK_ROWS = 1024
 Row = dict[str, Any]
@@ -124,8 +124,26 @@ def check_names_file(given: str) -> None:
     # A file may be called `a[1].csv`, which as a pattern does not match itself.
     if not os.path.lexists(given) and next(glob.iglob(given), None) is None:  # noqa: PTH207
         raise InputError(
-            f"{given[:80]}: no such file or folder. Check the spelling; texts are given as a list, "
-            "[text, ...]."
+            f"'{given[:80]}': there is no file or folder of this name. Check the spelling; texts "
+            "are given as a list, [text, ...]."
+        )
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a text reads like the path of a file, and there is one.
+
+    A bare word may be a text even where a file has its name.
+    """
+    # Path.is_file raises for a text longer than names of files can be.
+    return ("/" in text or Path(text).suffix != "") and os.path.isfile(text)  # noqa: PTH113
+
+
+def warn_of_file_name(text: object) -> None:
+    """Warn where a text that is read as it stands is the path of a file."""
+    if isinstance(text, str) and is_file_name(text):
+        warn_once(
+            f"'{text}' was read as a text, and there is a file of this name. If you mean the texts "
+            "in the file, read them first and pass them as a list."
         )
 
 

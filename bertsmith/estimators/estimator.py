@@ -23,7 +23,7 @@ import numpy as np
 from bertsmith.config import from_mapping, to_jsonable
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.label_values import label_name
-from bertsmith.data.table_rows import Row, as_named
+from bertsmith.data.table_rows import Row, as_named, check_names_file
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import (
     CheckpointError,
@@ -320,7 +320,7 @@ class Estimator(ABC):
     ) -> Any:
         """Predict each item of X, in order, a portion of `batch_size` at a time.
 
-        X is as in `fit`, without labels; a file is named by a `pathlib.Path`.
+        X is as in `fit`, without labels.
         """
         return self._answers(
             self._predictions(X, columns, batch_size=batch_size, show_progress=show_progress)
@@ -484,10 +484,8 @@ class Estimator(ABC):
         predictor = self._fitted
         with in_python():
             if isinstance(given, str):
-                raise InputError(
-                    f"X: found the string '{given[:40]}'. Give a list of texts, such as "
-                    "[text]; or pathlib.Path(...) for a file."
-                )
+                check_names_file(given)
+                given = Path(given)
             given = peek(given)
             named = as_named(given, "X")
             if named is None:

@@ -24,7 +24,7 @@ from bertsmith.data.encoded_texts import (
 )
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.reader import count_chars
-from bertsmith.data.table_rows import as_named, check_names_file
+from bertsmith.data.table_rows import as_named, check_names_file, warn_of_file_name
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
@@ -301,6 +301,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             InputError: a value is missing or of another type; names its place.
         """
         if isinstance(given, str | Mapping):
+            for text in (given, *more):
+                warn_of_file_name(text)
             return self._predict([self._as_example((given, *more) if more else given)])[0]
         if more:
             fields = self.definition.fields
@@ -345,6 +347,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             InputError: something is no text or pair of texts; names its place.
         """
         if isinstance(texts, str):
+            warn_of_file_name(texts)
             return self.encode([texts])[0]
         size, own, loaded = check_batch_size(batch_size), self._text_vectors, self.loaded
         # What can be read twice is checked as a whole before time is spent.

@@ -112,6 +112,9 @@ def test_texts_and_labels_may_come_in_any_form(classifier, fitted, tmp_path, kin
     twin = classifier.fit(X, y, **named, **QUIET)
     expected = fitted.predict_proba(TEXTS)
     np.testing.assert_array_equal(twin.predict_proba(iter(TEXTS)), expected)
+    np.testing.assert_array_equal(
+        twin.predict_proba(str(tmp_path / "a.csv"), text_column=NAMED["text_column"]), expected
+    )
 
 
 @pytest.mark.parametrize("labels, form", [
@@ -274,7 +277,7 @@ REFUSED = {
     "option": ((FRAME,), {"txt_column": "text"}, "'txt_column'", "'text_column'"),
     "tuple": ((("a film", "a story"), ["pos", "neg"]), {}, "X: ", "[(a, b)]"),
     "triple": (([("a", "b", "c")] * 24, LABELS), {}, "X: ", "3 values"),
-    "file": (("none.csv",), {}, "none.csv: "),
+    "file": (("none.csv",), {}, "'none.csv': "),
     "text": ((TEXTS[0] * 99, "pos"), {}, "story the film", "[text, ...]"),
     "file and y": ((Path("none.csv"), LABELS), {}, "y: ", "label_column"),
     "name as y": ((FRAME, "label"), {}, "y: ", "'label'", "label_column"),
@@ -311,7 +314,7 @@ def test_settings_that_cannot_be_met(model, settings, parts):
 
 def test_what_cannot_be_predicted_is_refused(fitted):
     assert fitted.predict([]).tolist() == []
-    for given, *parts in (({},), ("a film", "X: ", "'a film'", "[text]"),
+    for given, *parts in (({},), ("a film", "'a film': ", "[text, ...]"),
                           (["a", None], "examples[1]: 'text': found NoneType"),
                           (FRAME[["label"]], "'label'", "text_column"),
                           (pyarrow.table([TEXTS, TEXTS], ["text"] * 2), "'text'"),

@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on(corpus_dir, tmp_path):
 
 
 @pytest.mark.parametrize("given, parts", [
-    ({}, ["texts, corpus: "]), ({"texts": "none.txt"}, ["none.txt: ", "[text, ...]"]),
+    ({}, ["texts, corpus: "]), ({"texts": "none.txt"}, ["'none.txt': ", "[text, ...]"]),
     ({"texts": "@", "minuts": 3}, ["pretrain: ", "'minuts'", "'minutes'"]),
     ({"texts": "@", "steps": "3"}, ["steps: found '3'"]),
     ({"texts": "@", "text_column": 3}, ["text_column: found 3"]),

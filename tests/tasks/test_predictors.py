@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow
@@ -15,7 +16,13 @@ from tiny_tokenizers import TINY
 
 import bertsmith
 from bertsmith.commands.predict import typed_examples
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import (
+    BertsmithWarning,
+    CheckpointError,
+    ConfigError,
+    InputError,
+    given_warnings,
+)
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
 
@@ -51,6 +58,20 @@ def test_records_texts_and_examples_give_the_same(load, head):
         assert_equal(rounded(found.answer), rounded(expected.answer))
     assert predictor.predict([]) == predictor([]) == []
     assert predictor.encode(["a film", ("a", "film")]).shape == (2, 24)
+
+
+def test_a_text_that_is_the_name_of_a_file_brings_a_warning(load, tmp_path):
+    predictor = load("classify")
+    file, word = tmp_path / "texts.csv", Path("film")
+    for path in (file, word):
+        path.write_text("text\na film\n", encoding="utf-8")
+    for call in (predictor, predictor.encode):
+        given_warnings.clear()
+        with pytest.warns(BertsmithWarning) as caught:
+            answer = call(str(file))
+        assert sum(str(file) in str(each.message) for each in caught) == 1
+        assert_equal(answer, call([str(file)])[0])
+    assert_equal(predictor(str(word)), predictor([str(word)])[0])  # warns of nothing
 
 
 def rounded(answer):
