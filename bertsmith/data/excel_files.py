@@ -10,8 +10,9 @@ from types import ModuleType
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
+from bertsmith.data.json_rows import list_names
 from bertsmith.data.parquet_files import open_seekable
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, warn_once
 from bertsmith.system.progress import progress_bar
 
 MAX_UNPACKED = 1 << 32
@@ -37,7 +38,8 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows of the first sheet: their numbers, as Excel shows them, and cells.
 
     All rows are as wide as the first one that holds something, but those with something beside;
-    rows without anything have no cells. Of formulas the stored results are read.
+    rows without anything have no cells. Of formulas the stored results are read. A warning names
+    further sheets that hold something.
 
     Raises:
         InputError: the file is damaged or no workbook, or has no sheet of cells.
@@ -48,11 +50,18 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
         try:
             _check_size(path, file)
             workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            names = [sheet.title for sheet in workbook.worksheets[1:] if _has_values(sheet)]
         except (zipfile.BadZipFile, KeyError, ValueError, EOFError, ParseError, TypeError) as error:
             raise _damaged(path, error) from error
         if not workbook.worksheets:
             raise InputError(f"{path}: no sheet with cells. Save the table as the first sheet.")
         sheet = workbook.worksheets[0]
+        if names:
+            warn_once(
+                f"{path}: only the first sheet, '{sheet.title}', is read (others: "
+                f"{list_names(names)}). To read another one, move it to the front or save it as "
+                ".csv."
+            )
         sheet.reset_dimensions()  # some programs write wrong ones
         width = 0
         rows = enumerate(sheet.iter_rows(values_only=True), start=1)
@@ -83,6 +92,12 @@ def cell_text(value: Any) -> str:
     if isinstance(value, datetime) and value.time() == time_of_day():
         value = value.date()
     return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
+
+
+def _has_values(sheet: Any) -> bool:
+    """Return whether a sheet has a cell that is not empty."""
+    sheet.reset_dimensions()
+    return any(map(_without_empty_end, sheet.iter_rows(values_only=True)))
 
 
 def _without_empty_end(values: tuple[Any, ...]) -> list[Any]:

@@ -15,7 +15,7 @@ from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.source_columns import source_columns
 from bertsmith.data.table_writer import table_writer
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError, InputError
 
 ROWS = [
     {"id": 7, "text": "a good\nfilm; really", "stars": 5, "share": 0.5},
@@ -89,6 +89,20 @@ def test_an_excel_file_names_the_row_as_excel_does(tmp_path):
     )
     with refuses(InputError, "row 5 of ", "'text' is empty", worded=False):
         ExampleReader(path, Columns(label_column="stars")).read()
+
+
+def test_further_sheets_of_an_excel_file_are_named(tmp_path):
+    book = openpyxl.load_workbook(write_table(tmp_path / "a.xlsx"))
+    book.active.title = "March"
+    for name, cells in (("April", ["text"]), ("May", []), ("June", [None, 3])):
+        book.create_sheet(name).append(cells)
+    book.save(tmp_path / "b.xlsx")
+    with pytest.warns(BertsmithWarning) as caught:
+        reader = ExampleReader(tmp_path / "b.xlsx", Columns(label_column="stars"))
+        assert len(reader.read()) == len(ROWS)
+    (warning,) = caught
+    message = str(warning.message)
+    assert "b.xlsx: " in message and "'March', is read (others: 'April', 'June')" in message
 
 
 def test_a_missing_openpyxl_is_told(tmp_path, monkeypatch):
