@@ -21,7 +21,8 @@ from computing import CHOICES, NOTED, ComputingPlugin, pin
 from hypothesis import settings
 
 from bertsmith.cli import main
-from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.corpus import build_corpus
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.evaluation import side_by_side
 from bertsmith.model.attention_paths import measured_paths
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer

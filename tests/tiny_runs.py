@@ -2,8 +2,9 @@
 
 from stop_at import StopAt
 
-from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.corpus import build_corpus
 from bertsmith.data.documents import TextsInMemory
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import BertsmithError
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings

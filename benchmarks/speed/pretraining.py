@@ -144,7 +144,8 @@ def prepare(plan: Plan) -> None:
 
 def build(text: str, tokenizer: str, out: str) -> None:
     """Build a corpus from the text."""
-    from bertsmith.data.corpus import CorpusSettings, build_corpus
+    from bertsmith.data.corpus import build_corpus
+    from bertsmith.data.settings import CorpusSettings
     from bertsmith.tokenization.auto import load_tokenizer
 
     build_corpus([text], load_tokenizer(tokenizer), Path(out), CorpusSettings())

@@ -9,8 +9,9 @@ from pathlib import Path
 import tyro
 
 from bertsmith.commands.flags import parse
-from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.corpus import build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.system.counts import percent

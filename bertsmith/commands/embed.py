@@ -11,7 +11,8 @@ import numpy as np
 import tyro
 
 from bertsmith.commands.flags import parse, tell
-from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.columns import Columns
+from bertsmith.data.examples import ExampleReader
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer

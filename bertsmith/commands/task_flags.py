@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 from bertsmith.commands.flags import parse, tell
 from bertsmith.commands.help import HELP_FLAGS
-from bertsmith.data.examples import Columns
+from bertsmith.data.columns import Columns
 from bertsmith.errors import CheckpointError
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.auto import load_predictor

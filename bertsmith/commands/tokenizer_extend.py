@@ -11,8 +11,9 @@ from bertsmith.commands.tokenizer_train import build_command, describe_source
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside
-from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
+from bertsmith.vocabulary.extend import ExtensionReport, extend_tokenizer
 from bertsmith.vocabulary.origin import note_origin
+from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.train import check_tokenizer_out
 
 SHOWN_PIECES = 12

@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.flags import parse, typed_flags
-from bertsmith.data.corpus import CorpusSettings
 from bertsmith.data.reading import SourceReport
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.system.paths import free_path, shell_path
+from bertsmith.vocabulary.settings import LearningSettings, TokenizerSettings
 from bertsmith.vocabulary.stats import TokenizerStats
-from bertsmith.vocabulary.train import (
-    LearningSettings,
-    TokenizerReport,
-    TokenizerSettings,
-    write_tokenizer,
-)
+from bertsmith.vocabulary.train import TokenizerReport, write_tokenizer
 from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 
 SHOWN_CHARACTERS = 20

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.tables import column_number
-from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import check_rows
 from bertsmith.data.text_files import check_line_ends
 from bertsmith.errors import InputError

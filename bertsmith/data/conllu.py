@@ -7,9 +7,10 @@ labels; an empty node (`8.1`) stands nowhere in the text and is left out. Both a
 import re
 from collections.abc import Sequence
 
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.conll import LineBlock
 from bertsmith.data.tables import column_number
-from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import Place
 

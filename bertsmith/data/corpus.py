@@ -8,7 +8,7 @@ on the executor.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -34,17 +34,12 @@ from bertsmith.data.manifest import (
     is_corpus,
 )
 from bertsmith.data.partitions import Partition
-from bertsmith.data.reading import Errors, SourceReport
-from bertsmith.data.shards import (
-    MAX_SHARD_TOKENS,
-    SHARD_TOKENS,
-    TOKENIZER_DIR,
-    DocumentBlock,
-    SplitWriter,
-)
+from bertsmith.data.reading import SourceReport
+from bertsmith.data.settings import CorpusSettings
+from bertsmith.data.shards import TOKENIZER_DIR, DocumentBlock, SplitWriter
 from bertsmith.data.splits import HeldOutChoice
 from bertsmith.data.text_files import IN_MEMORY
-from bertsmith.errors import ConfigError, CorpusError, InputError
+from bertsmith.errors import CorpusError, InputError
 from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside, is_within
@@ -58,33 +53,6 @@ BLOCK_CHARS = 1 << 19
 
 KNOWN_NAMES = re.compile(rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{SHARD_NAME.pattern}")
 """Names in a corpus folder; a pattern, since its manifest may be damaged."""
-
-
-@dataclass(frozen=True)
-class CorpusSettings:
-    """Settings of the corpus; saved in its manifest."""
-
-    text_column: str = "text"
-    """Text column of .jsonl, .csv, .tsv and .parquet files."""
-    held_out: float = 0.01
-    """Held-out share: the part of the documents kept out of training for evaluation; chosen by
-    their text."""
-    errors: Errors = "strict"
-    """Lines or rows that cannot be read: stop at the first (strict), or skip and count them (skip).
-    """
-    deduplicate: bool = False
-    """Deduplication: leave out documents that are equal to an earlier one, to the letter; they are
-    counted."""
-    shard_tokens: int = SHARD_TOKENS
-    """Shard size: the number of tokens in a file before the next one is begun."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.held_out < 1:
-            raise ConfigError(f"--held-out: found {self.held_out}; allowed is 0 or more, below 1.")
-        if not 1 <= self.shard_tokens <= MAX_SHARD_TOKENS:
-            raise ConfigError(
-                f"--shard-tokens {self.shard_tokens}: allowed is 1 to {MAX_SHARD_TOKENS}."
-            )
 
 
 def build_corpus(

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from bertsmith.data.columns import Columns
 from bertsmith.data.records import (
     ColumnSpec,
     IncompleteRowError,
@@ -21,11 +22,9 @@ from bertsmith.data.records import (
     RecordReader,
     lowered,
 )
-from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError, warn_once
-from bertsmith.system.compute import Advanced
 
 # The usual names, first match wins; a pair is only taken where both of its columns are there.
 TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
@@ -94,33 +93,6 @@ class Example:
     def to_json(self) -> dict[str, Any]:
         pair = {} if self.pair is None else {"pair": self.pair}
         return {"line": self.row, "text": self.text, **pair}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns of a table by role, and the treatment of incomplete rows."""
-
-    text_column: str | None = None
-    """Text column: its name, or its number counted from 1. Default: the first of the usual names
-    (text, sentence, sentence1, review, ...)."""
-    pair_column: str | None = None
-    """Column of the second text, where each row is a pair of texts."""
-    label_column: str | None = None
-    """Label column. Where a text can have several labels, also several columns: names or numbers
-    with commas, or a range of numbers such as 3-8. Each holds 1 or 0 for the label that it is
-    called after. Default: the first of the usual names (label, class, target, ...)."""
-    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
-    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
-    unless you give all columns by their numbers."""
-    skip_incomplete: Advanced[bool] = False
-    """Skip incomplete rows and count them, instead of stopping: those whose text or label is empty
-    or missing, or that have not as many columns as the first."""
-    format: Advanced[TableFormat] = "auto"
-    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
-    xlsx (the first sheet of an Excel file) or txt (one text per line). auto: by the name."""
-    delimiter: Advanced[str | None] = None
-    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
-    Default: a comma in csv, a tab in tsv."""
 
 
 class ExampleReader(RecordReader[Example]):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertsmith.data.examples import Columns, Example
+from bertsmith.data.columns import Columns
+from bertsmith.data.examples import Example
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import atomic_write

@@ -5,15 +5,15 @@ nothing has to be filled up. In a csv or tsv file, empty cells at the end mean t
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
+from bertsmith.data.columns import ChoiceColumns
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.table_rows import with_class_numbers
-from bertsmith.data.tables import TableFormat, whole_number
+from bertsmith.data.tables import whole_number
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError
-from bertsmith.system.compute import Advanced
 
 TEXTS = (
     "prompt", "sent1", "startphrase", "context", "ctx", "article", "passage", "premise", "stem",
@@ -43,38 +43,6 @@ class ChoiceExample:
 
     def to_json(self) -> dict[str, Any]:
         return {"line": self.row, "text": self.text, "choices": list(self.choices)}
-
-
-@dataclass(frozen=True)
-class ChoiceColumns:
-    """Columns of a table by role, and the treatment of incomplete rows."""
-
-    text_column: str | None = None
-    """Prompt column: its name, or its number counted from 1. Default: the first of the usual names
-    (prompt, sent1, context, premise, question, ...)."""
-    start_column: str | None = None
-    """Column with the words that every choice begins with, or `none`. Default: sent2 (SWAG), or the
-    column question if the prompt is another one, such as a passage."""
-    choice_columns: str | None = None
-    """Choice columns: names or numbers with commas, or a range of numbers such as 3-6; in a jsonl
-    file also one key that holds a list. Default: the usual names (choices, ending0 to ending3,
-    choice1, ...)."""
-    label_column: str | None = None
-    """Label column, with the right choice: its number, or its letter (A is the first)."""
-    first_label: Literal[0, 1] = 0
-    """Number of the first choice in the label column."""
-    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
-    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
-    unless you give all columns by their numbers."""
-    skip_incomplete: Advanced[bool] = False
-    """Skip incomplete rows and count them, instead of stopping: those that lack the prompt, a
-    choice or the label, or have only one choice."""
-    format: Advanced[TableFormat] = "auto"
-    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
-    xlsx (the first sheet of an Excel file). auto: by the name."""
-    delimiter: Advanced[str | None] = None
-    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
-    Default: a comma in csv, a tab in tsv."""
 
 
 class ChoiceReader(RecordReader[ChoiceExample]):

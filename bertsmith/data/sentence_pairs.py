@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bertsmith.data.columns import RelatedColumns
 from bertsmith.data.labels import number
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.table_rows import with_class_numbers
-from bertsmith.data.tables import TableFormat
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError
-from bertsmith.system.compute import Advanced
 
 ANCHORS = (
     "anchor", "query", "question", "sentence1", "text_a", "text1", "premise", "question1", "text",
@@ -54,37 +53,6 @@ class RelatedTexts:
 
     def to_json(self) -> dict[str, Any]:
         return {"line": self.row, "text": self.anchor, "pair": self.positive}
-
-
-@dataclass(frozen=True)
-class RelatedColumns:
-    """Columns of a table by role, and the treatment of incomplete rows."""
-
-    text_column: str | None = None
-    """Anchor column, with the text: its name, or its number counted from 1. Default: the first of
-    the usual names (anchor, query, question, sentence1, ...)."""
-    pair_column: str | None = None
-    """Positive column, with the text that belongs to the anchor. Default: the first of the usual
-    names (positive, answer, sentence2, ...)."""
-    negative_columns: str | None = None
-    """Negative columns, with texts that do not belong to the anchor: names or numbers with commas;
-    in a jsonl file also one key that holds a list. Each row may have any number of them. Default:
-    the first of the usual names (negative, negatives, ...)."""
-    label_column: str | None = None
-    """Label column, with a number that says how alike the two texts are. Default: the first of the
-    usual names (score, similarity, ...)."""
-    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
-    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
-    unless you give all columns by their numbers."""
-    skip_incomplete: Advanced[bool] = False
-    """Skip incomplete rows and count them, instead of stopping: those that lack a text or a score.
-    """
-    format: Advanced[TableFormat] = "auto"
-    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
-    xlsx (the first sheet of an Excel file). auto: by the name."""
-    delimiter: Advanced[str | None] = None
-    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
-    Default: a comma in csv, a tab in tsv."""
 
 
 class RelatedReader(RecordReader[RelatedTexts]):

@@ -24,6 +24,7 @@ from bertsmith.data.manifest import (
     SplitManifest,
 )
 from bertsmith.data.npy import NpyWriter
+from bertsmith.data.settings import SHARD_TOKENS
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.cores import available_cores
 from bertsmith.system.files import sha256_file
@@ -31,8 +32,6 @@ from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
-MAX_SHARD_TOKENS = 1 << 31  # bounds are uint32, which leaves as much again for the last block
 TOKENIZER_DIR = "tokenizer"
 COUNTED_TOKENS = 1 << 22
 

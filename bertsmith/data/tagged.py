@@ -1,12 +1,11 @@
-"""Sentences with a label per word, and the settings of their readers."""
+"""Sentences with a label per word."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from bertsmith.data.label_schemes import Scheme
-from bertsmith.system.compute import Advanced
-from bertsmith.tokenization.words import Place, WordRule, join_words
+from bertsmith.tokenization.words import Place, join_words
 
 Remark = Literal[
     "comments",
@@ -57,8 +56,6 @@ REMARKS: dict[Remark, tuple[str, str]] = {
 }
 """Message for each kind of remark, behind a count of one and of several."""
 
-TagFormat = Literal["auto", "conll", "conllu", "jsonl", "json", "parquet", "text"]
-
 
 @dataclass(frozen=True)
 class TaggedSentence:
@@ -103,36 +100,3 @@ class TaggedSentence:
     def places(self) -> tuple[Place, ...]:
         """Start and end (exclusive) of each word in `text`, in characters."""
         return self._located[1]
-
-
-@dataclass(frozen=True)
-class TagColumns:
-    """Columns of words and labels, and the treatment of incomplete sentences."""
-
-    format: TagFormat = "auto"
-    """File format: conll (a word a line, columns between tabs or spaces, an empty line after each
-    sentence), conllu, jsonl ({"words": [...], "labels": [...]} or {"text": ..., "entities":
-    [...]}), json (a list of such objects), parquet (such rows), text (one text per line, to
-    predict). auto: by the file's name and its first lines.
-    """
-    word_column: str | None = None
-    """Word column: its number counted from 1, in conllu also its name, of objects
-    the key. Default:
-    the first column; form in conllu."""
-    label_column: str | None = None
-    """Label column: its number, name or key, as for the word; of texts without words, the key of
-    their entities. Default: the last column; upos in conllu; entities."""
-    split: Advanced[WordRule | None] = None
-    """Word splitting of running text: words (punctuation and Chinese characters alone), spaces (it
-    is cut already, at white space), characters. Default: as in training; words there."""
-    scheme: Scheme | None = None
-    """Label scheme. plain: each label stands for one word, as parts of speech do. Default: found by
-    looking at the labels."""
-    repair: Advanced[bool] = False
-    """Repair label sequences that break their scheme, in files and in predictions: whatever does
-    not continue an entity begins one. They are counted in any case."""
-    strict: Advanced[bool] = False
-    """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
-    does. Default: whatever does not continue an entity begins one, as in conlleval."""
-    skip_incomplete: Advanced[bool] = False
-    """Skip sentences with a row that does not fit and count them, instead of stopping."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.conll import DOCUMENT_START, ColumnParser, iter_blocks, split_columns
 from bertsmith.data.conllu import CONLLU_FIELDS, ConlluParser
 from bertsmith.data.label_schemes import (
@@ -25,7 +26,7 @@ from bertsmith.data.parquet_classes import read_parquet_with_classes
 from bertsmith.data.reader import Reader, count_chars
 from bertsmith.data.sources import ending_of
 from bertsmith.data.tables import read_txt
-from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, check_words
 from bertsmith.data.tagged_objects import ObjectParser, parse_line
 from bertsmith.data.text_files import (

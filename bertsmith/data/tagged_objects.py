@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.examples import LABEL_COLUMNS
 from bertsmith.data.json_rows import json_type, list_names
 from bertsmith.data.label_schemes import Span, write_labels
-from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, shorten_cell
 from bertsmith.data.text_files import ExampleSource, row_place
 from bertsmith.errors import InputError

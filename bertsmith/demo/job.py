@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.corpus import build_corpus
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.demo import figures
 from bertsmith.demo.baselines import (
     Score,
@@ -64,7 +65,8 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import OptimSettings, TrainingSettings
-from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
+from bertsmith.vocabulary.settings import TokenizerSettings
+from bertsmith.vocabulary.train import TokenizerReport, train_tokenizer
 
 LONGEST_TEXT = 128
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.config import from_mapping, read_recipe, spelling
-from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.corpus import build_corpus
 from bertsmith.data.documents import TextsInMemory
 from bertsmith.data.encoded_texts import as_items, is_table, name_type
 from bertsmith.data.json_rows import list_names
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sources import Source
 from bertsmith.data.table_rows import TableRows, check_names_file
 from bertsmith.data.text_files import IN_MEMORY
@@ -30,7 +31,8 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.vocabulary.train import TokenizerSettings, write_tokenizer
+from bertsmith.vocabulary.settings import TokenizerSettings
+from bertsmith.vocabulary.train import write_tokenizer
 
 Place = str | os.PathLike[str]
 CORPUS_OPTIONS = [field.name for field in dataclasses.fields(CorpusSettings)]

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.corpus import CorpusSettings
 from bertsmith.data.documents import Texts, TextsInMemory
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sources import find_sources
 from bertsmith.system.files import write_json
 

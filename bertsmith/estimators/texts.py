@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_texts import name_type
-from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.examples import ExampleReader
 from bertsmith.data.json_rows import as_json
 from bertsmith.data.label_values import LABEL_TYPES
 from bertsmith.data.table_rows import Row, TableRows

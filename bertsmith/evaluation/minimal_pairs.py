@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.data.examples import Columns
+from bertsmith.data.columns import Columns
 from bertsmith.data.reader import check_limit
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.text_files import ExampleSource

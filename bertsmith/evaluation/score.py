@@ -17,9 +17,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.examples import Columns, Example, ExampleReader, check_header
+from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
+from bertsmith.data.examples import Example, ExampleReader, check_header
 from bertsmith.data.labels import check_predicted_names, label_set, number, sorted_names
-from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
+from bertsmith.data.multiple_choice import ChoiceExample, ChoiceReader
 from bertsmith.data.predictions import (
     LABEL_COLUMNS,
     NUMBER_COLUMNS,
@@ -30,7 +31,7 @@ from bertsmith.data.predictions import (
 from bertsmith.data.records import RecordReader
 from bertsmith.data.squad import QuestionReader, question_format
 from bertsmith.data.tables import whole_number
-from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import row_place
 from bertsmith.errors import ConfigError, InputError

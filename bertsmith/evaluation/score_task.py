@@ -6,14 +6,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
-from bertsmith.data.examples import Columns, Example, ExampleReader
+from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
+from bertsmith.data.examples import Example, ExampleReader
 from bertsmith.data.labels import number
-from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceReader
+from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.predictions import read_labels
 from bertsmith.data.sources import ending_of
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tables import FoundFormat, table_format
-from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import STANDARD_INPUT, WITHOUT_LINES, check_is_file, iter_lines
 from bertsmith.errors import BertsmithError, ConfigError, InputError

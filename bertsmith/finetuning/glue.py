@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.examples import Columns
+from bertsmith.data.columns import Columns
 from bertsmith.data.glue import (
     FoundTask,
     GlueTask,

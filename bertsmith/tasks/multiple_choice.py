@@ -17,9 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import ChoiceColumns
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import as_list, check_string
-from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
+from bertsmith.data.multiple_choice import ChoiceExample, ChoiceReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windowing import Windowing

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import QuestionColumns
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import (
     answer_lengths,
@@ -79,11 +80,6 @@ def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterato
         yield f"{separator}\n{name}: {answer}"
         separator = ","
     yield "\n}\n" if separator == "," else "{}\n"
-
-
-@dataclass(frozen=True)
-class QuestionColumns:
-    """Options for reading a file of questions: there are none."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Columns, Example, are_pairs
+from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.labels import numbers
 from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport

@@ -19,16 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import RelatedColumns
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import encode_texts
-from bertsmith.data.sentence_pairs import (
-    Kind,
-    RelatedColumns,
-    RelatedReader,
-    RelatedTexts,
-    kind_of,
-    score_range,
-)
+from bertsmith.data.sentence_pairs import Kind, RelatedReader, RelatedTexts, kind_of, score_range
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import CheckpointError, ConfigError, InputError

@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import (
-    Columns,
-    Example,
-    are_pairs,
-)
+from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
 from bertsmith.errors import ConfigError

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
+from bertsmith.data.examples import Example, ExampleReader, stratified_sample
 from bertsmith.data.label_values import LabelKind, label_values
 from bertsmith.data.table_rows import with_class_numbers, with_classes_of
 from bertsmith.data.text_files import ExampleSource

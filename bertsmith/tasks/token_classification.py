@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.data.json_rows import list_names
@@ -29,7 +30,7 @@ from bertsmith.data.label_schemes import (
     count_illegal,
     detect_scheme,
 )
-from bertsmith.data.tagged import REMARKS, Remark, TagColumns, TaggedSentence
+from bertsmith.data.tagged import REMARKS, Remark, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.text_files import ExampleSource

@@ -11,9 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.hub import find_checkpoint
@@ -26,8 +23,9 @@ from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extension import SURPLUS, check_room, learn_extension
 from bertsmith.vocabulary.pruning import count_ids, drop_least_used
+from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
-from bertsmith.vocabulary.train import LearningSettings, TokenizerReport, count_texts
+from bertsmith.vocabulary.train import TokenizerReport, count_texts
 from bertsmith.vocabulary.wordpiece import JoiningLearner, choose_alphabet
 
 MARGIN = 1e-6
@@ -89,26 +87,6 @@ def extend_unigram(
     new = [each for each in learner.texts[len(start) :] if not ends_number_with_comma(each)]
     kept = drop_least_used([*start, *new], len(start), size, count_use)
     return UnigramTokenizer(kept, [known[piece] for piece in kept], **tokenizer.settings())
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExtensionSettings(LearningSettings):
-    """Settings for extending a tokenizer."""
-
-    from_: Annotated[Path, tyro.conf.arg(name="from")]
-    """Model or tokenizer folder whose vocabulary is extended, or a vocab.txt."""
-    texts: tuple[str, ...]
-    """Texts of the domain: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet,
-    each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
-    add: int = 2000
-    """Number of tokens to add."""
-
-    def __post_init__(self) -> None:
-        if not self.texts:
-            raise ConfigError("--texts: found none. Name the texts to learn from.")
-        if self.add < 1:
-            raise ConfigError(f"--add: found {self.add}, allowed is 1 or more.")
-        super().__post_init__()
 
 
 @dataclass

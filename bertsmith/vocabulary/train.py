@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from bertsmith.data.documents import Texts, TextsInMemory, iter_documents
-from bertsmith.data.reading import Errors, SourceReport
+from bertsmith.data.reading import SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import Advanced, is_installed
+from bertsmith.system.compute import is_installed
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
@@ -32,17 +29,16 @@ from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
 from bertsmith.tokenization.grouping import group_by_size
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.tokenizer_class import Kind
 from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import learn_byte_bpe
 from bertsmith.vocabulary.origin import ORIGIN_NAME
 from bertsmith.vocabulary.segmentation import CONTINUATION
+from bertsmith.vocabulary.settings import LearningSettings, TokenizerSettings
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
 from bertsmith.vocabulary.wordpiece import (
     SPECIAL_TOKENS,
     LearnedVocabulary,
-    RuleName,
     check_size,
     choose_alphabet,
     learn_wordpiece,
@@ -158,97 +154,21 @@ def _count_batch(words: Words, texts: list[str]) -> Counter[str]:
     return Counter(chain.from_iterable(map(words, texts)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class LearningSettings:
-    """Settings for reading texts and learning tokens from them."""
-
-    min_frequency: int = 2
-    """Minimum frequency of a pair that is merged; rarer pairs do not become a token."""
-    character_coverage: Advanced[float] = 0.9999
-    """Character coverage: the share of all characters that must have a token. A word with one of
-    the rarest characters beyond that share becomes [UNK], the unknown token."""
-    held_out: tuple[str, ...] = ()
-    """Held-out texts, on which the tokenizer is evaluated; not learned from, even if named among
-    the texts too. Without them a share of the documents is held out."""
-    held_out_share: Advanced[float] = 0.02
-    """Share of the documents to hold out, chosen by a hash of their text."""
-    text_column: str = "text"
-    """Column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
-    errors: Advanced[Errors] = "strict"
-    """Lines or rows that cannot be read: stop at the first (strict), or skip and count them
-    (skip)."""
-    processes: Advanced[int | None] = None
-    """Number of processes that count words; by default one for each core."""
-
-    def __post_init__(self) -> None:
-        check_all_largest(self, "--")
-        self._check("min_frequency", self.min_frequency >= 1, "1 or more")
-        self._check("character_coverage", 0 < self.character_coverage <= 1, "above 0, up to 1")
-        self._check("held_out_share", 0 <= self.held_out_share < 1, "0 or more, below 1")
-        self._check("processes", self.processes is None or self.processes >= 1, "1 or more")
-
-    def _check(self, name: str, holds: bool, allowed: str) -> None:
-        if not holds:
-            flag = "--" + name.replace("_", "-")
-            raise ConfigError(f"{flag}: found {getattr(self, name)}, allowed is {allowed}.")
+def words_of(settings: TokenizerSettings) -> Words:
+    """Return the function that splits text into words, as the tokenizer will."""
+    if settings.kind == "byte-bpe":
+        return clean_words
+    if settings.kind == "unigram":
+        return UnigramNormalizer(unigram_steps(settings), b"").words
+    return Normalizer(lowercase=settings.lowercase, strip_accents=settings.strip_accents).words
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenizerSettings(LearningSettings):
-    """Settings for training a tokenizer."""
-
-    files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILES")]
-    """Text files to learn from: .txt (empty lines between documents), .jsonl, .csv, .tsv or
-    .parquet, each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are
-    searched."""
-    kind: Kind = "wordpiece"
-    """Kind of tokenizer: wordpiece for BERT, DistilBERT and ELECTRA; byte-bpe for RoBERTa, which
-    keeps text as it stands, so the options on merge rule, case, accents and characters do not
-    apply; unigram (SentencePiece) for ALBERT, trained by the tokenizers library, which must be
-    installed."""
-    vocab_size: int = 16_000
-    """Vocabulary size, in tokens. BERT has 30000; half of that or less suits small texts."""
-    rule: RuleName = "likelihood"
-    """Merge rule: which two neighbouring tokens become one. 'frequency' takes the pair that occurs
-    most often, which gives slightly fewer tokens per word; 'likelihood' the pair that raises the
-    likelihood of the text most, which gives tokens that a model learns sooner."""
-    lowercase: bool = True
-    """Keep upper and lower case, so that 'Paris' and 'paris' are different words; use it for tasks
-    that look for names. Default: text is lower-cased."""
-    strip_accents: Advanced[bool | None] = None
-    """Accent stripping: whether 'café' and 'cafe' are the same word. By default they are, unless
-    --no-lowercase is given."""
-    surplus: Advanced[float] = 0.2
-    """Surplus of tokens to learn, as a share of --vocab-size. As many are dropped again: those that
-    encoding uses least, such as tokens that were only a step towards longer ones."""
-    model_max_length: Advanced[int] = 512
-    """Maximum input length, in tokens, of the models that will use this tokenizer."""
-    compare: bool = True
-    """Do not compare with a vocabulary that the tokenizers library learns from the same texts. That
-    saves time. Default: compare, if that library is installed."""
-
-    def __post_init__(self) -> None:
-        if not self.files:
-            raise ConfigError("no FILES given. Name the texts to learn from.")
-        super().__post_init__()
-        self._check("surplus", 0 <= self.surplus <= 10, "0 to 10")
-        self._check("model_max_length", self.model_max_length >= 3, "3 or more")
-
-    @property
-    def words(self) -> Words:
-        """Function that splits text into words, as the tokenizer will."""
-        if self.kind == "byte-bpe":
-            return clean_words
-        if self.kind == "unigram":
-            return UnigramNormalizer(self.steps, b"").words
-        return Normalizer(lowercase=self.lowercase, strip_accents=self.strip_accents).words
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        strips = self.lowercase if self.strip_accents is None else self.strip_accents
-        dropped = {"lowercase"} if not self.lowercase else set()
-        dropped |= {"decompose", "strip_accents"} if not strips else set()
-        return tuple(step for step in ALBERT_STEPS if step not in {*dropped, "charsmap"})
+def unigram_steps(settings: TokenizerSettings) -> tuple[Step, ...]:
+    """Return the steps by which a unigram tokenizer normalizes text."""
+    strips = settings.lowercase if settings.strip_accents is None else settings.strip_accents
+    dropped = {"lowercase"} if not settings.lowercase else set()
+    dropped |= {"decompose", "strip_accents"} if not strips else set()
+    return tuple(step for step in ALBERT_STEPS if step not in {*dropped, "charsmap"})
 
 
 @dataclass
@@ -331,7 +251,9 @@ def train_tokenizer(
         report.seconds[name] = round(time.perf_counter() - started, 2)
 
     with step("counting words"):
-        counts, held_out = count_texts(settings, texts or settings.files, settings.words, report)
+        counts, held_out = count_texts(
+            settings, texts or settings.files, words_of(settings), report
+        )
     with step("learning pieces"):
         tokenizer, learned = _learn(settings, counts)
     with step("measuring"):
@@ -350,7 +272,7 @@ def _learn(
     if settings.kind == "unigram":
         learned = learn_unigram(counts, size, character_coverage=coverage)
         unigram = UnigramTokenizer(
-            learned.tokens, learned.scores, steps=settings.steps, model_max_length=length
+            learned.tokens, learned.scores, steps=unigram_steps(settings), model_max_length=length
         )
         return unigram, learned
     learned = learn_wordpiece(

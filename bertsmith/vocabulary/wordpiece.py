@@ -10,7 +10,7 @@ alone. A surplus of tokens is learned and the least used are dropped (`pruning`)
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,12 @@ from bertsmith.vocabulary.segmentation import (
     characters,
     grown,
 )
+from bertsmith.vocabulary.settings import RuleName
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MAX_WORD_LEN = 100
 """Longest word to learn from, in characters; encoding turns longer ones into [UNK]."""
 
-RuleName = Literal["likelihood", "frequency"]
 Floats = npt.NDArray[np.float64]
 
 

@@ -17,7 +17,8 @@ from tiny_runs import SIZE, KilledError, StopAtStep, small_job
 from torch_threads import another_number
 
 from bertsmith.commands.pretrain import describe_run
-from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.corpus import build_corpus
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.reinitialize import waves

@@ -3,7 +3,8 @@
 import pytest
 from refusals import refuses
 
-from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
+from bertsmith.data.columns import ChoiceColumns
+from bertsmith.data.multiple_choice import ChoiceExample, ChoiceReader
 from bertsmith.errors import InputError
 
 BARE = {"text_column": "2", "choice_columns": "3-6", "label_column": "7"}

@@ -17,8 +17,9 @@ from refusals import refuses
 
 from bertsmith.data import corpus as corpus_module
 from bertsmith.data import encoding
-from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.corpus import build_corpus
 from bertsmith.data.manifest import SPLITS
+from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CorpusError, InputError
 from bertsmith.system.processes import LocalProcesses

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refuses
 
-from bertsmith.data.examples import Columns, Example, ExampleReader, stratified_sample
+from bertsmith.data.columns import Columns
+from bertsmith.data.examples import Example, ExampleReader, stratified_sample
 from bertsmith.errors import InputError
 
 GOOD = [("good", None, "1")]

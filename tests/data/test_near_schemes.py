@@ -3,8 +3,8 @@
 import pytest
 from refusals import refuses
 
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.label_schemes import detect_scheme, scheme_of_predictions
-from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import InputError
 

@@ -3,13 +3,8 @@
 import pytest
 from refusals import refuses
 
-from bertsmith.data.sentence_pairs import (
-    RelatedColumns,
-    RelatedReader,
-    RelatedTexts,
-    kind_of,
-    score_range,
-)
+from bertsmith.data.columns import RelatedColumns
+from bertsmith.data.sentence_pairs import RelatedReader, RelatedTexts, kind_of, score_range
 from bertsmith.errors import InputError
 
 PAIR = {"query": "a", "pos": "b"}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.columns import Columns
+from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.sentence_pairs import RelatedReader
 from bertsmith.data.squad import QuestionReader

@@ -10,7 +10,8 @@ import pytest
 from pyarrow import parquet
 from refusals import refuses
 
-from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.columns import Columns
+from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.source_columns import source_columns
 from bertsmith.data.table_writer import table_writer

@@ -3,7 +3,7 @@
 import pytest
 from refusals import refuses
 
-from bertsmith.data.tagged import TagColumns
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import InputError
 

@@ -10,8 +10,8 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data import conll
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.label_schemes import detect_scheme
-from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import FORMAT_NAMES, TaggedReader, find_format
 from bertsmith.errors import InputError
 from bertsmith.tasks.tagged_text import conll_block, conllu_block

@@ -4,7 +4,7 @@ import pytest
 from refusals import refuses
 from tiny_models import save_tiny, write_reviews
 
-from bertsmith.data.examples import Columns
+from bertsmith.data.columns import Columns
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.tasks.auto import load, load_predictor

@@ -10,7 +10,7 @@ from refusals import refuses
 from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, save_tiny, save_tiny_of
 from tiny_runs import FP32
 
-from bertsmith.data.examples import Columns
+from bertsmith.data.columns import Columns
 from bertsmith.errors import InputError
 from bertsmith.evaluation.minimal_pairs import evaluate_minimal_pairs, load_pair_scorer
 

@@ -8,7 +8,7 @@ import sklearn.metrics
 import sklearn.preprocessing
 from refusals import refuses
 
-from bertsmith.data.tagged import TagColumns
+from bertsmith.data.columns import TagColumns
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.score import (
     AnswerScoring,

@@ -13,7 +13,7 @@ import pytest
 import torch.nn.functional as F
 from tiny_models import save_tiny
 
-from bertsmith.data.examples import Columns
+from bertsmith.data.columns import Columns
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks import catalog

@@ -11,7 +11,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.system.bounds import LARGEST
 from bertsmith.tasks.text_classification import ClassifySettings
 from bertsmith.training.settings import OptimSettings, TrainingSettings
-from bertsmith.vocabulary.train import TokenizerSettings
+from bertsmith.vocabulary.settings import TokenizerSettings
 
 
 def classify(**given):

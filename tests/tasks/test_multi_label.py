@@ -9,7 +9,7 @@ from samples import prepare
 from tiny_models import save_tiny
 from tiny_runs import FP32
 
-from bertsmith.data.examples import Columns
+from bertsmith.data.columns import Columns
 from bertsmith.data.labels import label_set
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate

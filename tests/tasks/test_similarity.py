@@ -12,7 +12,8 @@ from refusals import refuses
 from samples import write_likeness
 from tiny_models import BAD, GOOD, OTHER, loss_of, save_tiny, tiny_model, tiny_tokenizer, write_csv
 
-from bertsmith.data.sentence_pairs import RelatedColumns, RelatedTexts
+from bertsmith.data.columns import RelatedColumns
+from bertsmith.data.sentence_pairs import RelatedTexts
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune

@@ -10,9 +10,10 @@ from samples import prepare
 from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_tokenizer
 
 from bertsmith.commands.predict import typed_examples
+from bertsmith.data.columns import TagColumns
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.label_schemes import convert_labels, count_illegal
-from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import InputError
 from bertsmith.evaluation.evaluate import evaluate

@@ -19,7 +19,8 @@ from tiny_models import (
     tiny_tokenizer,
 )
 
-from bertsmith.data.examples import Columns, Example
+from bertsmith.data.columns import Columns
+from bertsmith.data.examples import Example
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windowing import Windowing
 from bertsmith.errors import InputError

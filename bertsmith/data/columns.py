@@ -1,0 +1,139 @@
+"""Options for reading the files of each task: columns by role, formats, incomplete rows."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bertsmith.data.label_schemes import Scheme
+from bertsmith.data.tables import TableFormat
+from bertsmith.system.compute import Advanced
+from bertsmith.tokenization.words import WordRule
+
+TagFormat = Literal["auto", "conll", "conllu", "jsonl", "json", "parquet", "text"]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table by role, and the treatment of incomplete rows."""
+
+    text_column: str | None = None
+    """Text column: its name, or its number counted from 1. Default: the first of the usual names
+    (text, sentence, sentence1, review, ...)."""
+    pair_column: str | None = None
+    """Column of the second text, where each row is a pair of texts."""
+    label_column: str | None = None
+    """Label column. Where a text can have several labels, also several columns: names or numbers
+    with commas, or a range of numbers such as 3-8. Each holds 1 or 0 for the label that it is
+    called after. Default: the first of the usual names (label, class, target, ...)."""
+    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
+    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
+    unless you give all columns by their numbers."""
+    skip_incomplete: Advanced[bool] = False
+    """Skip incomplete rows and count them, instead of stopping: those whose text or label is empty
+    or missing, or that have not as many columns as the first."""
+    format: Advanced[TableFormat] = "auto"
+    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
+    xlsx (the first sheet of an Excel file) or txt (one text per line). auto: by the name."""
+    delimiter: Advanced[str | None] = None
+    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
+    Default: a comma in csv, a tab in tsv."""
+
+
+@dataclass(frozen=True)
+class RelatedColumns:
+    """Columns of a table by role, and the treatment of incomplete rows."""
+
+    text_column: str | None = None
+    """Anchor column, with the text: its name, or its number counted from 1. Default: the first of
+    the usual names (anchor, query, question, sentence1, ...)."""
+    pair_column: str | None = None
+    """Positive column, with the text that belongs to the anchor. Default: the first of the usual
+    names (positive, answer, sentence2, ...)."""
+    negative_columns: str | None = None
+    """Negative columns, with texts that do not belong to the anchor: names or numbers with commas;
+    in a jsonl file also one key that holds a list. Each row may have any number of them. Default:
+    the first of the usual names (negative, negatives, ...)."""
+    label_column: str | None = None
+    """Label column, with a number that says how alike the two texts are. Default: the first of the
+    usual names (score, similarity, ...)."""
+    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
+    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
+    unless you give all columns by their numbers."""
+    skip_incomplete: Advanced[bool] = False
+    """Skip incomplete rows and count them, instead of stopping: those that lack a text or a score.
+    """
+    format: Advanced[TableFormat] = "auto"
+    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
+    xlsx (the first sheet of an Excel file). auto: by the name."""
+    delimiter: Advanced[str | None] = None
+    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
+    Default: a comma in csv, a tab in tsv."""
+
+
+@dataclass(frozen=True)
+class ChoiceColumns:
+    """Columns of a table by role, and the treatment of incomplete rows."""
+
+    text_column: str | None = None
+    """Prompt column: its name, or its number counted from 1. Default: the first of the usual names
+    (prompt, sent1, context, premise, question, ...)."""
+    start_column: str | None = None
+    """Column with the words that every choice begins with, or `none`. Default: sent2 (SWAG), or the
+    column question if the prompt is another one, such as a passage."""
+    choice_columns: str | None = None
+    """Choice columns: names or numbers with commas, or a range of numbers such as 3-6; in a jsonl
+    file also one key that holds a list. Default: the usual names (choices, ending0 to ending3,
+    choice1, ...)."""
+    label_column: str | None = None
+    """Label column, with the right choice: its number, or its letter (A is the first)."""
+    first_label: Literal[0, 1] = 0
+    """Number of the first choice in the label column."""
+    header: Advanced[Literal["auto", "yes", "no"]] = "auto"
+    """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
+    unless you give all columns by their numbers."""
+    skip_incomplete: Advanced[bool] = False
+    """Skip incomplete rows and count them, instead of stopping: those that lack the prompt, a
+    choice or the label, or have only one choice."""
+    format: Advanced[TableFormat] = "auto"
+    """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
+    xlsx (the first sheet of an Excel file). auto: by the name."""
+    delimiter: Advanced[str | None] = None
+    """Separator between the columns of a csv or tsv file: one character such as ';', or tab.
+    Default: a comma in csv, a tab in tsv."""
+
+
+@dataclass(frozen=True)
+class TagColumns:
+    """Columns of words and labels, and the treatment of incomplete sentences."""
+
+    format: TagFormat = "auto"
+    """File format: conll (a word a line, columns between tabs or spaces, an empty line after each
+    sentence), conllu, jsonl ({"words": [...], "labels": [...]} or {"text": ..., "entities":
+    [...]}), json (a list of such objects), parquet (such rows), text (one text per line, to
+    predict). auto: by the file's name and its first lines.
+    """
+    word_column: str | None = None
+    """Word column: its number counted from 1, in conllu also its name, of objects
+    the key. Default:
+    the first column; form in conllu."""
+    label_column: str | None = None
+    """Label column: its number, name or key, as for the word; of texts without words, the key of
+    their entities. Default: the last column; upos in conllu; entities."""
+    split: Advanced[WordRule | None] = None
+    """Word splitting of running text: words (punctuation and Chinese characters alone), spaces (it
+    is cut already, at white space), characters. Default: as in training; words there."""
+    scheme: Scheme | None = None
+    """Label scheme. plain: each label stands for one word, as parts of speech do. Default: found by
+    looking at the labels."""
+    repair: Advanced[bool] = False
+    """Repair label sequences that break their scheme, in files and in predictions: whatever does
+    not continue an entity begins one. They are counted in any case."""
+    strict: Advanced[bool] = False
+    """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
+    does. Default: whatever does not continue an entity begins one, as in conlleval."""
+    skip_incomplete: Advanced[bool] = False
+    """Skip sentences with a row that does not fit and count them, instead of stopping."""
+
+
+@dataclass(frozen=True)
+class QuestionColumns:
+    """Options for reading a file of questions: there are none."""

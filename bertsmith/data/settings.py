@@ -1,0 +1,36 @@
+"""Settings of a corpus."""
+
+from dataclasses import dataclass
+
+from bertsmith.data.reading import Errors
+from bertsmith.errors import ConfigError
+
+SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
+MAX_SHARD_TOKENS = 1 << 31  # bounds are uint32, which leaves as much again for the last block
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """Settings of the corpus; saved in its manifest."""
+
+    text_column: str = "text"
+    """Text column of .jsonl, .csv, .tsv and .parquet files."""
+    held_out: float = 0.01
+    """Held-out share: the part of the documents kept out of training for evaluation; chosen by
+    their text."""
+    errors: Errors = "strict"
+    """Lines or rows that cannot be read: stop at the first (strict), or skip and count them (skip).
+    """
+    deduplicate: bool = False
+    """Deduplication: leave out documents that are equal to an earlier one, to the letter; they are
+    counted."""
+    shard_tokens: int = SHARD_TOKENS
+    """Shard size: the number of tokens in a file before the next one is begun."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.held_out < 1:
+            raise ConfigError(f"--held-out: found {self.held_out}; allowed is 0 or more, below 1.")
+        if not 1 <= self.shard_tokens <= MAX_SHARD_TOKENS:
+            raise ConfigError(
+                f"--shard-tokens {self.shard_tokens}: allowed is 1 to {MAX_SHARD_TOKENS}."
+            )
