@@ -40,7 +40,7 @@ from bertsmith.finetuning.series import hold_out
 from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.losses import BALANCED
-from bertsmith.tasks.predictor import Predictor, accumulate_examples
+from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task
@@ -503,12 +503,7 @@ class Estimator(ABC):
         predictor = self._fitted
         columns = {**self._columns, **columns}
         source = self._source(given, labels, columns)
-        options = self._settings(columns).columns
-        task = predictor.definition.with_columns(options)
-        reader = task.reader(source, options, labelled=True)
-        place = source if isinstance(source, Path) else IN_MEMORY
-        predictor = predictor.with_definition(task)
-        return accumulate_examples(predictor, reader, place), reader.num_skipped
+        return accumulate_rows(predictor, source, self._settings(columns).columns)
 
 
 class TemporaryFolder:

@@ -6,7 +6,7 @@ from typing import Any
 
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import InputError
-from bertsmith.tasks.predictor import OutcomeCallback, Predictor, accumulate_examples
+from bertsmith.tasks.predictor import OutcomeCallback, Predictor, accumulate_rows
 from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task
 
@@ -28,14 +28,15 @@ def evaluate(
         ConfigError: `limit` is not above 0.
         InputError: the file cannot be read, or holds a label that the model does not know.
     """
-    task = predictor.definition.with_columns(columns)
-    reader = task.reader(data, columns, labelled=True)
     if callbacks:
+        task = predictor.definition.with_columns(columns)
         again = task.reader(data, columns, labelled=True)
         task = task.with_label_stats(_read_again(data, again.first(limit)))
-    predictor = predictor.with_definition(task)
-    accumulator = accumulate_examples(predictor, reader.first(limit), data, callbacks)
-    return accumulator.result(reader.num_skipped)
+        predictor = predictor.with_definition(task)
+    accumulator, num_skipped = accumulate_rows(
+        predictor, data, columns, limit=limit, callbacks=callbacks
+    )
+    return accumulator.result(num_skipped)
 
 
 def _read_again(data: Path, examples: Iterable[Any]) -> Iterator[Any]:

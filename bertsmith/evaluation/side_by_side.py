@@ -1,7 +1,7 @@
 """Comparison of two model folders: parameters, bytes, speed and scores.
 
-Every way to make a model smaller is judged by this. Both models are measured in one run, so that a
-student can be compared with its teacher, and a model of fewer layers with the original.
+Every way to make a model smaller is judged by this: a student beside its teacher, a model of fewer
+layers beside the original. Scores are those of `evaluate`; times are taken in turns.
 """
 
 import statistics
@@ -27,7 +27,7 @@ from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.terminal import align_columns
 from bertsmith.tasks.auto import load_predictor
-from bertsmith.tasks.predictor import Predictor, accumulate_examples
+from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -173,9 +173,10 @@ def _score(predictor: Predictor[Any], trial: ComparisonInput) -> tuple[dict[str,
             return trial.measure(build(predictor.loaded.folder)), 0
     if trial.data is None:
         return {}, 0
-    reader = predictor.definition.reader(trial.data, trial.columns, labelled=True)
-    accumulator = accumulate_examples(predictor, reader.first(trial.limit), trial.data)
-    return accumulator.figures(), reader.num_skipped
+    accumulator, num_skipped = accumulate_rows(
+        predictor, trial.data, trial.columns, limit=trial.limit
+    )
+    return accumulator.figures(), num_skipped
 
 
 def _figures(

@@ -25,7 +25,7 @@ from bertsmith.data.encoded_texts import (
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.reader import count_chars
 from bertsmith.data.table_rows import as_named, check_names_file, warn_of_file_name
-from bertsmith.data.text_files import IN_MEMORY
+from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
@@ -255,11 +255,10 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 'as {"text": texts, "label": labels}, or the name of a file.'
             )
         options = from_mapping(definition.columns, columns, "evaluate")
-        task = definition.with_columns(options)
-        reader = task.reader(source, options, labelled=True)
-        place = source if isinstance(source, Path) else IN_MEMORY
-        accumulator = accumulate_examples(self.with_definition(task), reader, place)
-        return accumulator.result(reader.num_skipped)
+        accumulator, num_skipped = accumulate_rows(
+            self.with_definition(definition), source, options
+        )
+        return accumulator.result(num_skipped)
 
     def _count_unknown(self, rows: EncodedTexts) -> None:
         self.unknown_tokens.add(rows.ids.flat, self.loaded.tokenizer)
@@ -448,6 +447,35 @@ class OutcomeCallback(Protocol):
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         """Receive a portion of examples and their outcomes."""
         ...
+
+
+def accumulate_rows(
+    predictor: Predictor[Task[Any, Any]],
+    source: ExampleSource,
+    columns: Any,
+    *,
+    limit: int | None = None,
+    callbacks: Sequence[OutcomeCallback] = (),
+) -> tuple[MetricAccumulator, int]:
+    """Predict the labelled rows of a file or in memory, and add up their scores.
+
+    Args:
+        limit: rows to take, from the first.
+        callbacks: receive the outcome of each example.
+
+    Returns:
+        The scores, and the number of rows that were skipped.
+
+    Raises:
+        ConfigError: `limit` is not above 0.
+        InputError: a row cannot be read, or has a label that the model does not know.
+    """
+    task = predictor.definition.with_columns(columns)
+    reader = task.reader(source, columns, labelled=True)
+    predictor = predictor.with_definition(task)
+    place = source if isinstance(source, Path) else IN_MEMORY
+    accumulator = accumulate_examples(predictor, reader.first(limit), place, callbacks)
+    return accumulator, reader.num_skipped
 
 
 def accumulate_examples(
