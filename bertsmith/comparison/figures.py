@@ -8,9 +8,9 @@ import numpy as np
 
 from bertsmith.comparison.runs import RunResult
 from bertsmith.comparison.settings import Comparison
-from bertsmith.finetuning.glue import spread
 from bertsmith.metrics.differences import Difference, differences
 from bertsmith.metrics.names import score_name
+from bertsmith.metrics.spread import spread
 from bertsmith.training.objective import TERM_NAMES
 
 LOSS = "loss"

@@ -9,9 +9,9 @@ from bertsmith.comparison.runs import RunResult
 from bertsmith.comparison.settings import Comparison
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
-from bertsmith.finetuning.glue import spread
 from bertsmith.metrics.differences import Difference
 from bertsmith.metrics.names import score_name
+from bertsmith.metrics.spread import spread
 from bertsmith.system.terminal import align_columns
 
 Row = tuple[str, ...]

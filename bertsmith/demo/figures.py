@@ -8,7 +8,7 @@ from bertsmith.data.manifest import Manifest
 from bertsmith.demo.baselines import Score
 from bertsmith.demo.corpus import Documentation
 from bertsmith.demo.question import DemoQuestion
-from bertsmith.finetuning.glue import spread
+from bertsmith.metrics.spread import spread
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.tokenization.tokenizer import Tokenizer

@@ -29,6 +29,7 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import START_NOTE
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
 from bertsmith.metrics.names import score_name
+from bertsmith.metrics.spread import spread
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
 from bertsmith.system.bounds import check_all_largest
@@ -367,12 +368,6 @@ def _by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
         file: {score: [run.scores[file][score] for run in runs] for score in scores}
         for file, scores in runs[0].scores.items()
     }
-
-
-def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Compute mean and sample standard deviation (None of a single value)."""
-    sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return {"mean": float(np.mean(values)), "sd": sd, "values": list(values)}
 
 
 def _shown(values: Sequence[float]) -> str:
