@@ -101,7 +101,8 @@ def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
 
     configure_process()
     from bertsmith.finetuning.run import finetune
-    from bertsmith.tasks.text_classification import Classify, ClassifySettings
+    from bertsmith.tasks.settings.classify import ClassifySettings
+    from bertsmith.tasks.text_classification import Classify
 
     settings = ClassifySettings(
         model=Path(folder) / "start",

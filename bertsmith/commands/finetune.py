@@ -1,6 +1,7 @@
 """`bertsmith finetune TASK`: labelled examples → a model that does the task."""
 
 import dataclasses
+import inspect
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from bertsmith.system.compute import FREE
 from bertsmith.system.paths import check_outside, shell_path
 from bertsmith.system.progress import has_details
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
+from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.display import Display
 
@@ -46,7 +47,7 @@ class StudentOfTask(DistillSettings):
 def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
     """Read recipe and flags of the task that `prog` ends with: its settings, and a teacher's."""
     task = task_named(prog.split()[-1])
-    description = task.description + TEACHER
+    description = f"{inspect.getdoc(task.settings)}{TEACHER}"
     args = unset_other(args, "epochs", "steps")
     settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
     return with_student(settings, settings.distillation)

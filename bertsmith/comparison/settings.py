@@ -21,7 +21,7 @@ from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.system.bounds import check_all_largest, check_largest
 from bertsmith.system.compute import Compute
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
+from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.run_config import flatten, same_fields
 

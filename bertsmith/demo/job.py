@@ -60,7 +60,8 @@ from bertsmith.system.terminal import Say
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder

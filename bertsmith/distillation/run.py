@@ -44,7 +44,7 @@ from bertsmith.system.terminal import Say
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.machine import Machine

@@ -17,7 +17,7 @@ from bertsmith.model.shrinking import choose_layers, truncate_layers
 from bertsmith.pretraining.from_model import first_difference
 from bertsmith.system.compute import Advanced
 from bertsmith.system.paths import check_outside, is_within
-from bertsmith.tasks.settings import NOT_GIVEN
+from bertsmith.tasks.settings.finetune import NOT_GIVEN
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 

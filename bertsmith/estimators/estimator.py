@@ -42,7 +42,7 @@ from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.losses import BALANCED
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback

@@ -9,14 +9,8 @@ from typing import Literal, TypedDict
 
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.data.windowing import LongTexts
-from bertsmith.tasks import (
-    question_answering,
-    regression,
-    sentence_embedding,
-    text_classification,
-    token_classification,
-)
-from bertsmith.tasks.settings import ClsAttention
+from bertsmith.tasks.settings import answer, classify, embed, regress, tag
+from bertsmith.tasks.settings.finetune import ClsAttention
 
 
 class Options(TypedDict, total=False):
@@ -67,7 +61,7 @@ class LabelOptions(WindowOptions, total=False):
 class ClassifyOptions(LabelOptions, total=False):
     """Options of `TextClassifier`."""
 
-    metric: text_classification.Metric | None
+    metric: classify.Metric | None
     multi_label: bool
     label_separator: str
     threshold: float
@@ -76,20 +70,20 @@ class ClassifyOptions(LabelOptions, total=False):
 class RegressOptions(WindowOptions, total=False):
     """Options of `TextRegressor`."""
 
-    metric: regression.Metric
+    metric: regress.Metric
 
 
 class TagOptions(LabelOptions, total=False):
     """Options of `TokenClassifier`."""
 
-    metric: token_classification.Metric
+    metric: tag.Metric
     learn: Scheme | None
 
 
 class AnswerOptions(WindowOptions, total=False):
     """Options of `QuestionAnswerer`."""
 
-    metric: question_answering.Metric
+    metric: answer.Metric
     max_answer_length: int | None
 
 
@@ -105,7 +99,7 @@ class EmbedOptions(Options, total=False):
     metric: Literal[
         "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
     ]
-    loss: Literal["auto"] | sentence_embedding.Loss
+    loss: Literal["auto"] | embed.Loss
     temperature: float
     group_size: int
     pooling: Literal["first_token", "mean"] | None

@@ -10,7 +10,7 @@ from bertsmith.model.bert import TOKEN_HEADS, BertModel
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.reinitialize import has_own_queries, reset_queries
 from bertsmith.pretraining.cls_attention import reason_to_reset
-from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
+from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.training.run_folder import CONFIG, RunFolder
 
 

@@ -41,7 +41,7 @@ from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.system.terminal import Say, align_columns
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
+from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.training.recorder import Callback
 
 EPOCHS = 3.0

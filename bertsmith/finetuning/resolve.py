@@ -16,7 +16,7 @@ from bertsmith.system.compute import FREE
 from bertsmith.system.files import sha256_file
 from bertsmith.system.matrix_products import Precision
 from bertsmith.tasks.example_objective import ExampleObjective
-from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
+from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import MAX_TIMES, Budget, EvaluationPlan
 from bertsmith.training.layerwise import LayerwiseOptim

@@ -38,7 +38,7 @@ from bertsmith.tasks.example_objective import (
 )
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import Predictor, accumulate_examples
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint

@@ -33,7 +33,7 @@ from bertsmith.model.hub import CARD_FILE, find_checkpoint
 from bertsmith.system.files import write_json
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.system.terminal import Say
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.model_card import write_card

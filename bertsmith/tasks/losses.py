@@ -16,54 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.errors import ConfigError
-from bertsmith.system.compute import Advanced
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings.losses import LossSettings
 
 BALANCED = "balanced"
-
-
-@dataclass(frozen=True)
-class LossSettings(FinetuneSettings):
-    """Settings of a task that chooses among labels."""
-
-    class_weights: Advanced[tuple[str, ...]] = ()
-    """Class weights in the loss: balanced, so that all labels together count the same however rare
-    they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
-    label_smoothing: Advanced[float] = 0.0
-    """Label smoothing: the share of the target probability that is spread over all labels, so that
-    the model is less sure where labels may be wrong."""
-    focal_gamma: Advanced[float] = 0.0
-    """Gamma of the focal loss: above 0, examples that the model is sure of count less; 2 is usual,
-    0 is off."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(
-                f"--label-smoothing: found {self.label_smoothing}; allowed is 0 or more, below 1."
-            )
-        if not 0 <= self.focal_gamma < math.inf:
-            raise ConfigError(f"--focal-gamma: found {self.focal_gamma}; allowed is 0 or more.")
-        if self.label_smoothing and self.focal_gamma:
-            raise ConfigError(
-                "--label-smoothing and --focal-gamma exclude each other. Give one of them."
-            )
-
-    def loss(self, labels: Sequence[str], counts: NDArray[np.int64]) -> "ClassLoss":
-        """Build the loss for `labels` that occur `counts` `[labels]` times in training."""
-        weights = class_weights(self.class_weights, labels, counts)
-        return ClassLoss(weights, self.label_smoothing, self.focal_gamma)
-
-    def binary_loss(
-        self, labels: Sequence[str], counts: NDArray[np.int64], num_examples: int
-    ) -> "BinaryLoss":
-        """Build the multi-label loss; class weights apply where a label is present."""
-        if self.class_weights == (BALANCED,):
-            weights = (num_examples - counts) / np.maximum(counts, 1)
-            given: tuple[float, ...] | None = tuple(np.maximum(weights, 1e-3).tolist())
-        else:
-            given = class_weights(self.class_weights, labels, counts)
-        return BinaryLoss(given, self.label_smoothing, self.focal_gamma)
 
 
 @dataclass(frozen=True)
@@ -122,6 +77,26 @@ class BinaryLoss(LabelLoss):
             wrong = torch.sigmoid(torch.where(labels > 0, -logits, logits)).clamp(min=1e-8)
             losses = wrong**self.focal_gamma * losses
         return losses.mean(1).sum()
+
+
+def class_loss(
+    settings: LossSettings, labels: Sequence[str], counts: NDArray[np.int64]
+) -> ClassLoss:
+    """Build the loss for `labels` that occur `counts` `[labels]` times in training."""
+    weights = class_weights(settings.class_weights, labels, counts)
+    return ClassLoss(weights, settings.label_smoothing, settings.focal_gamma)
+
+
+def binary_loss(
+    settings: LossSettings, labels: Sequence[str], counts: NDArray[np.int64], num_examples: int
+) -> BinaryLoss:
+    """Build the multi-label loss; class weights apply where a label is present."""
+    if settings.class_weights == (BALANCED,):
+        weights = (num_examples - counts) / np.maximum(counts, 1)
+        given: tuple[float, ...] | None = tuple(np.maximum(weights, 1e-3).tolist())
+    else:
+        given = class_weights(settings.class_weights, labels, counts)
+    return BinaryLoss(given, settings.label_smoothing, settings.focal_gamma)
 
 
 def class_weights(

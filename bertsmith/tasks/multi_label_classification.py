@@ -28,7 +28,7 @@ from bertsmith.pages.page import unbroken_percent
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
-from bertsmith.tasks.losses import BinaryLoss
+from bertsmith.tasks.losses import BinaryLoss, binary_loss
 from bertsmith.tasks.marks import MarkedPart, color_of
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.soft_targets import soft_binary_loss
@@ -153,7 +153,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return cls(
             names,
             settings.windowing,
-            settings.binary_loss(names, counts, len(train)),
+            binary_loss(settings, names, counts, len(train)),
             separator,
             settings.threshold,
             pairs=are_pairs(train),

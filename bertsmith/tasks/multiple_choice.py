@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -28,12 +28,11 @@ from bertsmith.data.windows import Windows, join_windows, make_windows
 from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
-from bertsmith.system.compute import Advanced
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.settings.choose import ChooseSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -41,16 +40,6 @@ from bertsmith.training.objective import LossTerm
 
 HARDLY = 0.01
 """Probability below which an observation is not attributed to chance."""
-
-
-@dataclass(frozen=True)
-class ChooseSettings(WindowSettings):
-    """Settings of `finetune choose`."""
-
-    metric: Advanced[Literal["accuracy"]] = "accuracy"
-    """Score by which the best weights are chosen: accuracy, the share of prompts with the right
-    choice."""
-    columns: ChoiceColumns = field(default_factory=ChoiceColumns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +115,6 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     titles = ("number", "probability", "prompt", "choice")
     name = "choose"
     noun = "prompt"
-    description = """Teach a BERT to choose what fits a prompt: multiple choice.
-
-Takes a pre-trained model and two files of prompts, each with two or more choices and the number or
-letter of the right one: one file to learn from, one to score by. The result is a folder that
-`bertsmith evaluate`, `bertsmith predict` and Hugging Face's transformers open."""
     settings = ChooseSettings
     pipeline = "multiple-choice"
     example_type = ChoiceExample

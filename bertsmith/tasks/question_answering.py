@@ -8,11 +8,11 @@ which is an example of its own in training; where a window lacks the answer, [CL
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -58,13 +58,11 @@ from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
+from bertsmith.tasks.settings.answer import AnswerSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Task, jsonl
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
-
-Metric = Literal["f1", "exact_match"]
 
 MAX_ANSWER_LENGTH = 30
 """Most tokens of an answer, as in the released code for SQuAD."""
@@ -80,32 +78,6 @@ def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterato
         yield f"{separator}\n{name}: {answer}"
         separator = ","
     yield "\n}\n" if separator == "," else "{}\n"
-
-
-@dataclass(frozen=True)
-class AnswerSettings(WindowSettings):
-    """Settings of `finetune answer`."""
-
-    train: Path
-    """Questions with their answers to train on: .json in SQuAD's format, or one question a row in
-    .jsonl, .parquet or a list in .json; also as .gz, .xz or .zst."""
-    eval: Path = NOT_GIVEN
-    """Questions with their answers to score by. They are never trained on, and should not be among
-    --train."""
-    metric: Metric = "f1"
-    """Score by which the best weights are chosen: f1, the overlap of words with the right answer,
-    or exact_match, the share of answers that are right word for word."""
-    batch_size: int = 16
-    """Batch size: windows per update."""
-    max_answer_length: int | None = None
-    """Maximum length of an answer, in tokens. Default: 30, or more where 1 % of the training
-    answers are longer."""
-    columns: QuestionColumns = field(default_factory=QuestionColumns)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_answer_length is not None:
-            self.check_positive("max_answer_length")
 
 
 class AnswerAccumulator(PredictionCounts):
@@ -203,12 +175,6 @@ class Answer(Task[Question, AnswerPrediction]):
     titles = ("answer", "probability", "question", "passage")
     name = "answer"
     noun = "question"
-    description = """Teach a BERT to find the answers to questions in passages.
-
-Takes a pre-trained model and two files of questions with their passages and answers, as those of
-SQuAD 1.1 and 2.0: one to learn from, one to score by. Where a question has no answer, the model
-learns to say so. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging
-Face's transformers open."""
     settings = AnswerSettings
     columns = QuestionColumns
     heads = ("answer",)

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.labels import numbers
@@ -32,11 +31,9 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.settings.regress import RegressSettings
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
-
-Metric = Literal["pearson", "spearman"]
 
 CLOSE = 0.5
 """Largest error that counts as correct, in standard deviations of the training labels."""
@@ -48,16 +45,6 @@ FINEST = 1e-5
 """Deviations, relative to the mean, below which fp32 rounds predictions noticeably."""
 
 HEAD_LAYER = "heads.regress.dense"
-
-
-@dataclass(frozen=True)
-class RegressSettings(WindowSettings):
-    """Settings of `finetune regress`."""
-
-    metric: Metric = "pearson"
-    """Score by which the best weights are chosen: pearson, the correlation with the true numbers,
-    or spearman, that with their order."""
-    columns: Columns = field(default_factory=Columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +105,6 @@ class Regress(TextTask[NumberPrediction]):
     titles = ("value", "text", "second text")
     name = "regress"
     are_classes_named = False
-    description = """Teach a BERT to give texts, or pairs of texts, a number.
-
-Takes a pre-trained model and two files of texts with numbers: one to learn from, one to score by.
-The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
-transformers open."""
     settings = RegressSettings
     heads = ("regress",)
     cell_types: ClassVar = {"value": float}

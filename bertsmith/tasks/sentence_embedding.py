@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
@@ -25,17 +25,17 @@ from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.data.sentence_pairs import Kind, RelatedReader, RelatedTexts, kind_of, score_range
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import CheckpointError, InputError
 from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.system.compute import Advanced
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case, read_length
-from bertsmith.tasks.settings import FinetuneSettings, Sources
+from bertsmith.tasks.settings.embed import EmbedSettings, Loss
+from bertsmith.tasks.settings.finetune import Sources
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
@@ -71,7 +71,6 @@ def cosine_loss(cosines: Tensor, scores: Tensor) -> Tensor:
 ScoreRange = tuple[float, float]
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
-Loss = Literal["contrastive", "cosine"]
 KINDS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
 """The kind of data that each loss is trained on."""
 
@@ -88,50 +87,15 @@ CLOSE = 0.1
 """Largest error of a cosine that counts as correct."""
 
 
-@dataclass(frozen=True)
-class EmbedSettings(FinetuneSettings):
-    """Settings of `bertsmith finetune embed`."""
-
-    loss: Literal["auto"] | Loss = "auto"
-    """Loss. contrastive: a text's own partner is nearer than those of other rows (pairs and
-    triples; scores are ignored). cosine: the cosine of two texts is their score. auto, the default:
-    cosine if --train has scores, else contrastive."""
-    temperature: Advanced[float] = 0.05
-    """Temperature of the contrastive loss: the lower, the more the nearest wrong texts count."""
-    batch_size: int = 64
-    """Batch size: rows per update."""
-    group_size: Advanced[int] = 32
-    """Rows that the contrastive loss compares with one another: the other texts of these are each
-    row's negatives. An update takes as many groups as --batch-size has room for, computed at the
-    same time."""
-    pooling: Literal["first_token", "mean"] | None = None
-    """Pooling of token vectors to a text's vector: mean over the tokens, or first_token, the vector
-    of [CLS]. By default that of the model's folder, else mean."""
-    metric: Advanced[
-        Literal["score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"]
-    ] = "score"
-    """Metric by which the best weights are chosen. score, the default: Spearman correlation if
-    --eval has scores, else the mean reciprocal rank (MRR) of the right text."""
-    columns: RelatedColumns = field(default_factory=RelatedColumns)
-
-    def held_out_kind(self, train: ExampleSource) -> Kind | None:
-        """Return the kind of data in --eval, where settings and training data determine it."""
-        if self.metric != "score":
-            return next(kind for kind, names in FIGURES.items() if self.metric in names)
-        reader = RelatedReader(train, self.columns)
-        with suppress(InputError):  # as of scores that are no numbers
-            reader.read(1)
-        # Scores that the loss ignores in --train do not count in --eval either.
-        return "pairs" if self.loss == "contrastive" and "score" in reader.names else None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_positive("temperature", "group_size")
-        if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
-            raise ConfigError(
-                f"--group-size, --batch-size: found {self.group_size} and {self.batch_size}; "
-                "allowed is 2 or more for both, since each row is compared with others."
-            )
+def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
+    """Return the kind of data in --eval, where settings and training data determine it."""
+    if settings.metric != "score":
+        return next(kind for kind, names in FIGURES.items() if settings.metric in names)
+    reader = RelatedReader(train, settings.columns)
+    with suppress(InputError):  # as of scores that are no numbers
+        reader.read(1)
+    # Scores that the loss ignores in --train do not count in --eval either.
+    return "pairs" if settings.loss == "contrastive" and "score" in reader.names else None
 
 
 @dataclass(frozen=True)
@@ -303,16 +267,6 @@ class Embed(Task[RelatedTexts, Vectors]):
     titles = ("cosine", "text", "second text")
     name = "embed"
     cell_types: ClassVar = {"cosine": float}
-    description = """Teach a BERT to make vectors of texts that tell how alike they are.
-
-Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts that
-belong together (a question and its answer), triples (and one that does not), or pairs with a score.
-The result is a folder that `bertsmith embed`, `bertsmith evaluate` and sentence-transformers
-open.
-
-Pairs without scores are scored by search: each text looks for its own among all those of the file.
-That holds a vector of every text, and takes time that grows with the square of their number;
---eval-limit takes fewer of them."""
     settings = EmbedSettings
     columns = RelatedColumns
     heads = ()
@@ -333,7 +287,7 @@ That holds a vector of every text, and takes time that grows with the square of 
         train = cls.select(reader.read(settings.limit), settings)
         if eval_source is None:  # read again, as eval examples may be wanted in another form
             eval_source = train_source
-        eval_reader = RelatedReader(eval_source, columns, settings.held_out_kind(train_source))
+        eval_reader = RelatedReader(eval_source, columns, held_out_kind(settings, train_source))
         held_out = eval_reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
             raise InputError(

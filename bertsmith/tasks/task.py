@@ -30,7 +30,7 @@ from bertsmith.system.counts import count_noun
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
-from bertsmith.tasks.settings import FinetuneSettings, Sources
+from bertsmith.tasks.settings.finetune import FinetuneSettings, Sources
 from bertsmith.training.objective import LossTerm
 
 
@@ -143,9 +143,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
     noun: ClassVar[str] = "text"
     """Noun for an example in messages; its plural ends in s."""
-    description: ClassVar[str]
-    """The help text of that command."""
     settings: ClassVar[type[FinetuneSettings]]
+    """The settings of that command; their docstring is its help."""
     columns: ClassVar[type[Any]]
     """The dataclass of flags that say how a file is read; all its fields have defaults."""
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}

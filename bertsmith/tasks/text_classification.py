@@ -5,72 +5,34 @@ cross entropy. Several labels per text are the task of multi_label_classificatio
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
-from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
-from bertsmith.system.compute import Advanced
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
-from bertsmith.tasks.losses import ClassLoss, LossSettings
+from bertsmith.tasks.losses import ClassLoss, class_loss
 from bertsmith.tasks.marks import MarkedPart, color_of
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
-from bertsmith.tasks.settings import Sources, WindowSettings
+from bertsmith.tasks.settings.classify import ClassifySettings, Metric
+from bertsmith.tasks.settings.finetune import Sources
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
-
-Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
-
-
-@dataclass(frozen=True)
-class ClassifySettings(LossSettings, WindowSettings):
-    """Settings of `finetune classify`."""
-
-    metric: Metric | None = None  # type: ignore[assignment]
-    """Score by which the best weights are chosen: accuracy, the share of texts with the right label
-    (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
-    which rare classes count as much as frequent ones; micro_f1, F1 over all decisions; or
-    matthews_correlation, the correlation with the right labels, in which guessing gets 0. By
-    default accuracy, with --multi-label micro_f1."""
-    columns: Columns = field(default_factory=Columns)
-    multi_label: bool = False
-    """Multi-label classification: a text may have several labels, or none; each label is a decision
-    of its own."""
-    label_separator: Advanced[str] = ","
-    """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
-    threshold: Advanced[float] = 0.5
-    """Least probability of a predicted label, with --multi-label."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.threshold < 1:
-            raise ConfigError(f"--threshold: found {self.threshold}; allowed is above 0, below 1.")
-        if not self.label_separator:
-            raise ConfigError("--label-separator: found ''. Give a character, such as ','.")
-        allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
-        if self.figure not in allowed:
-            raise ConfigError(f"--metric: found '{self.metric}'; allowed are {', '.join(allowed)}.")
-
-    @property
-    def figure(self) -> str:
-        return self.metric or ("micro_f1" if self.multi_label else "accuracy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +110,6 @@ class Classify(LabelTask[ClassPrediction]):
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
 
     name = "classify"
-    description = """Teach a BERT to sort texts into your classes.
-
-Takes a pre-trained model and two files of labelled texts: one to learn from, one to score by. A
-label may be any word or number. The result is a folder that `bertsmith evaluate`, `bertsmith
-predict` and Hugging Face's transformers open."""
     settings = ClassifySettings
     heads = ("classify", "multi_label")
     cell_types: ClassVar = {"label": str, "probability": float}
@@ -176,7 +133,7 @@ predict` and Hugging Face's transformers open."""
     def of_examples(cls, train: list[Example], settings: ClassifySettings) -> Self:
         names = class_names(train, settings.train)
         counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
-        loss = settings.loss(names, counts)
+        loss = class_loss(settings, names, counts)
         return cls(names, settings.windowing, loss, pairs=are_pairs(train))
 
     def check_held_out(self, examples: Sequence[Example], settings: ClassifySettings) -> None:

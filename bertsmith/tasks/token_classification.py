@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +38,14 @@ from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
-from bertsmith.system.compute import Advanced
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax64, token_logits
-from bertsmith.tasks.losses import ClassLoss, LossSettings
+from bertsmith.tasks.losses import ClassLoss, class_loss
 from bertsmith.tasks.marks import WRONG, Mark, mark_spans
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
-from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.settings.tag import TagSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.tag_prediction import (
     TagAccumulator,
@@ -62,29 +61,10 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.words import WordRule
 from bertsmith.training.objective import LossTerm
 
-Metric = Literal["f1", "macro_f1", "accuracy"]
-
 LONG_LONE_SENTENCE = 200
 """Words of the only training sentence from which its file seems to lack empty lines."""
 NUMBERS = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
 CURE = " (--split characters labels each character)"
-
-
-@dataclass(frozen=True)
-class TagSettings(WindowSettings, LossSettings):
-    """Settings of `finetune tag`."""
-
-    train: Path
-    """Labelled words to train on: CoNLL columns, CoNLL-U, .jsonl, .json or .parquet, also
-    as .gz, .xz or .zst."""
-    metric: Metric = "f1"
-    """Score by which the best weights are chosen: f1 of entities (of plain labels: of all
-    words but those labelled O), macro_f1, the mean F1 of their types, or accuracy, the share of
-    words with the right label."""
-    learn: Advanced[Scheme | None] = None
-    """Label scheme of the model; by default that of --train, but IOB2 for IOB1, in which the
-    beginning of an entity is hard to predict."""
-    columns: TagColumns = field(default_factory=TagColumns)
 
 
 @dataclass(frozen=True)
@@ -107,13 +87,6 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     titles = ("text, with its labels",)
     name = "tag"
     noun = "sentence"
-    description = """Teach a BERT to label words: names, parts of speech.
-
-Takes a pre-trained model and two files of labelled words: one to learn from, one to score by. They
-are CoNLL columns (a word a line, its label in the last column, an empty line after each sentence),
-CoNLL-U or jsonl. Labels may follow any scheme (IOB1, IOB2, BIOES, BMES, BILOU or plain), which is
-found by looking. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and
-transformers open."""
     settings = TagSettings
     columns = TagColumns
     heads = ("tag",)
@@ -159,7 +132,7 @@ transformers open."""
             names,
             scheme,
             windowing=settings.windowing,
-            loss=settings.loss(names, np.array([counts[name] for name in names])),
+            loss=class_loss(settings, names, np.array([counts[name] for name in names])),
             note=scheme_note(found, scheme, num_illegal, repaired=columns.repair, remarks=remarks),
         )
         return task.with_columns(columns)

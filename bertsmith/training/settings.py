@@ -1,7 +1,7 @@
 """Settings of a training run: its length, the rows of a step, evaluations, and the optimizer.
 
 The default of the learning rate is in `pretraining/resolve.py`. Settings of fine-tuning are in
-`tasks/settings.py`.
+`tasks/settings/`.
 """
 
 import math

@@ -20,7 +20,8 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_of_folder
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.journal import read_journal
 

@@ -18,7 +18,8 @@ from bertsmith.model.family import Family, architectures
 from bertsmith.model.layers import Embeddings
 from bertsmith.model.weight_formats import READERS
 from bertsmith.model.weights import read_weights
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.text_classification import Classify
 
 
 @dataclass(unsafe_hash=True)

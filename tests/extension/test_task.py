@@ -19,13 +19,15 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.tasks import catalog
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.scoring import Outcome
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
 
 @dataclass(frozen=True)
 class CountSettings(FinetuneSettings):
+    """Teach a BERT to count words."""
+
     metric: str = "closeness"
     columns: Columns = field(default_factory=Columns)
 
@@ -65,7 +67,6 @@ class Distance:
 @dataclass(frozen=True)
 class CountWords(TextTask):
     name: ClassVar[str] = "count"
-    description: ClassVar[str] = "Teach a BERT to count words."
     settings: ClassVar = CountSettings
     heads: ClassVar[tuple] = ()
 

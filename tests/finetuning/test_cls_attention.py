@@ -19,9 +19,10 @@ from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.run import run_pretraining
+from bertsmith.tasks.settings.tag import TagSettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
-from bertsmith.tasks.token_classification import Tag, TagSettings
+from bertsmith.tasks.token_classification import Tag
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from bertsmith.commands import finetune as finetune_command
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.resolve import resolve_optim, resolve_steps
 from bertsmith.model.config import BertConfig
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
 
 TINY, BASE = BertConfig(100, 128, 2, 2, 512), BertConfig(100, 768, 12, 12, 3072)
 

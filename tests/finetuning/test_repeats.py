@@ -19,7 +19,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly, split
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.question_answering import Answer
-from bertsmith.tasks.settings import NOT_GIVEN
+from bertsmith.tasks.settings.finetune import NOT_GIVEN
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
 

@@ -9,7 +9,7 @@ from refusals import refuses
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.system.bounds import LARGEST
-from bertsmith.tasks.text_classification import ClassifySettings
+from bertsmith.tasks.settings.classify import ClassifySettings
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 from bertsmith.vocabulary.settings import TokenizerSettings
 

@@ -23,7 +23,8 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.answer_prediction import NUM_CANDIDATES, best_answers
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.question_answering import Answer, AnswerSettings
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.settings.answer import AnswerSettings
 
 LONG = " ".join(["the film was a story and"] * 20)
 

@@ -29,12 +29,12 @@ from bertsmith.tasks.example_objective import (
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import (
     Embed,
-    EmbedSettings,
     RetrievalAccumulator,
     Vectors,
     contrastive_loss,
 )
 from bertsmith.tasks.sentence_folder import SentenceFolder
+from bertsmith.tasks.settings.embed import EmbedSettings
 from bertsmith.tasks.text_vectors import TextVectors
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]

@@ -16,7 +16,8 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.system.files import hold_folder
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.tasks.question_answering import Answer, AnswerSettings
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.settings.answer import AnswerSettings
 
 
 class KilledError(BaseException):

@@ -1,0 +1,1 @@
+"""Settings of fine-tuning: what all tasks share, and a file for each task; none needs torch."""

@@ -1,0 +1,51 @@
+"""Settings of `finetune classify`."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from bertsmith.data.columns import Columns
+from bertsmith.errors import ConfigError
+from bertsmith.system.compute import Advanced
+from bertsmith.tasks.settings.finetune import WindowSettings
+from bertsmith.tasks.settings.losses import LossSettings
+
+Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
+
+
+@dataclass(frozen=True)
+class ClassifySettings(LossSettings, WindowSettings):
+    """Teach a BERT to sort texts into your classes.
+
+    Takes a pre-trained model and two files of labelled texts: one to learn from, one to score by. A
+    label may be any word or number. The result is a folder that `bertsmith evaluate`, `bertsmith
+    predict` and Hugging Face's transformers open.
+    """
+
+    metric: Metric | None = None  # type: ignore[assignment]
+    """Score by which the best weights are chosen: accuracy, the share of texts with the right label
+    (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
+    which rare classes count as much as frequent ones; micro_f1, F1 over all decisions; or
+    matthews_correlation, the correlation with the right labels, in which guessing gets 0. By
+    default accuracy, with --multi-label micro_f1."""
+    columns: Columns = field(default_factory=Columns)
+    multi_label: bool = False
+    """Multi-label classification: a text may have several labels, or none; each label is a decision
+    of its own."""
+    label_separator: Advanced[str] = ","
+    """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
+    threshold: Advanced[float] = 0.5
+    """Least probability of a predicted label, with --multi-label."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.threshold < 1:
+            raise ConfigError(f"--threshold: found {self.threshold}; allowed is above 0, below 1.")
+        if not self.label_separator:
+            raise ConfigError("--label-separator: found ''. Give a character, such as ','.")
+        allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
+        if self.figure not in allowed:
+            raise ConfigError(f"--metric: found '{self.metric}'; allowed are {', '.join(allowed)}.")
+
+    @property
+    def figure(self) -> str:
+        return self.metric or ("micro_f1" if self.multi_label else "accuracy")

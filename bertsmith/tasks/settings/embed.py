@@ -1,0 +1,57 @@
+"""Settings of `finetune embed`."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bertsmith.data.columns import RelatedColumns
+from bertsmith.errors import ConfigError
+from bertsmith.system.compute import Advanced
+from bertsmith.tasks.settings.finetune import FinetuneSettings
+
+Loss = Literal["contrastive", "cosine"]
+
+
+@dataclass(frozen=True)
+class EmbedSettings(FinetuneSettings):
+    """Teach a BERT to make vectors of texts that tell how alike they are.
+
+    Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts
+    that belong together (a question and its answer), triples (and one that does not), or pairs with
+    a score. The result is a folder that `bertsmith embed`, `bertsmith evaluate` and
+    sentence-transformers open.
+
+    Pairs without scores are scored by search: each text looks for its own among all those of the
+    file. That holds a vector of every text, and takes time that grows with the square of their
+    number; --eval-limit takes fewer of them.
+    """
+
+    loss: Literal["auto"] | Loss = "auto"
+    """Loss. contrastive: a text's own partner is nearer than those of other rows (pairs and
+    triples; scores are ignored). cosine: the cosine of two texts is their score. auto, the default:
+    cosine if --train has scores, else contrastive."""
+    temperature: Advanced[float] = 0.05
+    """Temperature of the contrastive loss: the lower, the more the nearest wrong texts count."""
+    batch_size: int = 64
+    """Batch size: rows per update."""
+    group_size: Advanced[int] = 32
+    """Rows that the contrastive loss compares with one another: the other texts of these are each
+    row's negatives. An update takes as many groups as --batch-size has room for, computed at the
+    same time."""
+    pooling: Literal["first_token", "mean"] | None = None
+    """Pooling of token vectors to a text's vector: mean over the tokens, or first_token, the vector
+    of [CLS]. By default that of the model's folder, else mean."""
+    metric: Advanced[
+        Literal["score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"]
+    ] = "score"
+    """Metric by which the best weights are chosen. score, the default: Spearman correlation if
+    --eval has scores, else the mean reciprocal rank (MRR) of the right text."""
+    columns: RelatedColumns = field(default_factory=RelatedColumns)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("temperature", "group_size")
+        if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
+            raise ConfigError(
+                f"--group-size, --batch-size: found {self.group_size} and {self.batch_size}; "
+                "allowed is 2 or more for both, since each row is compared with others."
+            )

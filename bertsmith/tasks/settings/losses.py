@@ -1,0 +1,36 @@
+"""Settings of the loss of tasks that choose among labels."""
+
+import math
+from dataclasses import dataclass
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.compute import Advanced
+from bertsmith.tasks.settings.finetune import FinetuneSettings
+
+
+@dataclass(frozen=True)
+class LossSettings(FinetuneSettings):
+    """Settings of a task that chooses among labels."""
+
+    class_weights: Advanced[tuple[str, ...]] = ()
+    """Class weights in the loss: balanced, so that all labels together count the same however rare
+    they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
+    label_smoothing: Advanced[float] = 0.0
+    """Label smoothing: the share of the target probability that is spread over all labels, so that
+    the model is less sure where labels may be wrong."""
+    focal_gamma: Advanced[float] = 0.0
+    """Gamma of the focal loss: above 0, examples that the model is sure of count less; 2 is usual,
+    0 is off."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(
+                f"--label-smoothing: found {self.label_smoothing}; allowed is 0 or more, below 1."
+            )
+        if not 0 <= self.focal_gamma < math.inf:
+            raise ConfigError(f"--focal-gamma: found {self.focal_gamma}; allowed is 0 or more.")
+        if self.label_smoothing and self.focal_gamma:
+            raise ConfigError(
+                "--label-smoothing and --focal-gamma exclude each other. Give one of them."
+            )
