@@ -12,6 +12,7 @@ from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.minimal_pairs import MinimalPair, MinimalPairs, PairScores
@@ -35,7 +36,7 @@ class GroupScore:
 
 
 @dataclass(frozen=True)
-class PairReport(ReadingCounts):
+class PairReport(Report, ReadingCounts):
     """Shares of pairs whose good sentence is likelier; a tie counts half."""
 
     accuracy: float
@@ -48,35 +49,31 @@ class PairReport(ReadingCounts):
     groups: Mapping[str, Mapping[str, GroupScore]]
     """Scores by kind ("paradigm", "phenomenon", "field") and name of the group."""
 
-    def __str__(self) -> str:
-        lines = [
-            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_pairs:,} pairs whose good "
-            "sentence is likelier; guessing gets 0.5000)"
+    def contents(self) -> list[ScoreLine | Table | str]:
+        good = f"share of the {self.num_pairs:,} pairs whose good sentence is likelier"
+        contents: list[ScoreLine | Table | str] = [
+            ScoreLine("accuracy", self.accuracy, f"{good}; guessing gets 0.5000")
         ]
         if self.mean_over_paradigms is not None:
-            lines.append(
-                f"mean      {self.mean_over_paradigms:.4f}   (mean accuracy of the "
-                f"{len(self.groups['paradigm']):,} paradigms)"
-            )
+            mean = f"mean accuracy of the {len(self.groups['paradigm']):,} paradigms"
+            contents.append(ScoreLine("mean", self.mean_over_paradigms, mean))
         if self.num_identical:
-            lines.append(
+            contents.append(
                 f"{self.num_identical:,} pairs have the same tokens in both sentences; each counts "
                 "half"
             )
-        lines += [*self.notes("both sentences"), f"{self.pairs_per_second:,.0f} pairs/s"]
+        contents += [*self.notes("both sentences"), f"{self.pairs_per_second:,.0f} pairs/s"]
         for name in ("phenomenon", "field", "paradigm"):
             if 0 < len(groups := self.groups[name]) <= MAX_SHOWN_GROUPS:
-                return "\n".join([*lines, "", *group_table(name, groups)])
-        return "\n".join(lines)
+                return [*contents, "", group_table(name, groups)]
+        return contents
 
 
-def group_table(kind: str, groups: Mapping[str, GroupScore]) -> list[str]:
-    width = max(len(kind), *map(len, groups))
-    head = f"{kind:<{width}}  accuracy   pairs"
-    return [head] + [
-        f"{name:<{width}}  {score.accuracy:8.4f}  {score.num_pairs:6,}"
-        for name, score in groups.items()
-    ]
+def group_table(kind: str, groups: Mapping[str, GroupScore]) -> Table:
+    return Table(
+        (kind, "accuracy", "pairs"),
+        [(name, f"{score.accuracy:.4f}", f"{score.num_pairs:,}") for name, score in groups.items()],
+    )
 
 
 def load_pair_scorer(

@@ -18,6 +18,7 @@ from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluation.baselines import Baseline, cheap_baselines, costly_baselines
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
+from bertsmith.metrics.report import Report
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.loading import build, load_model
@@ -27,6 +28,7 @@ from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.files import sha256_file
+from bertsmith.system.notebook import html_lines
 from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
 from bertsmith.system.torch_modes import drawing_from
@@ -94,6 +96,27 @@ class FineTuned:
         return facts | {"evaluation": self.evaluation.to_json()}
 
     def __str__(self) -> str:
+        lines = self._lines()
+        if self.evaluation is None:
+            return "\n".join(lines)
+        # What stands behind the empty line, such as scores of each label, may be long.
+        scores, _, details = str(self.evaluation).partition("\n\n")
+        lines += ["", scores, *map(str, self.baselines), *self._advice()]
+        return "\n".join([*lines, "", details] if details and has_details() else lines)
+
+    def _repr_html_(self) -> str | None:
+        lines = html_lines(self._lines())
+        if self.evaluation is None:
+            return lines
+        if not isinstance(
+            self.evaluation, Report
+        ):  # that of a task from elsewhere is shown as text
+            return None
+        after = [*map(str, self.baselines), *self._advice()]
+        return lines + self.evaluation._repr_html_() + html_lines(after)
+
+    def _lines(self) -> list[str]:
+        """Return what the run did, and remarks on it."""
         trained = (
             f"trained on {count_noun(self.num_train, self.noun)} ({self.target}): "
             f"{count_noun(self.training.steps, 'step')} in {self.training.elapsed_seconds:.1f} s"
@@ -107,13 +130,7 @@ class FineTuned:
         if self.best_step == 0:
             lines.append("training did not improve the model, so the initial weights were kept; a "
                          "lower learning rate may help")  # fmt: skip
-        lines += notes_on(vars(self))
-        if self.evaluation is None:
-            return "\n".join(lines)
-        # What stands behind the empty line, such as scores of each label, may be long.
-        scores, _, details = str(self.evaluation).partition("\n\n")
-        lines += ["", scores, *map(str, self.baselines), *self._advice()]
-        return "\n".join([*lines, "", details] if details and has_details() else lines)
+        return lines + notes_on(vars(self))
 
     def _advice(self) -> list[str]:
         """Name the better task for pairs where cosines alone are ahead of the model."""

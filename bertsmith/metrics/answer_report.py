@@ -14,6 +14,7 @@ from bertsmith.metrics.answers import (
     QuestionScores,
 )
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import counted
 
 CUT: dict[LongTexts, tuple[str, str]] = {
@@ -32,7 +33,7 @@ RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as
 
 
 @dataclass(frozen=True)
-class AnswerReport:
+class AnswerReport(Report):
     """Exact match and F1 of extractive question answering, from 0 to 100.
 
     `has_answer` and `no_answer` score the questions with and without a gold answer; None where
@@ -92,13 +93,14 @@ class AnswerReport:
         others = ("threshold", *counts, "protocol", "language")
         return report | {name: getattr(self, name) for name in others}
 
-    def __str__(self) -> str:
+    def contents(self) -> list[ScoreLine | Table | str]:
         parts = {"all": self.overall, "has answer": self.has_answer, "no answer": self.no_answer}
-        lines = ["             exact match        F1  questions"] + [
-            f"{name:<11}  {part.exact_match:11.4f}  {part.f1:8.4f}  {part.total:9,}"
+        rows = [
+            (name, f"{part.exact_match:.4f}", f"{part.f1:.4f}", f"{part.total:,}")
             for name, part in parts.items()
             if part is not None
         ]
+        lines: list[str] = []
         for name, best in (("exact match", self.best_exact), ("F1", self.best_f1)):
             if best is not None:
                 lines.append(f"best {name} {best.score:.4f}, where {which_answers(best)} are given")
@@ -108,7 +110,7 @@ class AnswerReport:
             limit = LIMITS.get(self.threshold, f"{self.threshold:.6g}")
             lines.append(f"{self.num_unanswered:,} {what.format(were, limit)}")
         lines.append("compared by " + RULES[self.language].format(protocol=self.protocol))
-        return "\n".join([*lines, *self.notes()])
+        return [Table(("", "exact match", "F1", "questions"), rows), *lines, *self.notes()]
 
     def notes(self) -> list[str]:
         passages = ("passage was", "passages were")

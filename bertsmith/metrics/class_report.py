@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from bertsmith.metrics import classification as metrics
 from bertsmith.metrics.classification import ClassScore
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.report import Report, ScoreLine, Table
 
 MAX_SHOWN_CLASSES = 20
 """Classes of the largest confusion matrix that fits a terminal; `--json` has larger ones too."""
 
 
 @dataclass(frozen=True)
-class ClassReport(ReadingCounts):
+class ClassReport(Report, ReadingCounts):
     """Scores of a classifier on labelled texts.
 
     `confusion[i][j]` counts the texts of gold label `i` and predicted label `j`, in the order of
@@ -30,20 +31,21 @@ class ClassReport(ReadingCounts):
     classes: tuple[ClassScore, ...]
     confusion: tuple[tuple[int, ...], ...]
 
-    def __str__(self) -> str:
-        lines = [
-            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_texts:,} texts with the "
-            "right label)",
-            f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the classes, each counting the same)",
-            f"MCC       {self.matthews_correlation:.4f}   (correlation with the truth; guessing "
-            "gets 0)",
+    def contents(self) -> list[ScoreLine | Table | str]:
+        right = f"share of the {self.num_texts:,} texts with the right label"
+        contents: list[ScoreLine | Table | str] = [
+            ScoreLine("accuracy", self.accuracy, right),
+            ScoreLine("macro-F1", self.macro_f1, "mean F1 of the classes, each counting the same"),
+            ScoreLine(
+                "MCC", self.matthews_correlation, "correlation with the truth; guessing gets 0"
+            ),
             *self.notes(),
             "",
-            *class_table(self.classes),
+            class_table(self.classes),
         ]
         if len(self.classes) <= MAX_SHOWN_CLASSES:
-            lines += ["", *_confusion_table(self.classes, self.confusion)]
-        return "\n".join(lines)
+            contents += ["", _confusion_table(self.classes, self.confusion)]
+        return contents
 
 
 def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int) -> ClassReport:
@@ -62,27 +64,28 @@ def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int)
     )
 
 
-def class_table(classes: Sequence[ClassScore]) -> list[str]:
-    width = max(5, *(len(row.label) for row in classes))
-    head = f"{'label':<{width}}  precision  recall      F1  texts"
-    return [head] + [
-        f"{row.label:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}"
-        f"  {row.support:5,}"
-        for row in classes
-    ]
+def class_table(classes: Sequence[ClassScore]) -> Table:
+    return Table(
+        ("label", "precision", "recall", "F1", "texts"),
+        [
+            (
+                row.label,
+                f"{row.precision:.4f}",
+                f"{row.recall:.4f}",
+                f"{row.f1:.4f}",
+                f"{row.support:,}",
+            )
+            for row in classes
+        ],
+    )
 
 
-def _confusion_table(
-    classes: Sequence[ClassScore], confusion: Sequence[Sequence[int]]
-) -> list[str]:
+def _confusion_table(classes: Sequence[ClassScore], confusion: Sequence[Sequence[int]]) -> Table:
     names = [row.label for row in classes]
-    first = max(4, *(len(name) for name in names))
-    widths = [
-        max(len(name), *(len(f"{row[i]:,}") for row in confusion)) for i, name in enumerate(names)
-    ]
-    head = "  ".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
-    return [f"{'true':<{first}}  {head}   <- predicted"] + [
-        f"{name:<{first}}  "
-        + "  ".join(f"{count:>{width},}" for count, width in zip(row, widths, strict=True))
-        for name, row in zip(names, confusion, strict=True)
-    ]
+    return Table(
+        ("true", *names, "<- predicted"),
+        [
+            (name, *(f"{count:,}" for count in row), "")
+            for name, row in zip(names, confusion, strict=True)
+        ],
+    )

@@ -18,6 +18,7 @@ from bertsmith.data.label_schemes import (
     parse_label,
 )
 from bertsmith.data.tagged import REMARKS, Remark
+from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun, counted
 
 
@@ -38,7 +39,7 @@ class SpanScore:
 
 
 @dataclass(frozen=True)
-class TagReport:
+class TagReport(Report):
     """Scores of token classification, one label per word.
 
     `precision`, `recall` and `f1` pool the spans of all types; `macro_f1` is the mean F1 of the
@@ -76,22 +77,24 @@ class TagReport:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def __str__(self) -> str:
-        return "\n".join([*self._figures(), *self.notes(), "", *self._table()])
+    def contents(self) -> list[ScoreLine | Table | str]:
+        return [*self._scores(), *self.notes(), "", self._table()]
 
-    def _figures(self) -> list[str]:
+    def _scores(self) -> list[ScoreLine]:
         words = count_noun(self.num_words, "word")
-        entities = count_noun(self.total.support, "entity", "entities")
-        accuracy = f"accuracy  {self.accuracy:.4f}   (share of the {words} with the right label)"
-        macro = f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the {{}}, each counting the same)"
+        accuracy = ScoreLine(
+            "accuracy", self.accuracy, f"share of the {words} with the right label"
+        )
+        each = "labels" if self.scheme == "plain" else "types"
+        macro = ScoreLine(
+            "macro-F1", self.macro_f1, f"mean F1 of the {each}, each counting the same"
+        )
         if self.scheme == "plain":
-            return [accuracy, macro.format("labels")]
+            return [accuracy, macro]
+        entities = count_noun(self.total.support, "entity", "entities")
         how = "strictly by the scheme" if self.strict else "as conlleval counts"
-        return [
-            f"F1        {self.f1:.4f}   (of {entities}, all words and the type right; {how})",
-            macro.format("types"),
-            accuracy,
-        ]
+        right = f"of {entities}, all words and the type right; {how}"
+        return [ScoreLine("F1", self.f1, right), macro, accuracy]
 
     def notes(self) -> list[str]:
         notes = []
@@ -135,16 +138,24 @@ class TagReport:
             ),
         ]
 
-    def _table(self) -> list[str]:
+    def _table(self) -> Table:
         rows = self.types if self.scheme == "plain" else (*self.types, self.total)
         kind = "label" if self.scheme == "plain" else "type"
-        width = max(len(kind), *(len(row.label) for row in rows), 3)
-        head = f"{kind:<{width}}  precision  recall      F1    gold  predicted   right"
-        return [head] + [
-            f"{row.label or '-':<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}"
-            f"  {row.support:6,}  {row.num_predicted:9,}  {row.num_correct:6,}"
-            for row in rows
-        ]
+        return Table(
+            (kind, "precision", "recall", "F1", "gold", "predicted", "right"),
+            [
+                (
+                    row.label or "-",
+                    f"{row.precision:.4f}",
+                    f"{row.recall:.4f}",
+                    f"{row.f1:.4f}",
+                    f"{row.support:,}",
+                    f"{row.num_predicted:,}",
+                    f"{row.num_correct:,}",
+                )
+                for row in rows
+            ],
+        )
 
 
 class TagCounts:

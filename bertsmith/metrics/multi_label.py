@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertsmith.metrics.class_report import class_table
 from bertsmith.metrics.classification import ClassScore, class_scores
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.report import Report, ScoreLine, Table
 
 Flags = NDArray[np.bool_]
 
@@ -53,7 +54,7 @@ class LabelCounts:
 
 
 @dataclass(frozen=True)
-class MultiLabelReport(ReadingCounts):
+class MultiLabelReport(Report, ReadingCounts):
     """Scores of a multi-label classifier on labelled texts."""
 
     subset_accuracy: float
@@ -81,15 +82,13 @@ class MultiLabelReport(ReadingCounts):
     def accuracy(self) -> float:
         return self.subset_accuracy
 
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"micro-F1  {self.micro_f1:.4f}   (F1 over all decisions)",
-                f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the labels, each counting the same)",
-                f"subset    {self.subset_accuracy:.4f}   (share of the {self.num_texts:,} texts "
-                "with exactly the right labels)",
-                *self.notes(),
-                "",
-                *class_table(self.classes),
-            ]
-        )
+    def contents(self) -> list[ScoreLine | Table | str]:
+        exact = f"share of the {self.num_texts:,} texts with exactly the right labels"
+        return [
+            ScoreLine("micro-F1", self.micro_f1, "F1 over all decisions"),
+            ScoreLine("macro-F1", self.macro_f1, "mean F1 of the labels, each counting the same"),
+            ScoreLine("subset", self.subset_accuracy, exact),
+            *self.notes(),
+            "",
+            class_table(self.classes),
+        ]

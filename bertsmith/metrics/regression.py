@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics.reading import ReadingCounts
-from bertsmith.system.counts import format_number
+from bertsmith.metrics.report import Report, ScoreLine, Table
 
 Numbers = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def rmse(true: Numbers, predicted: Numbers) -> float:
 
 
 @dataclass(frozen=True)
-class NumberReport(ReadingCounts):
+class NumberReport(Report, ReadingCounts):
     pearson: float
     spearman: float
     rmse: float
@@ -84,18 +84,18 @@ class NumberReport(ReadingCounts):
             **counts,
         )
 
-    def __str__(self) -> str:
-        lines = [
-            f"Pearson   {self.pearson:.4f}   (correlation with the true numbers of the "
-            f"{self.num_texts:,} texts)",
-            f"Spearman  {self.spearman:.4f}   (correlation with their order)",
-            f"RMSE      {format_number(self.rmse)}   (how far off, in the unit of the numbers)",
+    def contents(self) -> list[ScoreLine | Table | str]:
+        correlation = f"correlation with the true numbers of the {self.num_texts:,} texts"
+        return [
+            ScoreLine("Pearson", self.pearson, correlation),
+            ScoreLine("Spearman", self.spearman, "correlation with their order"),
+            ScoreLine("RMSE", self.rmse, "how far off, in the unit of the numbers"),
+            *self.notes("text or number"),
         ]
-        return "\n".join([*lines, *self.notes("text or number")])
 
 
 @dataclass(frozen=True)
-class SimilarityReport(ReadingCounts):
+class SimilarityReport(Report, ReadingCounts):
     """Scores of the cosines of scored pairs.
 
     `accuracy` and `f1` are given where all scores are 0 or 1: a cosine of 0.5 or more is a 1.
@@ -125,15 +125,17 @@ class SimilarityReport(ReadingCounts):
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in super().to_json().items() if value is not None}
 
-    def __str__(self) -> str:
-        lines = [
-            f"Spearman  {self.spearman:.4f}   (correlation of the order of the {self.num_pairs:,} "
-            "cosines with that of the scores)",
-            f"Pearson   {self.pearson:.4f}   (correlation with the scores themselves)",
+    def contents(self) -> list[ScoreLine | Table | str]:
+        order = (
+            f"correlation of the order of the {self.num_pairs:,} cosines with that of the scores"
+        )
+        contents: list[ScoreLine | Table | str] = [
+            ScoreLine("Spearman", self.spearman, order),
+            ScoreLine("Pearson", self.pearson, "correlation with the scores themselves"),
         ]
-        if self.accuracy is not None:
-            lines += [
-                f"Accuracy  {self.accuracy:.4f}   (a cosine of 0.5 or more counts as 1)",
-                f"F1        {self.f1:.4f}   (of the pairs whose score is 1)",
+        if self.accuracy is not None and self.f1 is not None:
+            contents += [
+                ScoreLine("Accuracy", self.accuracy, "a cosine of 0.5 or more counts as 1"),
+                ScoreLine("F1", self.f1, "of the pairs whose score is 1"),
             ]
-        return "\n".join([*lines, *self.notes("texts or score")])
+        return [*contents, *self.notes("texts or score")]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.report import Report, ScoreLine, Table
 
 BLOCK_SCORES = 2**24
 """Similarities held at once: 64 MB, or one query's row if there are more documents."""
@@ -24,7 +25,7 @@ Ranks = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class RetrievalReport(ReadingCounts):
+class RetrievalReport(Report, ReadingCounts):
     """Retrieval metrics, means over the queries, each from 0 to 1.
 
     `recall[k]` is the share of a query's relevant documents among the first k; `mrr` (mean
@@ -42,17 +43,17 @@ class RetrievalReport(ReadingCounts):
         recall = {f"recall_at_{rank}": value for rank, value in values.pop("recall").items()}
         return {**recall, **values}
 
-    def __str__(self) -> str:
-        lines = [
-            f"recall@{rank:<3} {value:.4f}   (share of the right texts among the first {rank} of "
-            f"{self.num_documents:,})"
-            for rank, value in self.recall.items()
+    def contents(self) -> list[ScoreLine | Table | str]:
+        among = "share of the right texts among the first {} of {:,}"
+        first = f"mean of 1 / rank of the first right text, for {self.num_queries:,} texts"
+        return [
+            *(
+                ScoreLine(f"recall@{rank}", value, among.format(rank, self.num_documents))
+                for rank, value in self.recall.items()
+            ),
+            ScoreLine("MRR", self.mrr, first),
+            *self.notes("texts or score"),
         ]
-        lines.append(
-            f"MRR        {self.mrr:.4f}   (mean of 1 / rank of the first right text, for "
-            f"{self.num_queries:,} texts)"
-        )
-        return "\n".join([*lines, *self.notes("texts or score")])
 
 
 def retrieval_scores(

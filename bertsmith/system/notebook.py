@@ -1,7 +1,13 @@
-"""Output in a notebook: a block of text that is replaced while work goes on."""
+"""Output in a notebook: tables, and a block of text that is replaced while work goes on."""
 
+import re
 import sys
+from collections.abc import Sequence
+from html import escape
 from typing import Any
+
+NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]\d+)?( %)?|nan|")
+"""A cell of a column of numbers, which may be empty."""
 
 
 def is_notebook() -> bool:
@@ -29,3 +35,28 @@ class LiveBlock:
             self._handle = display(data, raw=True, display_id=True)
         else:
             self._handle.update(data, raw=True)
+
+
+def html_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str:
+    """Write a table as HTML, numbers to the right and texts to the left; cells are escaped.
+
+    >>> html_table([("0.5000",)])
+    '<table><tbody><tr><td>0.5000</td></tr></tbody></table>'
+    """
+    are_texts = [
+        not all(NUMBER.fullmatch(cell) for cell in column) for column in zip(*rows, strict=True)
+    ]
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        # Jupyter aligns cells to the right unless they say otherwise.
+        starts = [f'<{tag} style="text-align:left">' if text else f"<{tag}>" for text in are_texts]
+        pairs = zip(starts, cells, strict=True)
+        return f"<tr>{''.join(f'{start}{escape(cell)}</{tag}>' for start, cell in pairs)}</tr>"
+
+    head = f"<thead>{row(titles, 'th')}</thead>" if titles else ""
+    return f"<table>{head}<tbody>{''.join(row(cells, 'td') for cells in rows)}</tbody></table>"
+
+
+def html_lines(lines: Sequence[str]) -> str:
+    """Write lines of text as HTML."""
+    return "".join(f"<div>{escape(line)}</div>" for line in lines)

@@ -15,6 +15,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
 from bertsmith.data.squad import Question
 from bertsmith.metrics.answers import ENDLESS
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.marks import RIGHT, Mark, MarkedPart, mark_spans
 
@@ -278,6 +279,15 @@ class AnswerPrediction:
         for part in self.parts():
             line.append(spaced(part.text), "" if part.color is None else "bold reverse")
         return line
+
+    def _repr_html_(self) -> str:
+        """Write the decision, and then the other candidates."""
+        candidates = self.candidates()[self.is_answered :]
+        rows = [
+            (one_line(self.answer) or NONE, f"{self.probability:.4f}"),
+            *((one_line(each.text), f"{each.probability:.4f}") for each in candidates),
+        ]
+        return html_table(rows, ("answer", "probability"))
 
     def parts(self) -> list[MarkedPart]:
         spans = [Mark(*self.best[1:], "", RIGHT)] if self.is_answered else []

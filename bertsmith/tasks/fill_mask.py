@@ -19,6 +19,8 @@ from bertsmith.data.examples import Example
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
+from bertsmith.system.counts import percent
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.inference import LoadedModel, compute_groups, pack_texts
 from bertsmith.tasks.prediction import InferenceTask, text_field
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -56,6 +58,14 @@ class FilledMasks:
     def line(self, example: Example) -> str:
         return "\t".join([" ".join(map(str.strip, self.answer)), *example.one_line()])
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(number), word.token.strip(), percent(word.probability))
+            for number, words in enumerate(self.masks, start=1)
+            for word in words
+        ]
+        return html_table(rows, ("mask", "token", "probability"))
+
 
 @dataclass(frozen=True)
 class FillMask(InferenceTask[Example, FilledMasks]):
@@ -72,6 +82,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     heads = ("masked_lm",)
     example_type = Example
     fields = ("text",)
+    titles = ("tokens", "text")
 
     def __post_init__(self) -> None:
         if not isinstance(self.top, int) or self.top < 1:

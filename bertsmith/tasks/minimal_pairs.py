@@ -21,6 +21,7 @@ from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.blocks import FULL
 from bertsmith.model.heads import MaskedLMHead
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.inference import LoadedModel, compute_groups
 from bertsmith.tasks.prediction import InferenceTask, text_field
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -73,6 +74,10 @@ class PairScores:
         sentences = (" ".join(text.split()) for text in example.content)
         return "\t".join([f"{self.good:.4f}", f"{self.bad:.4f}", *sentences])
 
+    def _repr_html_(self) -> str:
+        rows = [("good", f"{self.good:.4f}"), ("bad", f"{self.bad:.4f}")]
+        return html_table(rows, ("sentence", "log-likelihood"))
+
 
 @dataclass(frozen=True)
 class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
@@ -84,6 +89,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
     heads = ("masked_lm",)
     example_type = MinimalPair
     fields = ("sentence_good", "sentence_bad")
+    titles = ("log-likelihood, good", "log-likelihood, bad", "good sentence", "bad sentence")
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

@@ -25,11 +25,13 @@ from bertsmith.data.labels import label_flags, label_names
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.pages.page import unbroken_percent
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss, binary_loss
 from bertsmith.tasks.marks import MarkedPart, color_of
+from bertsmith.tasks.notebook_tables import likeliest
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.texts import LabelTask
@@ -74,6 +76,13 @@ class LabelsPrediction:
             for name, label in zip(self.names, self.labels, strict=True)
         )
         return "\t".join([" ".join(shown_labels.split()) or "–", *example.one_line()])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (label_name(label), f"{share:.4f}", "yes" if label in self.labels else "no")
+            for label, share in likeliest(self.probabilities)
+        ]
+        return html_table(rows, ("label", "probability", "predicted"))
 
     def label_parts(self) -> list[MarkedPart]:
         names = list(map(label_name, self.probabilities))

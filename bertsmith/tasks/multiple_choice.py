@@ -28,6 +28,7 @@ from bertsmith.data.windows import Windows, join_windows, make_windows
 from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
@@ -74,6 +75,13 @@ class ChoicePrediction:
     def line(self, example: ChoiceExample) -> str:
         texts = (" ".join(text.split()) for text in (example.text, self.text))
         return "\t".join([str(self.number), f"{self.probability:.4f}", *texts])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(number), f"{share:.4f}", self.text if number == self.number else "")
+            for number, share in enumerate(self.probabilities)
+        ]
+        return html_table(rows, ("number", "probability", "choice"))
 
 
 class ChoiceAccumulator(PredictionCounts):

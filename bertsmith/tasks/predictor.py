@@ -34,6 +34,7 @@ from bertsmith.model.saving import copy_folder, write_task_settings
 from bertsmith.system.argument_names import in_python
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
+from bertsmith.tasks.notebook_tables import Predictions
 from bertsmith.tasks.prediction import InferenceTask, PredictionT
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
 from bertsmith.tasks.task import Task, named_settings
@@ -163,7 +164,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             InputError: a value is missing or of another type; names its place.
         """
         pairs = self.iter_predictions(given, batch_size=batch_size, show_progress=show_progress)
-        return [prediction for _, prediction in pairs]
+        return Predictions(pairs, self.definition.titles)
 
     def iter_predictions(
         self: "Predictor[InferenceTask[Any, PredictionT]]",

@@ -26,6 +26,7 @@ from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.system.counts import format_number
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.cross_encoder import Activation, read_activation
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
@@ -64,6 +65,9 @@ class NumberPrediction:
 
     def line(self, example: Example) -> str:
         return "\t".join([format_number(self.value), *example.one_line()])
+
+    def _repr_html_(self) -> str:
+        return html_table([(format_number(self.value),)], ("value",))
 
 
 class NumberAccumulator(PredictionCounts):

@@ -30,6 +30,7 @@ from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
@@ -123,6 +124,9 @@ class Vectors:
     def line(self, example: RelatedTexts) -> str:
         texts = (" ".join(text.split()) for text in example.texts[:2])
         return "\t".join([f"{self.cosine:.4f}", *texts])
+
+    def _repr_html_(self) -> str:
+        return html_table([(f"{self.cosine:.4f}",)], ("cosine",))
 
 
 class ScoredAccumulator(PredictionCounts):

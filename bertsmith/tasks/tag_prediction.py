@@ -15,6 +15,7 @@ from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 from bertsmith.metrics.entities import TagCounts, TagReport
+from bertsmith.system.notebook import html_lines, html_table
 from bertsmith.tasks.marks import Mark, MarkedPart, color_of, mark_spans
 from bertsmith.tasks.scoring import PredictionCounts
 from bertsmith.tasks.tagged_text import conll_block, conllu_block, marked_text, span_types
@@ -69,6 +70,15 @@ class TagPrediction:
     def line(self, example: TaggedSentence) -> Any:
         types = span_types(self.names, self.scheme)
         return marked_text(example, self.labels, self.scheme, types)
+
+    def _repr_html_(self) -> str:
+        if self.scheme == "plain":
+            words = zip(self.words, self.labels, self.label_probabilities, strict=True)
+            rows = [(word, label, f"{share:.4f}") for word, label, share in words]
+            return html_table(rows, ("word", "label", "probability"))
+        rows = [(each.text, each.label, f"{each.probability:.4f}") for each in self.entities]
+        table = html_table(rows, ("entity", "type", "probability")) if rows else ""
+        return html_lines([str(self.line(self.sentence))]) + table
 
     def parts(self) -> list[MarkedPart]:
         types, places = span_types(self.names, self.scheme), self.sentence.places

@@ -20,12 +20,14 @@ from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
+from bertsmith.system.notebook import html_table
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.losses import ClassLoss, class_loss
 from bertsmith.tasks.marks import MarkedPart, color_of
 from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.notebook_tables import likeliest
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings.classify import ClassifySettings, Metric
 from bertsmith.tasks.settings.finetune import Sources
@@ -73,6 +75,12 @@ class ClassPrediction:
     def line(self, example: Example) -> str:
         label = " ".join(self.name.split())
         return "\t".join([label, f"{self.probability:.4f}", *example.one_line()])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (label_name(label), f"{share:.4f}") for label, share in likeliest(self.probabilities)
+        ]
+        return html_table(rows, ("label", "probability"))
 
     def label_parts(self) -> list[MarkedPart]:
         names = list(map(label_name, self.probabilities))

@@ -22,6 +22,8 @@ from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.system.bounds import check_choice
+from bertsmith.system.counts import count_noun
+from bertsmith.system.notebook import html_lines
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import InferenceTask, text_example
 from bertsmith.tasks.sentence_folder import (
@@ -34,6 +36,9 @@ from bertsmith.tasks.sentence_folder import (
 )
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
+
+SHOWN_NUMBERS = 8
+"""Numbers of a vector that a notebook shows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +59,10 @@ class TextVector:
     def line(self, example: Example) -> str:
         return "\t".join([" ".join(f"{each:.6g}" for each in self.vector), *example.one_line()])
 
+    def _repr_html_(self) -> str:
+        first = " ".join(f"{each:.6g}" for each in self.vector[:SHOWN_NUMBERS])
+        return html_lines([f"{count_noun(len(self.vector), 'number')}: {first} …"])
+
 
 @dataclass(frozen=True)
 class TextVectors(InferenceTask[Example, TextVector]):
@@ -71,6 +80,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
     heads = ()
     example_type = Example
     fields = ("text", "pair")
+    titles = ("vector", "text", "second text")
 
     def __post_init__(self) -> None:
         check_choice("pooling", self.pooling, get_args(Pooling))

@@ -126,7 +126,7 @@ def test_the_command(folder, file, tmp_path, bertsmith, scorer):
         assert (row["score_good"], row["score_bad"]) == pytest.approx((score.good, score.bad))
     lines = bertsmith(*words).splitlines()
     assert lines[0].startswith(f"accuracy  {report['accuracy']:.4f}   (share of the 5 pairs")
-    assert "field   accuracy   pairs" in lines
+    assert "field   accuracy  pairs" in lines
 
 
 REFUSED = {

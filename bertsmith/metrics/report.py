@@ -1,0 +1,61 @@
+"""Reports of scores: what they say stands once, and is shown as text or, in a notebook, as HTML."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bertsmith.metrics.names import format_score
+from bertsmith.system.notebook import html_lines, html_table
+from bertsmith.system.terminal import align_columns
+
+
+class ScoreLine(NamedTuple):
+    """A score with its meaning in words."""
+
+    name: str
+    value: float
+    meaning: str
+
+    @property
+    def shown(self) -> str:
+        """The value as people read it."""
+        return format_score(self.name.lower(), self.value)
+
+
+class Table(NamedTuple):
+    """A table of formatted cells, whose first column names the rows."""
+
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Report(ABC):
+    """The base of reports."""
+
+    @abstractmethod
+    def contents(self) -> list[ScoreLine | Table | str]:
+        """Return scores, tables and lines of text in the order in which they are shown."""
+
+    def __str__(self) -> str:
+        contents = self.contents()
+        width = max((len(part.name) for part in contents if isinstance(part, ScoreLine)), default=0)
+        lines: list[str] = []
+        for part in contents:
+            if isinstance(part, ScoreLine):
+                lines.append(f"{part.name:<{width}}  {part.shown}   ({part.meaning})")
+            elif isinstance(part, Table):
+                lines += align_columns([part.titles, *part.rows])
+            else:
+                lines.append(part)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        contents = self.contents()
+        scores = [part for part in contents if isinstance(part, ScoreLine)]
+        html = [html_table([(each.name, each.shown, each.meaning) for each in scores])]
+        for part in contents:
+            if isinstance(part, Table):
+                html.append(html_table(part.rows, part.titles))
+            elif isinstance(part, str) and part:
+                html.append(html_lines([part]))
+        return "".join(html if scores else html[1:])

@@ -1,0 +1,53 @@
+"""Predictions at the end of a notebook's cell: tables in the place of their fields."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from typing import Any
+
+from bertsmith.system.notebook import html_lines, html_table
+from bertsmith.tasks.prediction import PredictionT
+
+MOST_LABELS = 10
+MOST_PREDICTIONS = 20
+MOST_CHARACTERS = 200
+"""Characters of a cell; those of longer ones are left out."""
+
+
+class Predictions(list[PredictionT]):
+    """Predictions in the order of their examples, of which a notebook shows the first."""
+
+    def __init__(self, pairs: Iterable[tuple[Any, PredictionT]], titles: Sequence[str]) -> None:
+        """Take the predictions of pairs of an example and its prediction.
+
+        Args:
+            titles: those of the parts of a prediction's line.
+        """
+        self._titles = titles
+        self._first: list[tuple[Any, PredictionT]] = []
+        super().__init__(self._note_first(pairs))
+
+    def _note_first(self, pairs: Iterable[tuple[Any, PredictionT]]) -> Iterator[PredictionT]:
+        for pair in pairs:
+            if len(self._first) < MOST_PREDICTIONS:
+                self._first.append(pair)
+            yield pair[1]
+
+    def _repr_html_(self) -> str | None:
+        noted = [prediction for _, prediction in self._first]
+        are_first = len(noted) == min(len(self), MOST_PREDICTIONS) and all(map(is_, noted, self))
+        if not (noted and are_first):  # Jupyter then shows the list, which was changed, as text
+            return None
+        rows = [str(prediction.line(example)).split("\t") for example, prediction in self._first]
+        width = max(map(len, rows))
+        cells = [[*map(_shorten, row), *[""] * (width - len(row))] for row in rows]
+        rest = [f"… and {len(self) - len(rows):,} more"] if len(self) > len(rows) else []
+        return html_table(cells, self._titles[:width]) + html_lines(rest)
+
+
+def likeliest(probabilities: Mapping[Any, float]) -> list[tuple[Any, float]]:
+    """Return the `MOST_LABELS` likeliest labels with their probabilities, the likeliest first."""
+    return sorted(probabilities.items(), key=lambda pair: -pair[1])[:MOST_LABELS]
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
