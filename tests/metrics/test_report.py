@@ -50,6 +50,7 @@ REPORTS = {
     "classes": class_report,
     "several labels": multi_label_report,
     "numbers": lambda: NumberReport.of(*NUMBERS, num_windowed=1),
+    "small numbers": lambda: NumberReport.of(*(each * 1e-6 for each in NUMBERS)),
     "similarity": lambda: SimilarityReport.of(*NUMBERS),
     "retrieval": lambda: RetrievalReport({1: 0.25, 10: 0.5}, 0.375, 8, 1000),
     "choices": lambda: ChoiceReport(0.75, 0.25, 12),
