@@ -76,7 +76,8 @@ class Estimator(ABC):
     out: str | os.PathLike[str] | None
     limit: int | None
     verbose: int | None
-    _columns: Mapping[str, Any]
+    _columns: Mapping[str, Any] = {}
+    """The options of `fit` that say which columns were read."""
     _is_clone = False
     """Whether scikit-learn made the estimator of another, as for the folds of a search."""
     predictor_: Predictor[Any]

@@ -94,7 +94,12 @@ class SentenceEncoder(Estimator):
     @in_python()
     def _load_encoder(self) -> Predictor[Any]:
         settings = self._settings({})
-        return self._open(settings.model, settings)
+        predictor = self._open(settings.model, settings)
+        if settings.pooling is None:
+            return predictor
+        definition = predictor.definition
+        pooled = replace(definition.folder, pooling=settings.pooling)
+        return predictor.with_definition(replace(definition, folder=pooled))
 
     def _open(self, folder: Path, settings: Any) -> Predictor[Any]:
         return Predictor.load(

@@ -44,6 +44,24 @@ def test_a_published_encoder_needs_no_fit(encoder, model):
         encoder.set_params(model="none").transform(TEXTS)
 
 
+def test_a_published_encoder_is_scored_without_fit(encoder):
+    pairs = list(zip(TEXTS, TEXTS[::-1], strict=True))
+    cosines = encoder.predict(pairs)
+    vectors = encoder.encode(TEXTS).astype(np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(cosines, (vectors * vectors[::-1]).sum(1), atol=1e-6)
+    report = encoder.evaluate(pairs)
+    assert report.num_queries == len(set(TEXTS))
+    assert encoder.score(pairs) == report.mrr
+    scores = np.linspace(0, 1, len(pairs))
+    assert encoder.evaluate(pairs, scores).num_pairs == len(pairs)
+    first = encoder.set_params(pooling="first_token")
+    vectors = first.encode(TEXTS).astype(np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(first.predict(pairs), (vectors * vectors[::-1]).sum(1), atol=1e-6)
+    assert np.abs(first.predict(pairs) - cosines).max() > 1e-3
+
+
 @pytest.mark.parametrize("form", [
     list, tuple, np.array, pandas.Series, polars.Series, iter,
     lambda texts: pandas.DataFrame({"a": texts}), lambda texts: np.array(texts)[:, None],
