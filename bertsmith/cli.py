@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 from bertsmith._version import __version__
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
-from bertsmith.commands.mistakes import in_flags
+from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.page import made_by
-from bertsmith.system.argument_names import on_command_line
-from bertsmith.system.escaping import escaped_streams
+from bertsmith.system.escaping import command_streams
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
@@ -109,10 +108,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         args = [*args[1:], "--help"]
     debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
     with (
-        escaped_streams(),
+        command_streams(),
         _problems_as_messages(args, debug=debug),
         raising_on_signals(at_exit=argv is None),
-        on_command_line(),
         shown_warnings(PROG),
         silenced() if quiet else nullcontext(),
         showing_progress(details=verbose),
@@ -138,7 +136,7 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
     except BertsmithError as error:
         if debug:
             raise
-        message = in_flags(str(error), args, _name_of(args))
+        message = as_flags_of(_name_of(args), error.message)
         print(f"{PROG}: {message}", file=sys.stderr)
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:

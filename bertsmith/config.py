@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 
 T = TypeVar("T")
 
@@ -130,7 +130,8 @@ def from_mapping(
         if fields[key].metadata.get("names code"):
             raise ConfigError(
                 f"{place}: {key}: found {value!r}, code to run, which a file must not name, as it "
-                f"may come from anywhere. Leave it out, and pass --{key} to a command that has it."
+                f"may come from anywhere. Leave it out, and pass {option(key)} to a command that "
+                "has it."
             )
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None
@@ -216,4 +217,4 @@ def _checked(place: str, build: Callable[[], T]) -> T:
     try:
         return build()
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        raise ConfigError(f"{place}: {error}") from None  # in the words of a recipe

@@ -156,7 +156,9 @@ def typed(capsys):
     def run(*words):
         capsys.readouterr()
         main([str(word) for word in words])
-        return capsys.readouterr()
+        captured = capsys.readouterr()
+        assert not re.search(r"\ue0f0|\\ue0f0", captured.out + captured.err)  # options are spelled
+        return captured
 
     return run
 
@@ -178,6 +180,7 @@ def refused(capsys):
         captured = capsys.readouterr()
         assert (caught.value.code, captured.out) == (2, "")
         line = captured.err.splitlines()[-1]
+        assert "\ue0f0" not in captured.err  # options are spelled
         assert line.startswith("bertsmith")  # so the message has one line
         refusals.check_message(line, worded=worded)
         return line

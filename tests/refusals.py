@@ -5,9 +5,9 @@ A test says what its user must find in a message: the file and row, the option, 
     with refuses(InputError, "a.csv:3", "--header yes"):
         read(tmp_path / "a.csv")
 
-The whole message must be one of those that `wordings.json` beside the test's file has for this
-test. After a change of a message, run `python -m pytest FILES --write-wordings`, and read how that
-table has changed.
+The whole message, with options as flags, must be one of those that `wordings.json` beside the
+test's file has for this test. After a change of a message, run `python -m pytest FILES
+--write-wordings`, and read how that table has changed.
 """
 
 import json
@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from bertsmith.errors import BertsmithError, as_flags
 
 PROJECT = Path(__file__).parents[1]
 written: dict[str, list[str]] | None = None
@@ -34,12 +36,17 @@ def refuses(
 
     Args:
         kind: the error's type.
-        parts: place, flag and value as the message has them, literally.
+        parts: place, option and value as the message has them, literally; options as flags, or as
+            `str(error)` spells them for Python.
         worded: False where Python, torch or the machine has a word in the message.
     """
     with pytest.raises(kind) as caught:
         yield caught
-    check_message(str(caught.value), *parts, worded=worded)
+    message, python = str(caught.value), ""
+    if isinstance(caught.value, BertsmithError):
+        message, python = as_flags(caught.value.message), message
+    parts = tuple(part for part in parts if part not in python)
+    check_message(message, *parts, worded=worded)
 
 
 def check_message(message: str, *parts: str, worded: bool = True) -> None:

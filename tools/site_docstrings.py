@@ -9,10 +9,10 @@ from typing import Any
 import griffe
 
 from bertsmith.estimators.estimator import NOT_PARAMETERS
-from bertsmith.system.argument_names import as_arguments
 
 EXAMPLE = re.compile(r"(?:^|(?<=\n\n))>>> .*?(?=\n\n|\Z)", re.DOTALL)
 """A paragraph that begins with a prompt, outside of any section."""
+FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 HELP = Path(__file__).resolve().parents[1] / "bertsmith" / "commands" / "help.json"
 TASKS = {
     "TextClassifier": "classify",
@@ -63,7 +63,8 @@ def parameters_of(task: str) -> Iterator[str]:
     for option in sorted(chosen, key=lambda option: option.get("is_advanced", False)):
         default = option.get("default")
         shown = "" if default is None else f"`{default}`"
-        meaning = as_arguments(option["help"]).replace("|", "\\|")
+        meaning = FLAG.sub(lambda flag: flag[1].replace("-", "_"), option["help"])
+        meaning = meaning.replace("|", "\\|")
         yield f"    | `{name_of(option)}` | {shown} | {meaning} |"
 
 

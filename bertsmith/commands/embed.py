@@ -64,6 +64,7 @@ def main(args: Sequence[str], prog: str) -> None:
             normalize=settings.normalize,
         )
         tell(encoder.loaded.precision_note)
+        encoder.unknown_tokens.is_told = True  # told beside the result
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
         report = embed(encoder, texts, out)
     if settings.json:

@@ -40,6 +40,7 @@ def main(args: Sequence[str], prog: str) -> None:
         settings.model, FillMask, device=settings.device, precision=settings.precision
     )
     tell(filler.loaded.precision_note)
+    filler.unknown_tokens.is_told = True  # told beside the result
     text = as_characters(settings.text)
     prediction = filler.with_options(top=settings.top)(text)
     tell_unknown(filler.unknown_tokens.rate, "the text")

@@ -8,41 +8,35 @@ from contextlib import suppress
 
 from bertsmith.commands.help import Option, pages
 from bertsmith.config import shipped_recipes
+from bertsmith.errors import as_flags
+from bertsmith.errors.option_names import NamedOption, flag_of
 
 FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
 """Placeholders of values that only the command itself can refuse, and words for them."""
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
-SETTING = re.compile(
-    r"(?<![\w./-])(?:optim|training|model|pretraining|best|task_settings\.\w+)\.(\w+)\b(?!\.\w)"
-    r"|^(\w+)(?=: found ['\d.-])|^([a-z]+_\w+)(?=: )"  # as in Python
-    r"|(?<![\w.-])([a-z_]+)(?= was [^;]*, is now )"  # as in run.json
-)
-"""A setting in a message that is not spelled as a flag."""
+def as_flags_of(command: str | None, message: str) -> str:
+    """Spell the options of a message as flags of the command that it ends.
 
-
-def in_flags(message: str, line: Sequence[str], command: str | None) -> str:
-    """Spell the settings in a message as flags of the command, unless a recipe holds them.
-
-    >>> in_flags("training.batch_size: found 0; allowed is 1 or more.", [], "pretrain")
-    '--batch-size: found 0; allowed is 1 or more.'
-    >>> in_flags("seed was 1, is now 2; best.patience was 3, is now 4", [], "finetune classify")
-    '--seed was 1, is now 2; --patience was 3, is now 4'
+    >>> from bertsmith.errors import option
+    >>> as_flags_of("pretrain", f"{option('training.batch_size')}: found 0.")
+    '--batch-size: found 0.'
     """
     if command is None:
-        return message
-    args = line[len(command.split()) :]
-    flags = {each.flag.split()[0] for each in pages()[command].options}
-    typed = {word.partition("=")[0].replace("_", "-") for word in args}
-    is_recipe = "--recipe" in flags and "--recipe" in typed
+        return as_flags(message)
+    options = pages()[command].options
+    flags = {each.flag.split()[0] for each in options}
+    words = {each.flag.split()[0].lower() for each in options if each.is_positional}
 
-    def spelled(found: re.Match[str]) -> str:
-        flag = f"--{found[found.lastindex or 0].replace('_', '-')}"
-        is_meant = flag in flags and (flag in typed or not is_recipe)
-        return flag if is_meant and found[0] not in args else found[0]  # not a file's name
+    def spell(named: NamedOption) -> str:
+        if named.name in words or (
+            "." in named.path and flag_of(NamedOption(named.name)) not in flags
+        ):
+            return named.path
+        return flag_of(named)
 
-    return SETTING.sub(spelled, message)
+    return as_flags(message, spell)
 
 
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:

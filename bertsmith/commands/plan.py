@@ -66,7 +66,7 @@ class Settings(pretrain.Settings):
     on other hardware. Small models reach far less, since their products are too small for it."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self, "--")
+        check_all_largest(self)
         if self.measure_seconds < 0:
             found = self.measure_seconds
             raise ConfigError(f"--measure-seconds: found {found:g}; allowed is 0 or more.")
@@ -103,7 +103,7 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
         return
     if not settings.corpus.exists():
         raise ConfigError(
-            f"corpus: found '{settings.corpus}', which is not there. Build it with 'bertsmith "
+            f"--corpus: found '{settings.corpus}', which is not there. Build it with 'bertsmith "
             "corpus build', or pass --corpus None to plan with random text."
         )
     yield build_job(settings)

@@ -47,6 +47,7 @@ def load_as_told(settings: Any, model: Path | ModelFolder) -> Predictor[Task[Any
     names = ("device", "precision", "max_length", "long_texts", "stride")
     predictor = load_predictor(model, **{name: getattr(settings, name) for name in names})
     tell(predictor.loaded.precision_note)
+    predictor.unknown_tokens.is_told = True  # told beside the results
     return predictor.with_definition(predictor.definition.with_columns(settings.columns))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bertsmith.data.batches import Batch
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.step_cost import flops_of, real_work
@@ -83,7 +83,7 @@ def budget_of(given: dict[Unit, float | None], place: str) -> ComparisonBudget:
         names = " and ".join(f"{unit} = {amount:g}" for unit, amount in found.items())
         raise ConfigError(
             f"{place}: found {names or 'no budget'}; all recipes get one and the same. Give one of "
-            f"--{', --'.join(UNITS)}."
+            f"{', '.join(map(option, UNITS))}."
         )
     ((unit, amount),) = found.items()
     if not 0 < amount < np.inf:

@@ -58,10 +58,12 @@ class ComparisonReport:
             f"tokens ({comparison.eval_rows:,} while training); the same 15 % masked for all: 80 % "
             "as [MASK], 10 % replaced, 10 % left",
             **{
-                f"task {task.name}": f"{task.task.name}, {task.settings.train.name} and "
-                f"{task.settings.eval.name}; {score_name(task.settings.figure)} of the best "
-                "weights, chosen by these scores, so slightly optimistic for all; --cls-attention "
-                f"{task.settings.cls_attention}"
+                f"task {task.name}": (
+                    f"{task.task.name}, {task.settings.train.name} and {task.settings.eval.name}; "
+                    f"{score_name(task.settings.figure)} of the best weights, chosen by these "
+                    f"scores, so slightly optimistic for all; cls_attention "
+                    f"{task.settings.cls_attention}"
+                )
                 for task in comparison.tasks
             },
         }

@@ -18,7 +18,7 @@ from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.forecast import describe_duration
 from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import BertsmithError, ConfigError, Interrupted
+from bertsmith.errors import BertsmithError, ConfigError, Interrupted, as_flags, option
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.loading import load_model
@@ -147,7 +147,8 @@ def _noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]
     except Interrupted:
         raise
     except FAILURES as error:
-        reason = str(error) or type(error).__name__
+        message = error.message if isinstance(error, BertsmithError) else str(error)
+        reason = as_flags(message) or type(error).__name__
         result.errors.append(f"{result.recipe}, seed {result.seed}: {what} failed: {reason}")
         work.tell(result.errors[-1])
 
@@ -271,7 +272,7 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
             f"tokens, where {wanted['final_rows']} of {wanted['max_length']} are asked for (the "
-            "shortest max_length of all recipes counts). Choose another --out."
+            f"shortest max_length of all recipes counts). Choose another {option('out')}."
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from bertsmith.comparison.budget import UNITS, ComparisonBudget, Unit, budget_of
 from bertsmith.comparison.row_plan import RowPlan, plan_rows
 from bertsmith.config import from_mapping, read_recipe
-from bertsmith.errors import BertsmithError, ConfigError, InputError
+from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.system.bounds import check_all_largest, check_largest
@@ -73,12 +73,11 @@ class ComparisonSettings(Compute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_all_largest(self, "--")
+        check_all_largest(self)
         for name in ("eval_rows", "final_rows"):
             rows = getattr(self, name)
             if rows is not None and rows < 1:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"--{flag}: found {rows}; allowed is 1 or more.")
+                raise SettingError(name, rows, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -301,7 +300,9 @@ def _path_of(value: object, place: str) -> Path:
 def find_data(path: Path, place: str) -> Path:
     """Return the path; raise InputError if no file is there."""
     if not path.is_file():
-        raise InputError(f"{place}: no file {path}. Name the folder of the tasks' files by --data.")
+        raise InputError(
+            f"{place}: no file {path}. Name the folder of the tasks' files by {option('data')}."
+        )
     return path
 
 
@@ -318,14 +319,12 @@ def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
-            f"{_place_of(path)}: found no seeds. Give --seeds 3; without several, nothing can be "
-            "said about noise."
+            f"{_place_of(path)}: found no seeds. Give {option('seeds', 3)}; without several, "
+            "nothing can be said about noise."
         )
     check_largest("seeds", seeds)
     if seeds < 1:
-        raise ConfigError(
-            f"seeds: found {seeds}; allowed is 1 or more; use 3 or more to see the spread."
-        )
+        raise SettingError("seeds", seeds, "1 or more; use 3 or more to see the spread")
     return seeds
 
 

@@ -14,7 +14,7 @@ from bertsmith.compression.folder import (
     save_beside,
 )
 from bertsmith.compression.vocabulary import VocabularySettings
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.int8 import slower_note
@@ -52,7 +52,8 @@ class LayerSettings:
         if source.corpus is not None and "masked_lm" not in model.heads:
             raise CheckpointError(
                 f"{source.path}: the model has no masked-LM head, so a corpus cannot score it. "
-                "Give --data if it is fine-tuned or a sentence encoder, or leave out --corpus."
+                f"Give {option('data')} if it is fine-tuned or a sentence encoder, or leave out "
+                f"{option('corpus')}."
             )
         keep = self.chosen(model.config.num_hidden_layers)
         done = (
@@ -65,18 +66,20 @@ class LayerSettings:
     def chosen(self, num_layers: int) -> list[int]:
         if (self.layers is None) == (self.num_layers is None):
             raise ConfigError(
-                "Give either --layers or --num-layers, not both."
+                f"Give either {option('layers')} or {option('num_layers')}, not both."
                 if self.layers
-                else "Which layers should stay? Give --layers or --num-layers."
+                else f"Which layers should stay? Give {option('layers')} or {option('num_layers')}."
             )
         if self.num_layers is not None:
             return choose_layers(num_layers, self.num_layers, self.layer_choice)
         try:
             return [int(number) for number in str(self.layers).split(",")]
         except ValueError:
-            raise ConfigError(
-                f"--layers: found '{self.layers}'; allowed are numbers of layers with commas "
-                f"between, 0 to {num_layers - 1}, such as 0,{num_layers - 1}."
+            raise SettingError(
+                "layers",
+                self.layers,
+                f"a list of layers with commas between, 0 to {num_layers - 1}, such as "
+                f"0,{num_layers - 1}",
             ) from None
 
 
@@ -116,8 +119,9 @@ class CompressSettings(InferenceCompute):
         given = [way for way in ways if way != type(way)()]
         if len(given) != 1:
             raise ConfigError(
-                "Choose one way to make the model smaller: --num-layers (or --layers), or "
-                "--vocabulary. To combine them, compress the result again."
+                f"Choose one way to make the model smaller: {option('num_layers')} (or "
+                f"{option('layers')}), or {option('vocabulary')}. To combine them, compress the "
+                "result again."
             )
         return given[0]
 
@@ -130,7 +134,7 @@ def compress(settings: CompressSettings) -> Compressed:
         InputError: examples or texts cannot be read.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """
-    check_all_largest(settings, "--")
+    check_all_largest(settings)
     way = settings.way
     check_outside(settings.out, settings.model, settings.corpus)
     with hold_folder(settings.out):

@@ -15,7 +15,7 @@ from torch import Tensor
 from bertsmith._version import __version__
 from bertsmith.compression.held_out import corpus_objective, measure_held_out
 from bertsmith.config import to_jsonable
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.evaluation.side_by_side import (
     ComparisonInput,
     Measure,
@@ -103,7 +103,7 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
             that may not be replaced.
     """
     if is_within(source, out):
-        raise ConfigError(f"{out}: holds the model {source}. Choose another --out.")
+        raise ConfigError(f"{out}: holds the model {source}. Choose another {option('out')}.")
     if not any(out.iterdir()):
         return
     names = (*MODEL_FILES, *sentence_files(SmallFiles(out)), RECORD_FILE)
@@ -112,11 +112,13 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
     others = sorted({path.name for path in out.iterdir()} - known)
     if others:
         raise ConfigError(
-            f"{out}: holds more than a model ({', '.join(others[:3])}). Choose another --out."
+            f"{out}: holds more than a model ({', '.join(others[:3])}). Choose another "
+            f"{option('out')}."
         )
     if not overwrite:
         raise ConfigError(
-            f"{out}: holds a model. Pass --overwrite to replace it, or choose another --out."
+            f"{out}: holds a model. Pass {option('overwrite', True)} to replace it, or choose "
+            f"another {option('out')}."
         )
 
 
@@ -130,8 +132,8 @@ def save_beside(
     if (source.path / GENERATOR).is_dir():
         notes = (
             *notes,
-            f"left out: {GENERATOR}/, so the folder serves fine-tuning, and 'pretrain --from' "
-            "cannot go on with it",
+            f"left out: {GENERATOR}/, so the folder serves fine-tuning, and 'bertsmith "
+            f"pretrain {option('from')}' cannot go on with it",
         )
     measure = None if trial.data else _measure_on_corpus(source, smaller)
     with atomic_dir(out) as folder:

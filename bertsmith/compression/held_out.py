@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, option
 from bertsmith.evaluation.side_by_side import Measure
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import Pretraining, has_pairs
@@ -33,7 +33,7 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
         raise CheckpointError(
             f"{path}: was built with another tokenizer than the model's (fingerprint "
             f"{corpus.tokenizer_fingerprint[:12]}, the model has {tokenizer.fingerprint[:12]}). "
-            "Build it again with --tokenizer and the model's folder."
+            f"Build it again with {option('tokenizer')} and the model's folder."
         )
     return corpus
 

@@ -15,7 +15,7 @@ from bertsmith.compression.held_out import open_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, SettingError, option
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.model.shrinking import trim_vocabulary
 from bertsmith.system.compute import Advanced
@@ -52,7 +52,7 @@ class VocabularySettings:
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
-            raise ConfigError(f"--min-count: found {self.min_count}; allowed is 1 or more.")
+            raise SettingError("min_count", self.min_count, "1 or more")
 
     def shrink(self, source: SourceModel) -> Smaller:
         """Keep the tokens that texts use.
@@ -64,8 +64,9 @@ class VocabularySettings:
         if bool(self.vocabulary) == (source.corpus is not None):
             raise ConfigError(
                 "Which texts have the tokens to keep? Give "
-                f"{'only one' if self.vocabulary else 'one'} of them: --vocabulary TEXTS, or "
-                "--vocabulary alone with --corpus DIR."
+                f"{'only one' if self.vocabulary else 'one'} of them: "
+                f"{option('vocabulary', 'TEXTS')}, or {option('vocabulary')} alone with "
+                f"{option('corpus', 'DIR')}."
             )
         tokenizer, read = source.tokenizer, SourceReport()
         counts = self.token_counts(source, read)
@@ -104,7 +105,7 @@ class VocabularySettings:
         else:
             counts = count_pieces(source.tokenizer, self.documents(read))
         if not counts.sum():
-            raise InputError("--vocabulary: no word in the texts. Name files with text.")
+            raise InputError(f"{option('vocabulary')}: no word in the texts. Name files with text.")
         return counts
 
     def documents(self, read: SourceReport | None = None) -> Iterable[str]:

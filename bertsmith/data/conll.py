@@ -16,7 +16,7 @@ from bertsmith.data.tables import column_number
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import check_rows
 from bertsmith.data.text_files import check_line_ends
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 Row = tuple[int, str]
 """A line's number in its file, and the line without its end."""
@@ -194,7 +194,8 @@ class ColumnParser:
                 raise InputError(
                     f"{self.place}:{self._shape.row}: column {word_place + 1} of "
                     f"{self._shape.width} is taken for both word and label. Columns stand between "
-                    "tabs or spaces; choose them with --word-column and --label-column."
+                    f"tabs or spaces; choose them with {option('word_column')} and "
+                    f"{option('label_column')}."
                 )
             labels = [self._label(row, found[label_place]) for row, found in cells]
         remarks: list[Remark] = ["comments"] * self._num_comments
@@ -232,7 +233,8 @@ class ColumnParser:
         raise InputError(
             f"{self.place}:{row}: columns: found {len(shape.cut(line))}, where row {shape.row} has "
             f"{shape.width}. Each word has a line with all columns, and an empty line stands after "
-            "a sentence. Fix the row, or pass --skip-incomplete (skipped sentences are counted)."
+            f"a sentence. Fix the row, or pass {option('skip_incomplete', True)} (skipped "
+            "sentences are counted)."
         )
 
     def _find(self, role: str, asked: str | None, usual: int) -> int:
@@ -260,8 +262,8 @@ class ColumnParser:
     def _cell(self, row: int, role: str, cell: str) -> str:
         if not cell.strip(" "):
             raise InputError(
-                f"{self.place}:{row}: the {role} is empty. Fix the row, or pass --skip-incomplete "
-                "(skipped sentences are counted)."
+                f"{self.place}:{row}: the {role} is empty. Fix the row, or pass "
+                f"{option('skip_incomplete', True)} (skipped sentences are counted)."
             )
         return cell if role == "word" else cell.strip(" ")
 

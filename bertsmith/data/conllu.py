@@ -11,7 +11,7 @@ from bertsmith.data.columns import TagColumns
 from bertsmith.data.conll import LineBlock
 from bertsmith.data.tables import column_number
 from bertsmith.data.tagged import Remark, TaggedSentence
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 from bertsmith.tokenization.words import Place
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -73,8 +73,9 @@ class ConlluParser:
         cells = line.split("\t")
         if len(cells) != len(CONLLU_FIELDS):
             raise InputError(
-                f"{self.place}:{row}: columns between tabs: found {len(cells)}, where CoNLL-U "
-                f"has {len(CONLLU_FIELDS)}. Fix the row, or pass --format conll for other columns."
+                f"{self.place}:{row}: columns between tabs: found {len(cells)}, where CoNLL-U has "
+                f"{len(CONLLU_FIELDS)}. Fix the row, or pass {option('format', 'conll')} for other "
+                "columns."
             )
         number = CONLLU_ID.fullmatch(cells[0])
         if number is None:
@@ -86,7 +87,7 @@ class ConlluParser:
             raise InputError(
                 f"{self.place}:{row}: the range '{cells[0]}' ends before it begins; CoNLL-U has "
                 f"the numbers of its first and last word there ({number[3]}-{number[1]}). Fix the "
-                "row, or pass --skip-incomplete (skipped sentences are counted)."
+                f"row, or pass {option('skip_incomplete', True)} (skipped sentences are counted)."
             )
         if not cells[1]:
             raise InputError(f"{self.place}:{row}: the word is empty. Fix the row.")
@@ -97,7 +98,7 @@ class ConlluParser:
         if not label or (label == "_" and name not in MAY_BE_EMPTY):
             raise InputError(
                 f"{self.place}:{row}: '{name}' of the word '{cells[1]}' is empty. Fix the row, or "
-                "pass --skip-incomplete (skipped sentences are counted)."
+                f"pass {option('skip_incomplete', True)} (skipped sentences are counted)."
             )
         return label
 

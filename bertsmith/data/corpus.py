@@ -39,7 +39,7 @@ from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.shards import TOKENIZER_DIR, DocumentBlock, SplitWriter
 from bertsmith.data.splits import HeldOutChoice
 from bertsmith.data.text_files import IN_MEMORY
-from bertsmith.errors import CorpusError, InputError
+from bertsmith.errors import CorpusError, InputError, option
 from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside, is_within
@@ -103,7 +103,7 @@ def build_corpus(
             raise CorpusError(
                 f"{place}: none of the words is in the vocabulary: all tokens ("
                 f"{sum(split.tokens for split in splits.values()):,}) are {tokenizer.unk_token}. "
-                "Nothing was written; give a --tokenizer that was trained on such texts."
+                f"Nothing was written; give a {option('tokenizer')} that was trained on such texts."
             )
         manifest = Manifest(
             tokenizer=TokenizerManifest(tokenizer.fingerprint, tokenizer.vocab_size),
@@ -132,18 +132,22 @@ def check_corpus_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = (
         return
     if not is_corpus(out):
         kind = "folder with other things in it" if out.is_dir() else "file"
-        raise CorpusError(f"{out}: a {kind} is there already. Choose another --out.")
+        raise CorpusError(f"{out}: a {kind} is there already. Choose another {option('out')}.")
     for path in paths:
         if is_within(Path(path), out):
-            raise CorpusError(f"{out}: holds {path}, which is to be read. Choose another --out.")
+            raise CorpusError(
+                f"{out}: holds {path}, which is to be read. Choose another {option('out')}."
+            )
     others = sorted(path.name for path in out.iterdir() if not KNOWN_NAMES.fullmatch(path.name))
     if others:
         raise CorpusError(
-            f"{out}: holds more than a corpus ({', '.join(others[:3])}). Choose another --out."
+            f"{out}: holds more than a corpus ({', '.join(others[:3])}). Choose another "
+            f"{option('out')}."
         )
     if not overwrite:
         raise CorpusError(
-            f"{out}: a corpus is there already. Choose another --out, or pass --overwrite."
+            f"{out}: a corpus is there already. Choose another {option('out')}, or pass "
+            f"{option('overwrite', True)}."
         )
 
 

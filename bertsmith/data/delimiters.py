@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bertsmith.data.text_files import STANDARD_INPUT, iter_lines
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError, option
 
 BORDERS = {"csv": ",", "tsv": "\t"}
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -22,9 +22,8 @@ def delimiter_of(kind: str, asked: str | None) -> str:
         return BORDERS[kind]
     char = "\t" if asked in _TAB_NAMES else asked
     if len(char) != 1 or char in '"\r\n\0':
-        raise ConfigError(
-            f"--delimiter: found {asked!r}; allowed is one character that stands between columns, "
-            "such as ';', or tab."
+        raise SettingError(
+            "delimiter", asked, "one character that stands between columns, such as ';', or tab"
         )
     return char
 
@@ -48,11 +47,11 @@ def rival_hint(kind: str, row: str, before: str = "", *, can_ask: bool = True) -
     rival = next((char for char in SEPARATORS if char != border and before + char in row), None)
     if border is None or rival is None:
         return ""
-    name = "tab" if rival == "\t" else f"'{rival}'"
+    name = "tab" if rival == "\t" else rival
     if can_ask:
         return (
-            f" If {SEPARATORS[rival]} separate the columns, pass --delimiter {name}; otherwise a "
-            f".{kind} file is read as one with {SEPARATORS[border]} between columns."
+            f" If {SEPARATORS[rival]} separate the columns, pass {option('delimiter', name)}; "
+            f"otherwise a .{kind} file is read as one with {SEPARATORS[border]} between columns."
         )
     return (
         f" Do {SEPARATORS[rival]} separate the columns? In a .{kind} file, {SEPARATORS[border]} do."

@@ -33,7 +33,7 @@ from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
 from bertsmith.data.sources import Format, Source, find_sources, identity
 from bertsmith.data.text_files import IN_MEMORY
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 
 def iter_parquet(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
@@ -79,14 +79,16 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
     names = table.schema_arrow.names
     if name not in names:
         found = reading.describe_missing_column(names)
-        raise InputError(f"{reading.source.path}: {found}. Choose one with --text-column.")
+        raise InputError(
+            f"{reading.source.path}: {found}. Choose one with {option('text_column')}."
+        )
     if names.count(name) > 1:
         raise InputError(f"{reading.source.path}: {reading.describe_repeated_column()}")
     kind = table.schema_arrow.field(name).type
     if not _is_text(kind):
         raise InputError(
             f"{reading.source.path}: column {name!r} holds {kind}, not strings. "
-            "Choose another with --text-column."
+            f"Choose another with {option('text_column')}."
         )
     rows = rows_at_once(table.metadata)
     for batch in table.iter_batches(rows, columns=[name], use_threads=False):
@@ -305,12 +307,14 @@ def _json_text(lines: Lines, line: str) -> str | None:
             lines.reject("bad_json", f"found {json_type(row)}, not an object", advice)
         elif column not in row:
             found = lines.reading.describe_missing_column(row)
-            lines.reject("missing_column", found, "Choose one with --text-column")
+            lines.reject("missing_column", found, f"Choose one with {option('text_column')}")
         elif (text := row[column]) is None:
             return ""
         elif not isinstance(text, str):
             found = f"column {column!r} holds {json_type(text)}, not a string"
-            lines.reject("not_a_string", found, "Fix the row, choose another --text-column")
+            lines.reject(
+                "not_a_string", found, f"Fix the row, choose another {option('text_column')}"
+            )
         else:
             return text
     return None
@@ -323,7 +327,7 @@ def _iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
     if reading.text_column not in header:
         found = reading.describe_missing_column(header)
         raise InputError(
-            f"{reading.source.path}:1: {found}. Choose one with --text-column; "
+            f"{reading.source.path}:1: {found}. Choose one with {option('text_column')}; "
             "the first line has to name the columns."
         )
     if header.count(reading.text_column) > 1:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, InputError, option
 from bertsmith.tokenization.tokenizer import Tokenizer, truncated_lengths
 from bertsmith.tokenization.tokenizer_files import CONFIG_FILE
 
@@ -192,8 +192,9 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     fewest = _fewest_tokens(tokenizer)
     if not fewest <= requested <= num_positions:
         raise ConfigError(
-            f"max_length: found {requested}; this model reads {fewest} to {num_positions} tokens. "
-            "Choose a number in that range; what becomes of longer texts is counted."
+            f"{option('max_length')}: found {requested}; this model reads {fewest} to "
+            f"{num_positions} tokens. Choose a number in that range; what becomes of longer texts "
+            "is counted."
         )
     return requested
 

@@ -24,7 +24,7 @@ from bertsmith.data.records import (
 )
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import InputError, warn_once
+from bertsmith.errors import InputError, option, warn_once
 
 # The usual names, first match wins; a pair is only taken where both of its columns are there.
 TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
@@ -161,15 +161,16 @@ class ExampleReader(RecordReader[Example]):
             (first,), (second,) = self.names["text"], self.names["second text"]
             raise InputError(
                 f"{self.place}: two texts in each row, '{first}' and '{second}', where one is "
-                "expected. Name the right one with --text-column; or, if pairs are meant, the "
-                "second with --pair-column."
+                f"expected. Name the right one with {option('text_column')}; or, if pairs are "
+                f"meant, the second with {option('pair_column')}."
             )
         is_guessed = columns.header == "auto" and columns.text_column is None
         if is_guessed and text and record["text"] == self.names["text"] and self.is_table:
             raise InputError(
                 f"{self.row_place(row)}: the text '{text}' stands in the first row too, which was "
-                "taken for the names of the columns. If it is that, pass --header yes; if it is a "
-                "row like others, --header no --text-column N."
+                "taken for the names of the columns. If it is that, pass "
+                f"{option('header', 'yes')}; if it is a row like others, {option('header', 'no')} "
+                f"{option('text_column', 'N')}."
             )
         # Otherwise the label tells, in `read`.
         if row == 1 and text.lower() in USUAL_NAMES and (self.empty_labels or not self.labelled):
@@ -185,7 +186,8 @@ class ExampleReader(RecordReader[Example]):
         if self.is_table and self.columns.header == "auto" and not self.has_header:
             raise InputError(
                 f"{self.row_place(1)}: the text of this first row, '{text}', is a usual name of a "
-                "column. If the row names the columns, pass --header yes; if not, --header no."
+                f"column. If the row names the columns, pass {option('header', 'yes')}; if not, "
+                f"{option('header', 'no')}."
             )
 
     def _label(self, row: int, found: tuple[str, ...]) -> str:
@@ -196,10 +198,14 @@ class ExampleReader(RecordReader[Example]):
                 label = self._strip(row, label)
             self._check_label_set(row, label)
             return label
-        header = ", or pass --header yes if it names the columns" if not self.has_header else ""
+        header = (
+            f", or pass {option('header', 'yes')} if it names the columns"
+            if not self.has_header
+            else ""
+        )
         advice = (
             "; allowed are 1 and 0, or true and false. Fix the row, or choose other columns with "
-            f"--label-column{header}."
+            f"{option('label_column')}{header}."
         )
         if len(found) < len(names):  # empty cells are left out, so which they are is not known
             raise IncompleteRowError(f"{self.row_place(row)}: a column of labels is empty{advice}")
@@ -239,16 +245,17 @@ class ExampleReader(RecordReader[Example]):
         may_lack_text = not self.needs_text and not columns.skip_incomplete
         return [
             ColumnSpec(
-                "text", "--text-column", columns.text_column, text,
+                "text", "text_column", columns.text_column, text,
                 is_optional=not self.needs_text, may_be_empty=may_lack_text,
                 may_lack_key=may_lack_text,
             ),
             ColumnSpec(
-                "second text", "--pair-column", columns.pair_column, pair,
-                is_optional=not self.pairs, instead="name the only text with --text-column",
+                "second text", "pair_column", columns.pair_column, pair,
+                is_optional=not self.pairs,
+                instead=f"name the only text with {option('text_column')}",
             ),
             ColumnSpec(
-                "label", "--label-column", columns.label_column, LABEL_COLUMNS,
+                "label", "label_column", columns.label_column, LABEL_COLUMNS,
                 is_many=self.empty_labels and columns.label_column is not None,
                 may_be_empty=self.empty_labels, scalars=(bool, int, float),
                 read_list=self._read_label_set if self.empty_labels else None,
@@ -302,7 +309,8 @@ def check_header(
     if not _is_number(first.label or ""):
         raise InputError(
             f"{reader.row_place(first.row)}: the label '{first.label}' occurs in this first row "
-            "only. If the row names the columns, pass --header yes; if not, --header no."
+            f"only. If the row names the columns, pass {option('header', 'yes')}; if not, "
+            f"{option('header', 'no')}."
         )
 
 

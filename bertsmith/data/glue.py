@@ -14,7 +14,7 @@ from typing import Literal
 from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.system.files import atomic_write
 
 Score = Literal["accuracy", "f1", "matthews_correlation", "pearson", "spearman"]
@@ -153,7 +153,7 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
         raise InputError(
             f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv. Found: "
             f"{', '.join(each.task.name for each in found) or 'no task'}. Add it, or leave it "
-            "out of --tasks."
+            f"out of {option('tasks')}."
         )
     if not found:
         raise InputError(
@@ -170,7 +170,7 @@ def check_task_names(names: Iterable[str]) -> list[str]:
     for name in names:
         if plain(name) not in known:
             raise ConfigError(
-                f"--tasks: '{name}' is none of GLUE's tasks. Choose from: "
+                f"{option('tasks')}: '{name}' is none of GLUE's tasks. Choose from: "
                 f"{', '.join(known.values())}."
             )
     return [known[plain(name)] for name in names]
@@ -190,8 +190,8 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
         InputError: the file is no table with these columns.
     """
     specs = [
-        ColumnSpec("index", "--index", "1", ()),
-        *(ColumnSpec(name, "--columns", name, (), may_be_empty=True) for name in columns),
+        ColumnSpec("index", "index", "1", ()),
+        *(ColumnSpec(name, "columns", name, (), may_be_empty=True) for name in columns),
     ]
 
     def parse(row: int, record: Record) -> Example:

@@ -18,7 +18,7 @@ from bertsmith.data.json_rows import (
     without_half_characters,
 )
 from bertsmith.data.text_files import iter_text
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
 NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
@@ -77,7 +77,8 @@ def iter_list(path: Path) -> Iterator[Any]:
         raise InputError(
             f"{path}: found {kind}; a list of objects is expected, such as "
             '[{"text": "...", "label": "..."}]. With pandas: to_json(..., orient="records"). '
-            "A file with an object on each line is a .jsonl: rename it, or pass --format jsonl."
+            "A file with an object on each line is a .jsonl: rename it, or pass "
+            f"{option('format', 'jsonl')}."
         )
     yield from reader.elements()
     if reader.peek():

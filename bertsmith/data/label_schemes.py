@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from bertsmith.data.near_schemes import find_near_label
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 Scheme = Literal["IOB1", "IOB2", "BIOES", "BMES", "BILOU", "plain"]
 
@@ -69,7 +69,8 @@ def parse_label(label: str) -> Part:
         return Part(ROLES[label], "")
     raise InputError(
         f"the label '{label}' does not tell where a span begins. Allowed are O and labels such as "
-        "B-PER and I-PER; for labels that stand for one word each, pass --scheme plain."
+        "B-PER and I-PER; for labels that stand for one word each, pass "
+        f"{option('scheme', 'plain')}."
     )
 
 
@@ -100,9 +101,9 @@ def _check_not_near(labels: Counter[str]) -> None:
     """Raise InputError for labels that nearly follow a scheme."""
     if near := find_near_label(list(labels)):
         raise InputError(
-            f"the label '{near.label}' (found {labels[near.label]:,}×) looks like "
-            f"'{near.written}' of a scheme that marks spans. Write it so, or pass --scheme plain "
-            "if each label stands for one word."
+            f"the label '{near.label}' (found {labels[near.label]:,}×) looks like '{near.written}' "
+            f"of a scheme that marks spans. Write it so, or pass {option('scheme', 'plain')} if "
+            "each label stands for one word."
         )
 
 
@@ -165,7 +166,7 @@ def _letters(labels: Counter[str]) -> set[str] | None:
         raise InputError(
             f"the label '{strange[0]}' (found {labels[strange[0]]:,}×) does not tell where a span "
             f"begins, as '{next(label for label in named if matches[label])}' does. Fix it, or "
-            "pass --scheme plain if each label stands for one word."
+            f"pass {option('scheme', 'plain')} if each label stands for one word."
         )
     return None
 
@@ -294,7 +295,7 @@ def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> lis
     if "plain" in (scheme, target):
         raise InputError(
             f"labels of the scheme {scheme} cannot be written as {target}: one of the two tells "
-            "where spans begin, the other does not. Choose the column with --label-column, or the "
-            "scheme with --scheme."
+            "where spans begin, the other does not. Choose the column with "
+            f"{option('label_column')}, or the scheme with {option('scheme')}."
         )
     return write_labels(find_spans(labels, scheme), len(labels), target)

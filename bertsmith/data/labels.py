@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import IN_MEMORY, row_place
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 SEPARATORS = ",;|"
 """Separators that may stand between several labels of a text."""
@@ -54,12 +54,13 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
         raise InputError(
             f"{row_place(path, rows[fractions[0]])}: the label '{fractions[0]}' is a fractional "
             f"number among names ({list_names(words)}). Fix the row, or choose the column with "
-            "--label-column."
+            f"{option('label_column')}."
         )
     if len(fractions) > MAX_FRACTIONS or len(rows) == len(examples) > MAX_FRACTIONS:
         raise InputError(
             f"{path}: {len(rows):,} different labels in {len(examples):,} rows, such as "
-            f"{list_names(list(rows)[-3:])}. Choose a column of classes with --label-column."
+            f"{list_names(list(rows)[-3:])}. Choose a column of classes with "
+            f"{option('label_column')}."
         )
     _check_spellings(rows, path)
     return sorted_names(rows)
@@ -150,10 +151,12 @@ def several_in_one(names: Sequence[str]) -> str | None:
         uses = Counter(part for parts in sets for part in parts)
         num_recurring = sum(count > 1 for count in uses.values())
         if 2 * len(several) >= len(names) and 2 * num_recurring > len(uses) > 1:
+            advice = option("multi_label", True)
+            if separator != ",":
+                advice += f" {option('label_separator', separator)}"
             return (
                 f"each of {len(names):,} combinations such as '{several[0]}' is a class of its "
-                "own. Where a text may have several labels, pass --multi-label"
-                + ("" if separator == "," else f" --label-separator '{separator}'")
+                f"own. Where a text may have several labels, pass {advice}"
             )
     return None
 
@@ -211,7 +214,9 @@ def label_names(examples: Sequence[Example], separator: str, path: Path) -> tupl
     """Collect the labels of multi-label examples, sorted by name; InputError if none has one."""
     found = sorted({name for example in examples for name in label_set(example, separator)})
     if not found:
-        raise InputError(f"{path}: no row has a label. Choose the column with --label-column.")
+        raise InputError(
+            f"{path}: no row has a label. Choose the column with {option('label_column')}."
+        )
     return tuple(found)
 
 
@@ -242,7 +247,7 @@ def _unknown_label(
     if example.row == 1 and {".csv", ".tsv", ".xlsx"} & set(
         path.suffixes
     ):  # so read without a header
-        hint += " If the row names the columns, pass --header yes."
+        hint += f" If the row names the columns, pass {option('header', 'yes')}."
     return InputError(
         f"{row_place(path, example.row)}: the label '{label}' is none of those that the model "
         f"learns ({list_names(names)}).{hint} Fix the row, or train with such examples."
@@ -263,7 +268,7 @@ def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
 def number(
     label: str | None,
     what: str,
-    advice: str = "Fix the row, or choose the column with --label-column.",
+    advice: str = f"Fix the row, or choose the column with {option('label_column')}.",
 ) -> float:
     """Convert a label to a number, or raise InputError whose message begins with `what`."""
     text = str(label)

@@ -13,7 +13,7 @@ from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.tables import whole_number
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 TEXTS = (
     "prompt", "sent1", "startphrase", "context", "ctx", "article", "passage", "premise", "stem",
@@ -83,8 +83,8 @@ class ChoiceReader(RecordReader[ChoiceExample]):
             raise self.incomplete(
                 row,
                 "found one choice",
-                "Give two or more, in columns of their own or as a list; --choice-columns says "
-                "where.",
+                "Give two or more, in columns of their own or as a list; "
+                f"{option('choice_columns')} says where.",
             )
         label = self._label(row, record["label"][0], len(choices)) if self.labelled else None
         (prompt,) = record.get("prompt") or ("",)
@@ -106,7 +106,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         last_letter = chr(ord("A") + num_choices - 1)
         counting = ""
         if number == num_choices and first == 0:
-            counting = ", or pass --first-label 1 if they are counted from 1"
+            counting = f", or pass {option('first_label', 1)} if they are counted from 1"
         raise InputError(
             f"{self.row_place(row)}: the label is '{name}'; allowed are {first} to "
             f"{first + num_choices - 1}, or A to {last_letter}. Fix the row{counting}."
@@ -117,21 +117,21 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         # Rows that `predict` left out for an empty prompt have no prediction.
         may_lack_prompt = not self.needs_prompt and not given.skip_incomplete
         prompt = ColumnSpec(
-            "prompt", "--text-column", given.text_column, TEXTS,
+            "prompt", "text_column", given.text_column, TEXTS,
             is_optional=not self.needs_prompt, may_be_empty=may_lack_prompt,
             may_lack_key=may_lack_prompt,
         )  # fmt: skip
         start = ColumnSpec(
-            "beginning of the choices", "--start-column", given.start_column, STARTS,
+            "beginning of the choices", "start_column", given.start_column, STARTS,
             is_optional=True, may_be_empty=True, may_lack_key=True,
         )  # fmt: skip
         # Before the choices: `answer` beside `answer1` and `answer2` says which is right.
         label = ColumnSpec(
-            "label", "--label-column", given.label_column, LABELS,
+            "label", "label_column", given.label_column, LABELS,
             scalars=(int, float), is_read=self.labelled,
         )  # fmt: skip
         choices = ColumnSpec(
-            "choices", "--choice-columns", given.choice_columns, CHOICES,
+            "choices", "choice_columns", given.choice_columns, CHOICES,
             is_many=True, may_lack_key=True, read_list=list,
         )  # fmt: skip
         if given.start_column == "none":

@@ -5,7 +5,7 @@ from abc import ABC
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError
 from bertsmith.system.bounds import check_largest
 
 ExampleT = TypeVar("ExampleT")
@@ -39,5 +39,5 @@ def count_chars(content: Any) -> int:
 def check_limit(limit: int | None) -> None:
     """Raise ConfigError unless `limit` is above 0 or None."""
     if limit is not None and limit < 1:
-        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
-    check_largest("limit", limit, "--limit")
+        raise SettingError("limit", limit, "a number above 0")
+    check_largest("limit", limit)

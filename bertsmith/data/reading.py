@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bertsmith.data.sources import Source
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 Errors = Literal["strict", "skip"]
 
-_SKIP_ADVICE = "or pass --errors skip (what is skipped is counted)"
+_SKIP_ADVICE = f"or pass {option('errors', 'skip')} (what is skipped is counted)"
 
 
 @dataclass

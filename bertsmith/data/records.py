@@ -30,7 +30,7 @@ from bertsmith.data.tables import (
 )
 from bertsmith.data.text_files import ExampleSource, place_name, row_place
 from bertsmith.data.training_columns import NUMBERED, TrainingColumns
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 Record = dict[str, tuple[str, ...]]
 """Texts of each column in one row: one, or none if it is optional, or those of many."""
@@ -68,7 +68,7 @@ class ColumnSpec:
 
     Attributes:
         name: its name in records and messages.
-        flag: the flag that chooses it.
+        option: the option that chooses it.
         asked: the column asked for; of many, several with commas or a range (`3-6`).
         trained: the columns that the model was trained on, which come before those with usual
             names; a table may lack them.
@@ -85,7 +85,7 @@ class ColumnSpec:
     """
 
     name: str
-    flag: str
+    option: str
     asked: str | None
     usual: tuple[str, ...]
     is_many: bool = False
@@ -264,7 +264,7 @@ class RecordReader(Reader[ExampleT]):
 
     def incomplete(self, row: int, found: str, advice: str = "") -> IncompleteRowError:
         """Build the error for a row that lacks something; tell how to skip it, if one can."""
-        skip = "pass --skip-incomplete (skipped rows are counted)."
+        skip = f"pass {option('skip_incomplete', True)} (skipped rows are counted)."
         end = f"{advice} Or {skip}" if advice else f"Fix the row, or {skip}"
         if not self.can_skip:
             end = advice or "Fix the row."
@@ -355,7 +355,7 @@ class RecordReader(Reader[ExampleT]):
                 self._resolve(list(value), by_number=False)
             except InputError as error:
                 self.names = {}
-                raise IncompleteRowError(str(error)) from None
+                raise IncompleteRowError(error.message) from None
         elif not value.keys() <= known.keys():
             self._extend(row, list(known | dict.fromkeys(value)))
         known |= dict.fromkeys(value)
@@ -406,7 +406,7 @@ class RecordReader(Reader[ExampleT]):
                 raise InputError(
                     f"{self.row_place(row)}: has '{names[0]}', which the rows before lack: there, "
                     f"'{before[0]}' was taken for the {spec.name}. Name the right one with "
-                    f"{spec.flag}."
+                    f"{option(spec.option)}."
                 )
             if names and not before and not spec.may_be_empty:
                 raise InputError(
@@ -437,14 +437,17 @@ class RecordReader(Reader[ExampleT]):
             return (
                 f"several columns are called '{name.strip()}', and one is expected. Columns "
                 f"found: {list_names(found)}. Give the number of the right one, counted from 1, "
-                f"with {spec.flag}, or rename the others."
+                f"with {option(spec.option)}, or rename the others."
             )
         columns = f"Columns found: {list_names(found)}"
-        advice = f"Choose with {spec.flag}, by name or by number (counted from 1)."
+        advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."
         if by_number:
             columns = f"The first row, read without a header, has {len(found)}: {list_names(found)}"
             what = "numbers" if spec.is_many else "a number"
-            advice = f"Give {spec.flag} {what} from 1 to {len(found)}, or --header yes."
+            advice = (
+                f"Give {option(spec.option)} {what} from 1 to {len(found)}, or "
+                f"{option('header', 'yes')}."
+            )
         asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
         if spec.trained and not spec.asked:
             asked += f", and none is called {list_names(spec.trained)} as in training"

@@ -15,7 +15,7 @@ from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 ANCHORS = (
     "anchor", "query", "question", "sentence1", "text_a", "text1", "premise", "question1", "text",
@@ -98,22 +98,22 @@ class RelatedReader(RecordReader[RelatedTexts]):
         return number(
             record["score"][0],
             f"{self.row_place(row)}: the score",
-            "Fix the row, or choose the column with --label-column. If the pairs have no scores, "
-            "pass --loss contrastive --metric mrr.",
+            f"Fix the row, or choose the column with {option('label_column')}. If the pairs have "
+            f"no scores, pass {option('loss')} contrastive {option('metric', 'mrr')}.",
         )
 
     def _specs(self) -> list[ColumnSpec]:
         given = self.columns
         specs = [
-            ColumnSpec("text", "--text-column", given.text_column, ANCHORS),
-            ColumnSpec("pair", "--pair-column", given.pair_column, POSITIVES),
+            ColumnSpec("text", "text_column", given.text_column, ANCHORS),
+            ColumnSpec("pair", "pair_column", given.pair_column, POSITIVES),
             ColumnSpec(
-                "negatives", "--negative-columns", given.negative_columns, NEGATIVES,
+                "negatives", "negative_columns", given.negative_columns, NEGATIVES,
                 is_many=True, is_optional=True, may_be_empty=True, may_lack_key=True,
                 read_list=list,
             ),
             ColumnSpec(
-                "score", "--label-column", given.label_column, SCORES, scalars=(int, float),
+                "score", "label_column", given.label_column, SCORES, scalars=(int, float),
                 is_optional=self.kind is None and given.label_column is None,
             ),
         ]  # fmt: skip
@@ -144,6 +144,7 @@ def score_range(scores: Sequence[float]) -> tuple[float, float]:
     if low == high:
         raise InputError(
             f"scores of the examples: found {low:g} in every row; allowed are scores that differ. "
-            "Choose the column with --label-column, or pass --loss contrastive."
+            f"Choose the column with {option('label_column')}, or pass "
+            f"{option('loss', 'contrastive')}."
         )
     return (0.0, 1.0) if low >= -1 and high <= 1 else (low, high)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bertsmith.data.reading import Errors
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 
 SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
 MAX_SHARD_TOKENS = 1 << 31  # bounds are uint32, which leaves as much again for the last block
@@ -29,8 +29,8 @@ class CorpusSettings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
-            raise ConfigError(f"--held-out: found {self.held_out}; allowed is 0 or more, below 1.")
+            raise SettingError("held_out", self.held_out, "0 or more, below 1")
         if not 1 <= self.shard_tokens <= MAX_SHARD_TOKENS:
             raise ConfigError(
-                f"--shard-tokens {self.shard_tokens}: allowed is 1 to {MAX_SHARD_TOKENS}."
+                f"{option('shard_tokens', self.shard_tokens)}: allowed is 1 to {MAX_SHARD_TOKENS}."
             )

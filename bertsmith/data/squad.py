@@ -179,7 +179,7 @@ class QuestionReader(Reader[Question]):
         except InputError as error:
             if self.source != STANDARD_INPUT:
                 raise
-            fault = str(error).removeprefix(f"{self.name}:")
+            fault = error.message.removeprefix(f"{self.name}:")
             raise InputError(f"{self.name}:{fault} {WANTED_LINE}") from None
 
     def _at(self, place: str) -> str:

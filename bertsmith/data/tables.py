@@ -25,11 +25,13 @@ from bertsmith.data.text_files import (
     row_place,
     too_long,
 )
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, option
 
 FoundFormat = Literal["csv", "tsv", "jsonl", "json", "parquet", "xlsx", "txt"]
 TableFormat = Literal["auto", FoundFormat]
-ASK_FORMAT = "If it is a table by another name, say which: --format tsv (or csv, jsonl)."
+ASK_FORMAT = (
+    f"If it is a table by another name, say which: {option('format', 'tsv')} (or csv, jsonl)."
+)
 
 
 def table_format(
@@ -52,8 +54,8 @@ def table_format(
     if kind == "txt":
         return "csv"
     raise ConfigError(
-        f"--delimiter: {place_name(source)} is read as {kind}, which has no separators between "
-        "columns. Leave it out, or pass --format csv."
+        f"{option('delimiter')}: {place_name(source)} is read as {kind}, which has no separators "
+        f"between columns. Leave it out, or pass {option('format', 'csv')}."
     )
 
 

@@ -12,7 +12,7 @@ from bertsmith.data.examples import LABEL_COLUMNS, USUAL_NAMES
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.text_files import ExampleSource, row_place
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 
 WORD_NAMES = {"word", "words", "token", "tokens", "form"}
 LABEL_NAMES = {"label", "labels", "tag", "tags", "pos", "upos", "ner", "ner_tags"}
@@ -133,7 +133,8 @@ def _find_fault(words: Sequence[str], labels: Sequence[str]) -> str | None:
         return LIKE_TEXTS
     if labels and _are_span_labels(words) and not _are_span_labels(labels):
         return (
-            "the words look like labels. Choose the columns with --word-column and --label-column."
+            f"the words look like labels. Choose the columns with {option('word_column')} and "
+            f"{option('label_column')}."
         )
     num_different = len(set(labels))
     if (len(labels) >= ENOUGH and num_different == len(labels)) or (
@@ -141,7 +142,7 @@ def _find_fault(words: Sequence[str], labels: Sequence[str]) -> str | None:
     ):
         return (
             f"there are {num_different:,} different labels for {len(labels):,} words, so none can "
-            f"be learned. Choose the column with --label-column. {FOR_TEXTS}"
+            f"be learned. Choose the column with {option('label_column')}. {FOR_TEXTS}"
         )
     return None
 

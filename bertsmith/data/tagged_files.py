@@ -38,7 +38,7 @@ from bertsmith.data.text_files import (
     place_name,
     row_place,
 )
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 from bertsmith.tokenization.words import find_words
 
 FoundFormat = Literal["conll", "conllu", "jsonl", "json", "parquet", "text"]
@@ -120,7 +120,7 @@ class TaggedReader(Reader[TaggedSentence]):
         if self.num_skipped:
             return (
                 f"all of its sentences ({self.num_skipped:,}) were skipped, as none can be read. "
-                "Leave --skip-incomplete out to see why."
+                f"Leave {option('skip_incomplete', True)} out to see why."
             )
         return "no sentences. Give at least one."
 
@@ -204,7 +204,9 @@ class TaggedReader(Reader[TaggedSentence]):
             try:
                 is_legal = not count_illegal(labels, scheme)
             except InputError as error:
-                raise InputError(f"{row_place(self.source, sentence.row)}: {error}") from None
+                raise InputError(
+                    f"{row_place(self.source, sentence.row)}: {error.message}"
+                ) from None
             if not is_legal:
                 labels = tuple(convert_labels(labels, scheme, scheme))
                 remarks = (*remarks, "repaired")
@@ -217,7 +219,7 @@ class TaggedReader(Reader[TaggedSentence]):
                 scheme_of_predictions(labels, self.beside) if self.beside else detect_scheme(labels)
             )
         except InputError as error:
-            raise InputError(f"{place_name(self.source)}: {error}") from None
+            raise InputError(f"{place_name(self.source)}: {error.message}") from None
 
     def found_by_looking(self) -> str | None:
         """Describe a format that neither flag nor file name tells; else None.
@@ -231,8 +233,8 @@ class TaggedReader(Reader[TaggedSentence]):
             return None
         others = ", ".join(name for name in get_args(FoundFormat) if name != found)
         return (
-            f"Reading {self.source} as {FORMAT_NAMES[found]}, judging by its first lines; --format "
-            f"changes this ({others})."
+            f"Reading {self.source} as {FORMAT_NAMES[found]}, judging by its first lines; "
+            f"{option('format')} changes this ({others})."
         )
 
 
@@ -259,9 +261,9 @@ def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -
     found = found or _format_by_name(source) or _format_by_content(source, labelled)
     if labelled and found == "text":
         raise InputError(
-            f"{place_name(source)}: read as running text (--format text), which has no labels. "
-            "Give CoNLL columns, CoNLL-U or rows of objects, and --format conll, conllu, jsonl, "
-            "json or parquet."
+            f"{place_name(source)}: read as running text ({option('format', 'text')}), which has "
+            "no labels. Give CoNLL columns, CoNLL-U or rows of objects, and "
+            f"{option('format', 'conll')}, conllu, jsonl, json or parquet."
         )
     return found
 

@@ -17,7 +17,7 @@ from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, shorten_cell
 from bertsmith.data.text_files import ExampleSource, row_place
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 from bertsmith.tokenization.words import Place, find_words
 
 WORD_KEYS = ("words", "tokens")
@@ -81,7 +81,7 @@ class ObjectParser:
             raise self._refusal(
                 row,
                 f'no key "{wanted}" with labels. Keys found: {list_names(value)}',
-                "Name the key of the labels with --label-column",
+                f"Name the key of the labels with {option('label_column')}",
             )
         labels = self._strings(row, key, value[key])
         if len(labels) != num_words:
@@ -148,7 +148,7 @@ class ObjectParser:
         if overlaps:
             return f"{entity} overlaps the one before", f"A word has one label: {advice}"
         if self.columns.split != "characters":
-            advice = f"pass --split characters, or {advice}"
+            advice = f"pass {option('split', 'characters')}, or {advice}"
         fault = f"{entity} and the one before stand in one word, '{shorten_cell(word)}'"
         return fault, f"A word has one label: {advice}"
 

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import warn_once
-from bertsmith.system.argument_names import is_on_command_line
 from bertsmith.system.counts import percent
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -24,7 +23,7 @@ class UnknownTokens:
     num_tokens: int = 0
     num_unknown: int = 0
     is_told: bool = False
-    """Whether the user knows of the unknown ones."""
+    """Whether the user knows of the unknown ones; commands say it beside their results."""
 
     def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
         is_framing = (ids == tokenizer.cls_id) | (ids == tokenizer.sep_id)
@@ -43,8 +42,8 @@ class UnknownTokens:
         return self.rate > least
 
     def warn(self, place: object) -> None:
-        """Warn once where many tokens are unknown, but in commands, which tell it themselves."""
-        if self.is_told or not self.is_loud or is_on_command_line():
+        """Warn once where many tokens are unknown."""
+        if self.is_told or not self.is_loud:
             return
         self.is_told = True
         warn_once(f"{place}: {describe_rate(self.rate)}.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.examples import Example
 from bertsmith.data.npy import NpyWriter
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write
 
 WriteVectors = Callable[[Sequence[Example], NDArray[np.float32]], None]
@@ -40,9 +40,10 @@ def vector_writer(path: Path, size: int) -> Iterator[WriteVectors]:
 def check_format(path: Path) -> None:
     """Raise ConfigError for a path whose ending names no format of vectors."""
     if path.suffix not in (".npy", ".jsonl"):
-        raise ConfigError(
-            f"--out: found '{path}'; allowed are names that end in .npy (an array for numpy) or "
-            ".jsonl (one object per text)."
+        raise SettingError(
+            "out",
+            path,
+            "a name that ends in .npy (an array for numpy) or .jsonl (one object per text)",
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError, option
 
 LongTexts = Literal["window", "cut"]
 
@@ -36,8 +36,10 @@ class Windowing:
         """
         stride = int(self.stride * max_length if 0 < self.stride < 1 else self.stride)
         if not 0 <= stride <= max_length // 2:
-            raise ConfigError(
-                f"--stride: found {self.stride}; allowed is 0 to {max_length // 2}, half of a "
-                f"window of {max_length} tokens. Give one of these, or raise --max-length."
+            raise SettingError(
+                "stride",
+                self.stride,
+                f"0 to {max_length // 2}, half of a window of {max_length} tokens",
+                f"Give one of these, or raise {option('max_length')}.",
             )
         return stride

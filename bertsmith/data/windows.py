@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, encode_texts
 from bertsmith.data.windowing import Windowing
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -59,7 +59,8 @@ def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
     """
     if not 0 <= stride < room:
         raise ConfigError(
-            f"stride: found {stride} where {room} tokens have room; allowed is 0 to {room - 1}."
+            f"{option('stride')}: found {stride} where {room} tokens have room; allowed is 0 to "
+            f"{room - 1}."
         )
     if length <= room:
         return [(0, length)]

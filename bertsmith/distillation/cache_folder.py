@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.errors import CheckpointError, ConfigError, read_error
+from bertsmith.errors import CheckpointError, ConfigError, option, read_error
 from bertsmith.system.files import atomic_write, remove_stopped_writes, write_json
 from bertsmith.system.small_files import read_small_file
 
@@ -26,10 +26,10 @@ CHECKSUM_BYTES = 4
 DIFFERING = {
     "teacher": "of another teacher",
     "tokenizer": "with another vocabulary",
-    "precision": "in another --precision",
-    "max_length": "with another --max-length",
+    "precision": f"in another {option('precision')}",
+    "max_length": f"with another {option('max_length')}",
     "texts": "for other texts",
-    "hidden": "without the vectors of its last layer (with --hidden-weight 0)",
+    "hidden": f"without the vectors of its last layer (with {option('hidden_weight', 0)})",
 }
 """Messages for facts in which a cache may differ."""
 
@@ -60,8 +60,8 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> None:
     others = [words for name, words in DIFFERING.items() if manifest.get(name) != wanted.get(name)]
     if others:
         raise ConfigError(
-            f"{directory}: a cache that was made {', '.join(others)}. Choose another --cache, or "
-            "remove this one to have it made anew."
+            f"{directory}: a cache that was made {', '.join(others)}. Choose another "
+            f"{option('cache')}, or remove this one to have it made anew."
         )
     remove_stopped_writes(directory)
 
@@ -107,7 +107,9 @@ def load_array(path: Path) -> NDArray[Any]:
 
 
 def _foreign(directory: Path, reason: str) -> ConfigError:
-    return ConfigError(f"{directory}: is no cache of a teacher, {reason}. Choose another --cache.")
+    return ConfigError(
+        f"{directory}: is no cache of a teacher, {reason}. Choose another {option('cache')}."
+    )
 
 
 def _damaged(path: Path) -> CheckpointError:

@@ -17,7 +17,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.distillation.teacher import fingerprint
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import who_guesses
@@ -89,13 +89,13 @@ class DistillPretrainingJob:
     def __post_init__(self) -> None:
         if (task := self.pretraining.pair_task) != "none":
             raise ConfigError(
-                f"pretraining.pairs: found {task!r}; a student learns masked tokens alone, as "
-                "DistilBERT does. Leave it out."
+                f"{option('pretraining.pairs')}: found {task!r}; a student learns masked tokens "
+                "alone, as DistilBERT does. Leave it out."
             )
         if self.pretraining.replaces:
             raise ConfigError(
-                "pretraining.objective: found 'replaced_token'; a student learns masked tokens "
-                "alone, as DistilBERT does. Leave it out."
+                f"{option('pretraining.objective')}: found 'replaced_token'; a student learns "
+                "masked tokens alone, as DistilBERT does. Leave it out."
             )
         self.pretraining.with_shares()  # which do for masked LM, that nothing else may ask for
 
@@ -140,9 +140,9 @@ def distill_pretraining(
         check_vocabularies(student.teacher, tokenizer, corpus.directory, corpus.tokenizer())
         if job.pretraining.max_length > teacher.config.max_length:
             raise ConfigError(
-                f"pretraining.max_length: found {job.pretraining.max_length}; the teacher "
-                f"{student.teacher} reads {teacher.config.max_length} tokens. Pass --max-length "
-                f"{teacher.config.max_length} or less."
+                f"{option('pretraining.max_length')}: found {job.pretraining.max_length}; the "
+                f"teacher {student.teacher} reads {teacher.config.max_length} tokens. Pass "
+                f"{option('max_length', teacher.config.max_length)} or less."
             )
         # Micro-batches are sized for the teacher, which computes each of them, too.
         config = resolve_pretraining(

@@ -22,7 +22,7 @@ from bertsmith.distillation.objective import Distillation, Teaching, divide_batc
 from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import count_parts, resolve_finetuning
@@ -74,8 +74,8 @@ class DistillSettings(StudentSettings):
         super().check_out(out)
         if self.cache is not None and is_within(self.cache, out):
             raise ConfigError(
-                f"--cache {self.cache}: in --out {out}. Choose a folder elsewhere, which serves "
-                "other runs too."
+                f"{option('cache', self.cache)}: in {option('out', out)}. Choose a folder "
+                "elsewhere, which serves other runs too."
             )
 
 
@@ -140,7 +140,8 @@ def distill(
     """
     if settings.model != student.start:
         raise ConfigError(
-            f"--model: found {settings.model}; the student starts as {student.start}. Name that."
+            f"{option('model')}: found {settings.model}; the student starts as {student.start}. "
+            "Name that."
         )
     student.check_out(settings.out)
     are_of_files = dataset is None
@@ -199,7 +200,7 @@ def _task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, 
     try:
         return task.with_teacher_labels(teacher.task)
     except ConfigError as error:
-        raise ConfigError(f"{teacher.path}: {error}") from None
+        raise ConfigError(f"{teacher.path}: {error.message}") from None
 
 
 def _prepare_student(
@@ -221,7 +222,9 @@ def _prepare_student(
     model, made_of = student.shortened(whole)
     attention = begin_attention(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
-        made_of = "nothing but the shape; every weight begins at random (--from-scratch)"
+        made_of = (
+            f"nothing but the shape; every weight begins at random ({option('from_scratch', True)})"
+        )
     teaching = _teaching_of(student, model, teacher, dataset.task)
     positions = [each.config.max_length for each in (model, teacher.model)]
     limit = max_text_length(tokenizer, min(positions), settings.max_length)
@@ -260,7 +263,8 @@ def _teaching_of(
     if task.head is None and sizes[0] != sizes[1]:
         raise ConfigError(
             f"{student.start}: makes vectors of {sizes[0]} numbers, and the teacher of {sizes[1]}. "
-            "Choose a --student as wide as the teacher, or take layers of the teacher itself."
+            f"Choose a {option('student')} as wide as the teacher, or take layers of the teacher "
+            "itself."
         )
     student.check_widths(model.config, teacher.model.config)
     return student.teaching
@@ -273,8 +277,8 @@ def _read_unlabelled(
         return []
     if settings.batch_size < 2:
         raise ConfigError(
-            "--batch-size: found 1; with --unlabelled allowed is 2 or more, as each update reads "
-            "texts with and without labels."
+            f"{option('batch_size')}: found 1; with {option('unlabelled')} allowed is 2 or more, "
+            "as each update reads texts with and without labels."
         )
     return dataset.task.reader(student.unlabelled, settings.columns, labelled=False).read()
 
@@ -337,7 +341,7 @@ def _notes_on_unlabelled(
         notes.append(
             "the texts without labels have other tokens than the labelled ones (cosine of their "
             f"counts {likeness:.2f}; in one language it is {SAME_LANGUAGE} or more): check that "
-            "they are in the language of --train"
+            f"they are in the language of {option('train')}"
         )
     return notes
 

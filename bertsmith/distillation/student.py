@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.distillation.objective import Teaching
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.shrinking import choose_layers, truncate_layers
@@ -46,17 +46,17 @@ class StudentSettings:
     def __post_init__(self) -> None:
         if self.num_layers is not None and self.student is not None:
             raise ConfigError(
-                "--num-layers: found beside a model to begin with, which has its layers. Leave out "
-                "one of them."
+                f"{option('num_layers')}: found beside a model to begin with, which has its "
+                "layers. Leave out one of them."
             )
         if not 0 <= self.soft_weight <= 1:
-            raise ConfigError(f"--soft-weight: found {self.soft_weight}; allowed is 0 to 1.")
+            raise SettingError("soft_weight", self.soft_weight, "0 to 1")
         if not 0 < self.soft_temperature < math.inf:
             found = self.soft_temperature
-            raise ConfigError(f"--soft-temperature: found {found}; allowed is above 0.")
+            raise SettingError("soft_temperature", found, "above 0")
         if not 0 <= self.hidden_weight < math.inf:
             found = self.hidden_weight
-            raise ConfigError(f"--hidden-weight: found {found}; allowed is 0 or more.")
+            raise SettingError("hidden_weight", found, "0 or more")
 
     @property
     def teaching(self) -> Teaching:
@@ -66,14 +66,18 @@ class StudentSettings:
     def start(self) -> Path:
         """The folder of the student's initial weights."""
         if self.teacher == NOT_GIVEN:
-            raise ConfigError("--teacher is missing. Name the folder of the model to learn from.")
+            raise ConfigError(
+                f"{option('teacher')} is missing. Name the folder of the model to learn from."
+            )
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
         """Refuse an output folder that holds the teacher or student, or is inside one."""
-        for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
+        for name, folder in (("teacher", self.teacher), ("student", self.student)):
             if folder is not None and is_within(folder, out):
-                raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
+                raise ConfigError(
+                    f"{out}: holds {option(name, folder)}. Choose another {option('out')}."
+                )
         check_outside(out, self.teacher, self.student)
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
@@ -90,8 +94,8 @@ class StudentSettings:
         num_kept = max(1, num_layers // 2) if self.num_layers is None else self.num_layers
         if not 1 <= num_kept <= num_layers:
             raise ConfigError(
-                f"--num-layers: found {num_kept}; the teacher {self.teacher} has {num_layers} "
-                f"layers. Give 1 to {num_layers}."
+                f"{option('num_layers')}: found {num_kept}; the teacher {self.teacher} has "
+                f"{num_layers} layers. Give 1 to {num_layers}."
             )
         keep = choose_layers(num_layers, num_kept)
         named = ", ".join(str(number) for number in keep)
@@ -105,9 +109,10 @@ class StudentSettings:
         """
         if self.hidden_weight and student.hidden_size != teacher.hidden_size:
             raise ConfigError(
-                f"--hidden-weight: found {self.hidden_weight}; vectors of {student.hidden_size} "
-                f"numbers cannot be compared with the teacher's of {teacher.hidden_size}. Pass "
-                "--hidden-weight 0, or a --student as wide as the teacher."
+                f"{option('hidden_weight')}: found {self.hidden_weight}; vectors of "
+                f"{student.hidden_size} numbers cannot be compared with the teacher's of "
+                f"{teacher.hidden_size}. Pass {option('hidden_weight', 0)}, or a "
+                f"{option('student')} as wide as the teacher."
             )
 
 

@@ -31,13 +31,13 @@ from bertsmith.errors import (
     InputError,
     Interrupted,
     TrainingError,
+    as_arguments,
 )
 from bertsmith.estimators.messages import default_verbosity, not_fitted, training_view
 from bertsmith.estimators.rows import as_source, peek, prediction_items
 from bertsmith.estimators.trained_settings import read_trained_settings
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
-from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.losses import BALANCED
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
@@ -139,7 +139,6 @@ class Estimator(ABC):
         return twin
 
     @classmethod
-    @in_python()
     def load(
         cls,
         path: str | os.PathLike[str],
@@ -252,51 +251,48 @@ class Estimator(ABC):
             KeyboardInterrupt: Ctrl-C; with `out`, a checkpoint was saved, from which `resume=True`
                 goes on.
         """
-        with in_python():
-            self._settings(columns)  # refused before anything is read
-            train = self._source(X, y, columns)
-            labels = self._look_at_labels(train, y, columns)
-            is_share = isinstance(eval, Real) and not isinstance(eval, bool)
-            is_apart = eval is not None and not is_share
-            held_out = self._held_out(eval, columns) if is_apart else train
-            folder = TemporaryFolder() if self.out is None else None
-            settings = self._settings(
-                columns,
-                train=train if isinstance(train, Path) else IN_MEMORY,
-                eval=held_out if isinstance(held_out, Path) else IN_MEMORY,
-                out=Path(self.out or ".") if folder is None else folder.path / "model",
-                limit=self.limit if limit is None else limit,
-            )
-            dataset = self.task.read(settings, (train, held_out if is_apart else None))
-            if is_share:
-                dataset = hold_out(dataset, eval, settings.seed)
-            verbosity = self._verbosity(show_progress)
-            with training_view(verbosity) as view:
-                try:
-                    result = finetune(
-                        self.task,
-                        settings,
-                        [*view.callbacks, *callbacks],
-                        "the same call with resume=True",
-                        dataset=dataset,
-                    )
-                except Interrupted as error:  # scikit-learn's searches go on after an Exception
-                    lost = "fit: stopped. Nothing is kept without out=. Pass it to resume later."
-                    raise KeyboardInterrupt(lost if folder else as_arguments(str(error))) from None
-                except TrainingError as error:
-                    if folder:  # in which the file is removed
-                        lost = f" (all in {settings.out / 'failure.json'})"
-                        error.args = (str(error).replace(lost, ""),)
-                    raise
-                start, notes = as_arguments(result.start_note), map(as_arguments, result.notes)
-                result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
-                lines = str(result).split("\n")
-                view.show_report(
-                    "\n".join(
-                        line for line in lines if folder is None or str(folder.path) not in line
-                    )
+        self._settings(columns)  # refused before anything is read
+        train = self._source(X, y, columns)
+        labels = self._look_at_labels(train, y, columns)
+        is_share = isinstance(eval, Real) and not isinstance(eval, bool)
+        is_apart = eval is not None and not is_share
+        held_out = self._held_out(eval, columns) if is_apart else train
+        folder = TemporaryFolder() if self.out is None else None
+        settings = self._settings(
+            columns,
+            train=train if isinstance(train, Path) else IN_MEMORY,
+            eval=held_out if isinstance(held_out, Path) else IN_MEMORY,
+            out=Path(self.out or ".") if folder is None else folder.path / "model",
+            limit=self.limit if limit is None else limit,
+        )
+        dataset = self.task.read(settings, (train, held_out if is_apart else None))
+        if is_share:
+            dataset = hold_out(dataset, eval, settings.seed)
+        verbosity = self._verbosity(show_progress)
+        with training_view(verbosity) as view:
+            try:
+                result = finetune(
+                    self.task,
+                    settings,
+                    [*view.callbacks, *callbacks],
+                    "the same call with resume=True",
+                    dataset=dataset,
                 )
-            self._take(folder, settings)
+            except Interrupted as error:  # scikit-learn's searches go on after an Exception
+                lost = "fit: stopped. Nothing is kept without out=. Pass it to resume later."
+                raise KeyboardInterrupt(lost if folder else str(error)) from None
+            except TrainingError as error:
+                if folder:  # in which the file is removed
+                    lost = f" (all in {settings.out / 'failure.json'})"
+                    error.args = (error.message.replace(lost, ""),)
+                raise
+            start, notes = as_arguments(result.start_note), map(as_arguments, result.notes)
+            result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
+            lines = str(result).split("\n")
+            view.show_report(
+                "\n".join(line for line in lines if folder is None or str(folder.path) not in line)
+            )
+        self._take(folder, settings)
         self.result_ = result
         self._columns = columns
         self._note_labels(labels)
@@ -337,9 +333,8 @@ class Estimator(ABC):
         Raises:
             InputError: an example cannot be read, or has a label that the model does not know.
         """
-        with in_python():
-            figures = self._accumulate(X, y, columns)[0].figures()
-            return figures[self._settings(columns).figure]
+        figures = self._accumulate(X, y, columns)[0].figures()
+        return figures[self._settings(columns).figure]
 
     def evaluate(self, X: Any, y: Any = None, **columns: Any) -> Evaluation:  # noqa: N803
         """Return the report of `bertsmith evaluate` on labelled examples, which are as in `fit`.
@@ -347,9 +342,8 @@ class Estimator(ABC):
         Raises:
             InputError: as `score`.
         """
-        with in_python():
-            accumulator, num_skipped = self._accumulate(X, y, columns)
-            return accumulator.result(num_skipped)
+        accumulator, num_skipped = self._accumulate(X, y, columns)
+        return accumulator.result(num_skipped)
 
     def save(self, out: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the fitted model's folder, which `bertsmith.load` opens.
@@ -396,7 +390,6 @@ class Estimator(ABC):
                 state["_files"] = {str(p.relative_to(folder)): p.read_bytes() for p in files}
         return state
 
-    @in_python()
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
         if (files := vars(self).pop("_files", None)) is not None:
@@ -458,7 +451,7 @@ class Estimator(ABC):
         try:
             return self._source(items, labels, columns)
         except InputError as error:
-            raise InputError(f"eval: {error}") from None
+            raise InputError(f"eval: {error.message}") from None
 
     @abstractmethod
     def _row(self, item: Any, label: Any) -> Row:
@@ -483,19 +476,18 @@ class Estimator(ABC):
     def _predictions(self, given: Any, columns: Mapping[str, Any], **how: Any) -> Iterator[Any]:
         """Return predictions of texts, tables, rows or a file, made in bounded memory."""
         predictor = self._fitted
-        with in_python():
-            if isinstance(given, str):
-                check_names_file(given)
-                given = Path(given)
-            given = peek(given)
-            named = as_named(given, "X")
-            if named is None:
-                examples: Iterable[Any] = prediction_items(given)
-            else:
-                # A row that was left out would move the answers of all behind it.
-                known = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
-                options = self._settings({**known, **columns}).columns
-                examples = predictor.definition.reader(named, options, labelled=False)
+        if isinstance(given, str):
+            check_names_file(given)
+            given = Path(given)
+        given = peek(given)
+        named = as_named(given, "X")
+        if named is None:
+            examples: Iterable[Any] = prediction_items(given)
+        else:
+            # A row that was left out would move the answers of all behind it.
+            known = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
+            options = self._settings({**known, **columns}).columns
+            examples = predictor.definition.reader(named, options, labelled=False)
         return (found for _, found in predictor.iter_predictions(examples, **how))
 
     def _accumulate(

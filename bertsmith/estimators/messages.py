@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from bertsmith.errors import NotFittedError
-from bertsmith.system.argument_names import as_arguments
+from bertsmith.errors import NotFittedError, as_arguments
 from bertsmith.system.notebook import LiveBlock, is_notebook
 from bertsmith.system.progress import LineWriter, showing_progress
 from bertsmith.training.display import Display, plain_line
@@ -42,8 +41,8 @@ class PythonDisplay(Display, TrainingView):
     def callbacks(self) -> tuple[Callback, ...]:  # type: ignore[override]
         return (self,)
 
-    def begin(self, computing: str) -> None:
-        super().begin(as_arguments(computing))
+    def spell(self, text: str) -> str:
+        return as_arguments(text)
 
     def show_report(self, text: str) -> None:
         self.close()

@@ -18,14 +18,13 @@ from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sources import Source
 from bertsmith.data.table_rows import TableRows, check_names_file
 from bertsmith.data.text_files import IN_MEMORY
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, as_arguments
 from bertsmith.estimators.messages import default_verbosity, training_view
 from bertsmith.estimators.pretrain_inputs import PretrainInputs, describe_inputs
 from bertsmith.estimators.rows import plain_column
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining
-from bertsmith.system.argument_names import as_arguments, in_python
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.findings import find_plateau
@@ -119,7 +118,7 @@ def pretrain(
             there already.
     """
     verbosity = default_verbosity() if show_progress is None else int(show_progress)
-    with in_python(), training_view(verbosity) as view:
+    with training_view(verbosity) as view:
         resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
         given = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
         reading = from_mapping(CorpusSettings, given, "pretrain")

@@ -16,7 +16,6 @@ from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
 from bertsmith.estimators.outputs import as_output, default_output
 from bertsmith.estimators.rows import as_values, plain_column
-from bertsmith.system.argument_names import in_python
 from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed
@@ -55,7 +54,6 @@ class SentenceEncoder(Estimator):
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[EmbedOptions]) -> None:
         super().__init__(model, **settings)
 
-    @in_python()
     def fit(
         self,
         X: Any,  # noqa: N803
@@ -91,7 +89,6 @@ class SentenceEncoder(Estimator):
             self._published = self.get_params(), self._load_encoder()
         return self._published[1]
 
-    @in_python()
     def _load_encoder(self) -> Predictor[Any]:
         settings = self._settings({})
         predictor = self._open(settings.model, settings)

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError
 from bertsmith.system.files import atomic_write, writing
 from bertsmith.tasks.scoring import Outcome
 
@@ -71,9 +71,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
         ConfigError: the name ends neither in .jsonl nor in .csv.
     """
     if path.suffix not in (".jsonl", ".csv"):
-        raise ConfigError(
-            f"--errors: found '{path}'; allowed are names that end in .jsonl or .csv."
-        )
+        raise SettingError("errors", path, "a name that ends in .jsonl or .csv")
     with writing(path):
         # It may be as large as the file, and temporary folders may be small.
         folder = path.parent if path.parent.is_dir() else None

@@ -134,7 +134,7 @@ def evaluate_minimal_pairs(
         try:
             scores = scorer.predict(chunk)
         except InputError as error:
-            raise InputError(f"{reader.place}: {error}") from None
+            raise InputError(f"{reader.place}: {error.message}") from None
         for pair, score in zip(chunk, scores, strict=True):
             num_identical += score.is_identical
             num_truncated += score.is_truncated
@@ -163,8 +163,8 @@ def evaluate_minimal_pairs(
 
 def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalPair]:
     specs = [
-        ColumnSpec("good sentence", "--text-column", columns.text_column, ("sentence_good",)),
-        ColumnSpec("bad sentence", "--pair-column", columns.pair_column, ("sentence_bad",)),
+        ColumnSpec("good sentence", "text_column", columns.text_column, ("sentence_good",)),
+        ColumnSpec("bad sentence", "pair_column", columns.pair_column, ("sentence_bad",)),
         *(
             ColumnSpec(
                 kind, "", None, (usual,),

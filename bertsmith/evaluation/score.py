@@ -34,7 +34,7 @@ from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import row_place
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, SettingError, option
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
@@ -95,11 +95,11 @@ def score_answer_files(
     options = options or AnswerScoring()
     threshold, probs_file = options.no_answer_threshold, options.no_answer_probs
     if threshold is not None and not math.isfinite(threshold):
-        raise ConfigError(f"--no-answer-threshold: found {threshold}; allowed is a finite number.")
+        raise SettingError("no_answer_threshold", threshold, "a finite number")
     if threshold is not None and probs_file is None:
         raise ConfigError(
-            f"--no-answer-threshold: {threshold:g} has nothing to be compared with. Give "
-            "--no-answer-probs too, or leave it out."
+            f"{option('no_answer_threshold')}: {threshold:g} has nothing to be compared with. Give "
+            f"{option('no_answer_probs')} too, or leave it out."
         )
     reader = QuestionReader(gold, placed=False)
     right = {question.id: [answer.text for answer in question.answers] for question in reader}
@@ -186,7 +186,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     """
     separator = columns.label_separator
     if not separator:
-        raise ConfigError("--label-separator: found ''; allowed is text, such as ','. Give one.")
+        raise SettingError("label_separator", "", "text, such as ','", "Give one.")
     reader = ExampleReader(gold, columns, empty_labels=True, needs_text=False)
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
@@ -199,7 +199,9 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
         num_texts += 1
     names = sorted_names([*support, *predicted])
     if not names:
-        raise InputError(f"{gold}: no row has a label. Choose the column with --label-column.")
+        raise InputError(
+            f"{gold}: no row has a label. Choose the column with {option('label_column')}."
+        )
 
     def by_name(found: Counter[str]) -> NDArray[np.int64]:
         return np.array([found[name] for name in names])
@@ -260,7 +262,9 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
         try:
             counts.add(right.labels, given.labels, gold_scheme=right.scheme)
         except InputError as error:
-            raise InputError(f"{gold}:{right.row} and {predictions}:{given.row}: {error}") from None
+            raise InputError(
+                f"{gold}:{right.row} and {predictions}:{given.row}: {error.message}"
+            ) from None
     assert counts is not None  # there is a first one
     return counts.report(num_skipped=reader.num_skipped)
 

@@ -16,7 +16,7 @@ from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tables import FoundFormat, table_format
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import STANDARD_INPUT, WITHOUT_LINES, check_is_file, iter_lines
-from bertsmith.errors import BertsmithError, ConfigError, InputError
+from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
 from bertsmith.evaluation.score import (
     AnswerScoring,
     ClassColumns,
@@ -74,8 +74,8 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
         for field in fields(self):
             if field.name not in own and getattr(self, field.name) != field.default:
                 raise ConfigError(
-                    f"--{field.name.replace('_', '-')}: {gold} is scored as {task}, which has no "
-                    "such option. Leave it out, or give another --task."
+                    f"{option(field.name)}: {gold} is scored as {task}, which has no "
+                    f"such option. Leave it out, or give another {option('task')}."
                 )
         return self.part(options)
 
@@ -87,7 +87,7 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
         """
         allowed = get_args(get_type_hints(options).get("format"))
         if allowed and self.format not in allowed:
-            raise ConfigError(f"--format: found '{self.format}'; allowed are {', '.join(allowed)}.")
+            raise SettingError("format", self.format, allowed)
         return options(**{field.name: getattr(self, field.name) for field in fields(options)})  # type: ignore[arg-type]
 
 
@@ -132,9 +132,11 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
         found = _tasks_of_labels(gold, predictions, options.part(Columns))
     if len(found) == 1:
         return found[0]
-    asked = f"Give --task {' or '.join(found)}"
+    asked = f"Give {' or '.join(option('task', task) for task in found)}"
     if not found:
-        asked = f"Give --task ({', '.join(get_args(ScoredTask))}), and the columns to read"
+        asked = (
+            f"Give {option('task')} ({', '.join(get_args(ScoredTask))}), and the columns to read"
+        )
     problem = f"{gold}: fits {' and '.join(found) or 'no task'}. {asked}."
     if ending_of(gold) in WITHOUT_LINES:
         raise InputError(problem)

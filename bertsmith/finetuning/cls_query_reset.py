@@ -5,7 +5,7 @@
 
 from dataclasses import replace
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.reinitialize import has_own_queries, reset_queries
@@ -33,10 +33,12 @@ def begin_attention(
     if settings.cls_attention == "reset":
         if not is_read:
             raise ConfigError(
-                "--cls-attention: found reset; allowed are auto and keep, as no head of this task "
-                "and model judges a text by [CLS]. Leave it out."
+                f"{option('cls_attention')}: found reset; allowed are auto and keep, as no head of "
+                "this task and model judges a text by [CLS]. Leave it out."
             )
-        note = "The attention of [CLS] was reset, as asked for (--cls-attention reset)."
+        note = (
+            f"The attention of [CLS] was reset, as asked for ({option('cls_attention', 'reset')})."
+        )
     elif settings.cls_attention == "auto" and settings.resume:
         before = RunFolder(settings.out).read_run()[CONFIG]["cls_attention"]
         note = "The attention of [CLS] was reset when the run began." if before == "reset" else ""
@@ -48,7 +50,7 @@ def begin_attention(
     ):
         note = (
             f"This model's pre-training {reason}, so its attention was reset "
-            "(--cls-attention keep turns that off)."
+            f"({option('cls_attention', 'keep')} turns that off)."
         )
     if not note:
         return "keep"

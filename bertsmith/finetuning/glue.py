@@ -24,7 +24,7 @@ from bertsmith.data.glue import (
     similarity,
     write_submission,
 )
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import START_NOTE
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
@@ -88,9 +88,9 @@ class GlueSettings(Compute):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_all_largest(self, "--")
+        check_all_largest(self)
         if self.seeds < 1:
-            raise ConfigError(f"--seeds: found {self.seeds}; allowed is 1 or more.")
+            raise SettingError("seeds", self.seeds, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def _conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings)
     if files and not (best.folder / WEIGHTS).exists():
         raise ConfigError(
             f"{best.folder}: its weights were removed, since another seed was better. Give "
-            "--seeds as before, or another --out."
+            f"{option('seeds')} as before, or another {option('out')}."
         )
     return [
         _predict_test(found.task, best, path, settings.out / "submission" / f"{name}.tsv", settings)

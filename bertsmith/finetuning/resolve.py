@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.config import BertConfig
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import FREE
@@ -111,8 +111,8 @@ def resolve_finetuning(
     has_held_out = len(objective.held_out.examples) > 0
     if settings.patience is not None and not has_held_out:
         raise ConfigError(
-            "--patience: training can only end early by the scores of eval examples, and there "
-            "are none. Give some, or leave it out."
+            f"{option('patience')}: training can only end early by the scores of eval examples, "
+            "and there are none. Give some, or leave it out."
         )
     return FinetuneConfig(
         model=shape,

@@ -14,7 +14,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
-from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.errors import ConfigError, Interrupted, option
 from bertsmith.evaluation.baselines import Baseline, cheap_baselines, costly_baselines
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
@@ -382,7 +382,9 @@ def _prepare_run(
     )
     load_report = str(model.load_report)
     if settings.from_scratch:
-        load_report = "Loaded only the shape; all weights start at random (--from-scratch)."
+        load_report = (
+            f"Loaded only the shape; all weights start at random ({option('from_scratch', True)})."
+        )
     return PreparedRun(dataset, tokenizer, objective, config, load_report), model
 
 
@@ -391,7 +393,9 @@ def check_run_out(settings: FinetuneSettings) -> None:
     settings.check_held_out()
     out = settings.out
     if is_within(settings.model, out):
-        raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
+        raise ConfigError(
+            f"{out}: holds {option('model', settings.model)}. Choose another {option('out')}."
+        )
     # A single run is complete when it is scored.
     last = "summary" if settings.is_series else "result"
     RunFolder(out).check(

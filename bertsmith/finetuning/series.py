@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bertsmith.config import to_jsonable
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.finetuning.resolve import count_parts, sum_weights
 from bertsmith.finetuning.run import (
     NOTES,
@@ -265,8 +265,8 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
     units = _units_of(dataset, seed)
     if len(units) < num_folds:
         raise ConfigError(
-            f"--folds: found {num_folds}; with {len(units)} different examples allowed is 2 to "
-            f"{len(units)}."
+            f"{option('folds')}: found {num_folds}; with {len(units)} different examples allowed "
+            f"is 2 to {len(units)}."
         )
     strata = [_stratum(dataset, example) for example in examples]
     return [_without(dataset, places) for places in _deal(units, strata, num_folds)]
@@ -284,9 +284,11 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
     examples = dataset.train
     units = _units_of(dataset, seed)
     if not 0 < share < 1:
-        raise ConfigError(
-            f"eval: found {share}; allowed is a share above 0 and below 1, such as 0.1. Or give "
-            "eval=(X, y), or eval=None to train on all examples."
+        raise SettingError(
+            "eval",
+            share,
+            "a share above 0 and below 1, such as 0.1",
+            "Or give eval=(X, y), or eval=None to train on all examples.",
         )
     if len(units) < LEAST_UNITS:
         raise ConfigError(
@@ -371,7 +373,7 @@ def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping
         if (path := folder.runs_dir / name).exists() and path not in earlier:
             raise ConfigError(
                 f"{path}: found in the place of a run of this series, and {folder.run_path} does "
-                "not list it. Choose another --out, or remove it."
+                f"not list it. Choose another {option('out')}, or remove it."
             )
 
 
@@ -380,7 +382,7 @@ def _check_files(out: Path, run: Mapping[str, Any], sums: Mapping[str, str]) -> 
         if run.get("files", {}).get(file, digest) != digest:
             raise ConfigError(
                 f"{out}: cannot be resumed: {file} has changed. Restore it, or begin anew in "
-                "another --out."
+                f"another {option('out')}."
             )
 
 

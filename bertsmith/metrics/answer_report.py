@@ -27,7 +27,9 @@ CUT: dict[LongTexts, tuple[str, str]] = {
         "questions or their passages were longer than the model reads; their ends were cut off",
     ),
 }
-TOO_LONG = "longer than {} tokens and cannot be given (finetune answer --max-answer-length)"
+TOO_LONG = (
+    "longer than {} tokens and cannot be given ('bertsmith finetune answer --max-answer-length')"
+)
 LIMITS = {ENDLESS: "none", -ENDLESS: "below all"}
 RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as CMRC 2018 does"}
 

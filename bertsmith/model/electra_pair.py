@@ -10,7 +10,7 @@ from typing import cast
 
 import torch
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
@@ -109,7 +109,7 @@ def load_generator(directory: Path) -> BertModel:
         raise CheckpointError(
             f"{directory}: there is no {GENERATOR}/, the model that replaced the tokens which "
             "this one learned to detect. A new, random one would damage the embeddings that both "
-            f"share. Put its folder there ({directory / GENERATOR}), or pass --objective "
+            f"share. Put its folder there ({directory / GENERATOR}), or pass {option('objective')} "
             "masked_lm."
         )
     return load_model(directory / GENERATOR, heads=["masked_lm"])

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.config import BertConfig
 from bertsmith.model.layers import Embeddings, Pooler, Pooling, TransformerLayer
 
@@ -124,13 +124,15 @@ class Family:
         """
         if "replaced_token" in heads and "replaced_token" not in self.heads:
             raise ConfigError(
-                "pretraining.objective: found 'replaced_token'; models of the family "
-                f"{self.name} have no head for it. Pass --objective masked_lm, or --family electra."
+                f"{option('pretraining.objective')}: found 'replaced_token'; models of the family "
+                f"{self.name} have no head for it. Pass {option('objective', 'masked_lm')}, or "
+                f"{option('family', 'electra')}."
             )
         if frozenset(heads) not in self.architectures:
             raise ConfigError(
-                f"pretraining.pairs: found {heads[-1]!r}; models of the family {self.name} have no "
-                f"head for it. Pass --pairs {self.pair_task}, or choose another family."
+                f"{option('pretraining.pairs')}: found {heads[-1]!r}; models of the family "
+                f"{self.name} have no head for it. Pass {option('pairs', self.pair_task)}, or "
+                "choose another family."
             )
 
     @property

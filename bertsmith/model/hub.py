@@ -6,7 +6,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.errors import SYSTEM_ADVICE, CheckpointError, ConfigError, read_error
+from bertsmith.errors import (
+    CheckpointError,
+    ConfigError,
+    SettingError,
+    option,
+    read_error,
+)
+from bertsmith.errors.system_errors import SYSTEM_ADVICE
 from bertsmith.system.run_state import check_finished
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE, check_sums
@@ -119,9 +126,11 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
         CheckpointError: the folder is incomplete, or the hub did not take it.
     """
     if not HUB_NAME.fullmatch(name):
-        raise ConfigError(
-            f"name: found {name!r}; allowed is org/name, such as anna/reviews-bert, of letters, "
-            "digits and '-', '_', '.'. Give your name on the hub first."
+        raise SettingError(
+            "name",
+            name,
+            "org/name, such as anna/reviews-bert, of letters, digits and '-', '_', '.'",
+            "Give your name on the hub first.",
         )
     files = _files_to_send(directory)
     try:
@@ -144,8 +153,9 @@ def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
         url = api.create_repo(name, private=private or None, exist_ok=True)
         if private and not api.repo_info(name).private:
             raise ConfigError(
-                f"{name}: this repository is public, and --private was given. Make it private on "
-                "the hub, choose another name, or leave out --private."
+                f"{name}: this repository is public, and {option('private', True)} was given. Make "
+                "it private on the hub, choose another name, or leave out "
+                f"{option('private', True)}."
             )
         api.upload_folder(
             repo_id=name,

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertsmith.errors import option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.matrix_products import (
     SIZE,
@@ -144,7 +145,7 @@ def slower_note(precision: str) -> str | None:
     """Tell if fp32 is as fast on this CPU as `precision`; else None."""
     if precision == "fp32":
         return None
-    advice = "--precision fp32 is as fast here, and more exact."
+    advice = f"{option('precision', 'fp32')} is as fast here, and more exact."
     if precision == "bf16" and not multiplies_bf16():
         return f"bf16: this processor does not multiply in it. {advice}"
     found, int8 = measured_products().value, int8_speed()

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
@@ -90,9 +90,7 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
     """
     check_choice("choice", choice, get_args(LayerChoice))
     if not 1 <= num_kept <= num_layers:
-        raise ConfigError(
-            f"num_layers: found {num_kept}; allowed is 1 to {num_layers} of the model's layers."
-        )
+        raise SettingError("num_layers", num_kept, f"1 to {num_layers} of the model's layers")
     if choice == "last":
         return list(range(num_layers - num_kept, num_layers))
     if choice == "first" or num_kept == 1:
@@ -110,9 +108,10 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
     """
     num_layers = model.config.num_hidden_layers
     if not keep or list(keep) != sorted(set(keep)) or not 0 <= keep[0] <= keep[-1] < num_layers:
-        raise ConfigError(
-            f"layers: found {', '.join(map(str, keep)) or 'nothing'}; allowed are numbers 0 to "
-            f"{num_layers - 1}, rising, each once."
+        raise SettingError(
+            "layers",
+            ", ".join(map(str, keep)) or "nothing",
+            f"a list of numbers 0 to {num_layers - 1}, rising, each once",
         )
     config = model.config.with_layers(keep)
     smaller = copy.deepcopy(model)
@@ -133,9 +132,10 @@ def distilled(model: BertModel) -> BertModel:
     config = model.config
     if config.model_type != "bert" or "masked_lm" not in model.heads:
         raise ConfigError(
-            f"--family distilbert: found the family {config.model_type} with the output heads "
-            f"{', '.join(model.heads) or 'none'}; allowed is a BERT with a masked-LM head. "
-            "Leave --family out, or pass --family None if a recipe has it."
+            f"{option('family', 'distilbert')}: found the family {config.model_type} with the "
+            f"output heads {', '.join(model.heads) or 'none'}; allowed is a BERT with a masked-LM "
+            f"head. Leave {option('family')} out, or pass {option('family')} None if a recipe has "
+            "it."
         )
     shared = {
         field.name: getattr(config, field.name)

@@ -8,7 +8,7 @@ are timed, the smallest first, and the largest that gets the tokens it needs is 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.micro_batch import rows_in_memory
 from bertsmith.pretraining.objective import Pretraining
@@ -66,7 +66,8 @@ def choose_preset(
     """
     if minutes is None:
         raise ConfigError(
-            "model.preset: found 'auto' without a time. Give --minutes M, or name a preset."
+            f"{option('model.preset')}: found 'auto' without a time. Give "
+            f"{option('minutes', 'M')}, or name a preset."
         )
     tokens: dict[str, float] = {}
     preset = "tiny"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.data.text_files import iter_lines
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.tokenization.normalize import code_ranges
 
 Segmenter = Callable[[str], list[str]]
@@ -35,7 +35,7 @@ def read_word_list(path: Path) -> Segmenter:
     if not useful:
         raise ConfigError(
             f"{path}: none of its {len(words):,} words has two Chinese characters or more. Give a "
-            "list of Chinese words, or leave out --word-list."
+            f"list of Chinese words, or leave out {option('word_list')}."
         )
     return MaximumMatching(useful)
 
@@ -50,7 +50,7 @@ def _read_words(path: Path) -> Iterator[str]:
                 )
             yield from line.split()
     except InputError as error:
-        raise ConfigError(f"--word-list {error}") from error
+        raise ConfigError(f"{option('word_list')} {error.message}") from error
 
 
 class MaximumMatching:
@@ -92,23 +92,23 @@ def load_segmenter(name: str) -> Segmenter:
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
         raise ConfigError(
-            f"--segmenter {name}: wanted is module:function, such as jieba:lcut. Name a function "
-            "that takes a text and gives its words."
+            f"{option('segmenter', name)}: wanted is module:function, such as jieba:lcut. Name a "
+            "function that takes a text and gives its words."
         )
     _check_is_foreign(name, module_name)
     try:
         module = importlib.import_module(module_name)
     except (ImportError, TypeError, ValueError) as error:  # the latter of names such as .jieba
         raise ConfigError(
-            f"--segmenter {name}: {error}. Install the package that has it, or correct the name; "
-            "a module in this folder is found with PYTHONPATH=."
+            f"{option('segmenter', name)}: {error}. Install the package that has it, or correct "
+            "the name; a module in this folder is found with PYTHONPATH=."
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
         has = "is no function" if hasattr(module, function_name) else "is not there"
         raise ConfigError(
-            f"--segmenter {name}: {function_name} {has} in {module_name}. Name a function that "
-            "takes a text and gives its words."
+            f"{option('segmenter', name)}: {function_name} {has} in {module_name}. Name a function "
+            "that takes a text and gives its words."
         )
     _check_is_foreign(name, _home_of(function))
     segmenter = CheckedSegmenter(name, function)
@@ -128,8 +128,8 @@ def _home_of(function: Any) -> str:
 def _check_is_foreign(name: str, module: str) -> None:
     if module.partition(".")[0] in {*sys.stdlib_module_names, "builtins"}:
         raise ConfigError(
-            f"--segmenter {name}: {module} is a module of Python itself, which cuts no text into "
-            "words. Name a function of another package, such as jieba:lcut."
+            f"{option('segmenter', name)}: {module} is a module of Python itself, which cuts no "
+            "text into words. Name a function of another package, such as jieba:lcut."
         )
 
 
@@ -155,8 +155,9 @@ class CheckedSegmenter:
             words = list(found) if isinstance(found, Iterable) else [found]
         except Exception as error:  # another package's function may fail in any way
             raise ConfigError(
-                f"--segmenter {self._name}: failed on {text[:40]!r} with {type(error).__name__} "
-                f"({error}). Name a function that takes a text and gives its words."
+                f"{option('segmenter', self._name)}: failed on {text[:40]!r} with "
+                f"{type(error).__name__} ({error}). Name a function that takes a text and gives "
+                "its words."
             ) from error
         if not all(isinstance(word, str) for word in words):
             raise self._refused(text, found, "are not texts")
@@ -166,6 +167,7 @@ class CheckedSegmenter:
 
     def _refused(self, text: str, found: object, reason: str) -> ConfigError:
         return ConfigError(
-            f"--segmenter {self._name}: its words of {text[:40]!r} {reason}: {str(found)[:80]}. "
-            "Name a function that takes a text and gives its words, all characters kept."
+            f"{option('segmenter', self._name)}: its words of {text[:40]!r} {reason}: "
+            f"{str(found)[:80]}. Name a function that takes a text and gives its words, all "
+            "characters kept."
         )

@@ -43,7 +43,7 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
         )
     pairs = mapping(config, "pretraining").get("pairs")
     if pairs in ("none", "contrastive"):
-        return f"did not train [CLS] (--pairs {pairs})"
+        return f"did not train [CLS] (pairs {pairs})"
     return ""
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining.token_counts import IdArray, counted_documents, token_counts
@@ -91,9 +91,9 @@ def check_memory(corpus: Corpus) -> None:
     free = available_bytes()
     if corpus.vocab_size > MAX_DENSE and free is not None and free < most:
         raise ConfigError(
-            f"--word-initializer counted: for {corpus.vocab_size:,} tokens it may need "
-            f"{most / 2**30:.1f} GiB of memory; {free / 2**30:.1f} GiB are free. Choose normal, or "
-            f"a vocabulary of at most {MAX_DENSE:,} tokens."
+            f"{option('word_initializer', 'counted')}: for {corpus.vocab_size:,} tokens it may "
+            f"need {most / 2**30:.1f} GiB of memory; {free / 2**30:.1f} GiB are free. Choose "
+            f"normal, or a vocabulary of at most {MAX_DENSE:,} tokens."
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError
 from bertsmith.model.accounting import count_parameters, total
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
@@ -88,11 +88,9 @@ class Accelerator:
 
     def __post_init__(self) -> None:
         if not 0 < self.flops < math.inf:
-            raise ConfigError(f"--flops: found {self.flops:g}; allowed is above 0, as 989e12.")
+            raise SettingError("flops", self.flops, "above 0, as 989e12")
         if not 0 < self.efficiency <= 1:
-            raise ConfigError(
-                f"--efficiency: found {self.efficiency:g}; allowed is above 0, at most 1."
-            )
+            raise SettingError("efficiency", self.efficiency, "above 0, at most 1")
 
 
 def accelerators(

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR, ElectraPair, has_generator, load_generator
 from bertsmith.model.heads import MaskedLMHead
@@ -203,8 +203,8 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
         folder = shell_path(source)
         raise ConfigError(
             f"{corpus}: its tokenizer is not that of {source}: {difference}. Build the corpus with "
-            f"--tokenizer {folder}, or with what 'bertsmith tokenizer extend --from {folder}' "
-            "writes."
+            f"{option('tokenizer', folder)}, or with what 'bertsmith tokenizer extend "
+            f"{option('from', folder)}' writes."
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
 
@@ -57,9 +57,10 @@ class ModelSettings:
         check_all_largest(self, "model.")
         if self.shared is not None and self.family != "albert":
             raise ConfigError(
-                f"model.shared: found {self.shared!r} for the family {self.family or 'bert'}. Only "
-                "albert's layers share weights, and only a new model decides how: leave it out, or "
-                "give --family albert without --from."
+                f"{option('model.shared')}: found {self.shared!r} for the family "
+                f"{self.family or 'bert'}. Only albert's layers share weights, and only a new "
+                f"model decides how: leave it out, or give {option('family', 'albert')} without "
+                f"{option('from')}."
             )
 
     @property

@@ -22,7 +22,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, pack
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import CorpusError
+from bertsmith.errors import CorpusError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
@@ -389,12 +389,12 @@ def _check_pairs(train: Corpus, task: PairTask) -> None:
             f"{train.directory}: has {train.num_documents} document to learn from, and next "
             "sentence prediction needs two or more to take random sentences from. Build the "
             "corpus from more documents (an empty line separates them), or pass "
-            "--pairs none."
+            f"{option('pairs', 'none')}."
         )
     raise CorpusError(
         f"{train.directory}: none of its documents to learn from ({train.num_documents:,}) has two "
-        f"sentences, which --pairs {task} needs. Build the corpus from "
-        "longer documents (an empty line separates them), or pass --pairs none."
+        f"sentences, which {option('pairs', task)} needs. Build the corpus from "
+        f"longer documents (an empty line separates them), or pass {option('pairs', 'none')}."
     )
 
 

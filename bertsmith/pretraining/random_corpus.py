@@ -17,7 +17,7 @@ from bertsmith.data.manifest import (
     TokenizerManifest,
 )
 from bertsmith.data.shards import TOKENIZER_DIR, DocumentBlock, SplitWriter
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -35,9 +35,10 @@ def write_random_corpus(directory: Path, vocab_size: int) -> None:
         ConfigError: the vocabulary has no room for a word beside the special tokens.
     """
     if vocab_size <= len(SPECIAL_TOKENS):
-        raise ConfigError(
-            f"--vocab-size: found {vocab_size}; allowed is {len(SPECIAL_TOKENS) + 1} or more, as "
-            f"{len(SPECIAL_TOKENS)} tokens are special ones."
+        raise SettingError(
+            "vocab_size",
+            vocab_size,
+            f"{len(SPECIAL_TOKENS) + 1} or more, as {len(SPECIAL_TOKENS)} tokens are special ones",
         )
     words = [f"w{number}" for number in range(vocab_size - len(SPECIAL_TOKENS))]
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *words])

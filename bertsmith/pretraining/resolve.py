@@ -10,7 +10,7 @@ from math import log
 from typing import Any, cast
 
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.electra_pair import GENERATOR_SIZE
 from bertsmith.model.families import family_named
@@ -115,8 +115,9 @@ def resolve_pretraining(
     _check_length(pretraining.max_length, shape.max_length, source)
     if pretraining.pair_task == "contrastive" and training.batch_size % 2:
         raise ConfigError(
-            f"training.batch_size: found {training.batch_size} with pairs 'contrastive', where two "
-            "rows are a pair. Pass an even number as --batch-size."
+            f"{option('training.batch_size')}: found {training.batch_size} with pairs "
+            "'contrastive', where two rows are a pair. Pass an even number as "
+            f"{option('batch_size')}."
         )
 
     share = 1.0 if preset else CONTINUED_SHARE
@@ -151,9 +152,9 @@ def resolve_pretraining(
     )
     if pretraining.pair_task == "contrastive" and config.micro_batch_size < MIN_COMPARED:
         raise ConfigError(
-            f"training.micro_batch_size: found {config.micro_batch_size} with pairs 'contrastive', "
-            f"where a row is compared with others. Pass {MIN_COMPARED} or more as --batch-size and "
-            "--micro-batch-size."
+            f"{option('training.micro_batch_size')}: found {config.micro_batch_size} with pairs "
+            f"'contrastive', where a row is compared with others. Pass {MIN_COMPARED} or more as "
+            f"{option('batch_size')} and {option('micro_batch_size')}."
         )
     if training.steps is not None or not pretraining.start_share:
         config = replace(config, pretraining=pretraining.with_start_of(training.steps or 0))
@@ -225,26 +226,26 @@ def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
     for name, found in given.items():
         if found is not None:
             raise ConfigError(
-                f"{name}: found {found!r} beside --from {source.name}, which has its own. Leave "
-                "one of them out."
+                f"{option(name)}: found {found!r} beside {option('from', source.name)}, which has "
+                "its own. Leave one of them out."
             )
 
 
 def _check_length(row_length: int, longest: int, source: SourceFacts | None) -> None:
     if longest < MIN_LENGTH:
-        raise ConfigError(
-            f"model.max_position_embeddings: found {longest}; allowed is {MIN_LENGTH} or more."
-        )
+        raise SettingError("model.max_position_embeddings", longest, f"{MIN_LENGTH} or more")
     if row_length > longest:
-        way_on = f"Give --max-position-embeddings {row_length}, or more."
+        way_on = f"Give {option('max_position_embeddings', row_length)}, or more."
         if source is not None:
             way_on = (
-                f"Give --max-position-embeddings {row_length}, which lengthens what {source.name} "
-                f"reads, or rows that fit: --max-length {longest}."
+                f"Give {option('max_position_embeddings', row_length)}, which lengthens what "
+                f"{source.name} reads, or rows that fit: {option('max_length', longest)}."
             )
-        raise ConfigError(
-            f"pretraining.max_length: found {row_length}; allowed is at most "
-            f"model.max_position_embeddings, {longest}. {way_on}"
+        raise SettingError(
+            "pretraining.max_length",
+            row_length,
+            f"at most {option('model.max_position_embeddings')}, {longest}",
+            way_on,
         )
 
 
@@ -257,7 +258,9 @@ def _choose_size(
         ConfigError: the length is not in minutes, or nothing can be measured.
     """
     if machine is None:
-        raise ConfigError("model.preset: found 'auto', another size each time. Name a size.")
+        raise ConfigError(
+            f"{option('model.preset')}: found 'auto', another size each time. Name a size."
+        )
     micro_batch_size = rows_of_micro_batch(job.training, pretraining.max_length, None, machine)
     trial = objective_over(
         corpus,
@@ -309,9 +312,9 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
     step_seconds = STEP_COST * config.batch_size * row
     if step_seconds > 2 * seconds:
         raise ConfigError(
-            f"training.minutes: found {config.minutes:g}; one step of {config.batch_size} rows "
-            f"takes about {step_seconds / 60:.2g} minutes here, so none fits in. Give more "
-            "minutes, fewer rows (--batch-size) or a smaller model."
+            f"{option('training.minutes')}: found {config.minutes:g}; one step of "
+            f"{config.batch_size} rows takes about {step_seconds / 60:.2g} minutes here, so none "
+            f"fits in. Give more minutes, fewer rows ({option('batch_size')}) or a smaller model."
         )
     steps = round(seconds / step_seconds)
     config = replace(config, pretraining=config.pretraining.with_start_of(steps))
@@ -323,12 +326,12 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
 def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
     notes = [str(plan)] if str(plan) else []
     if steps < LEARNING_STEPS:
-        few, length = f"{max(1, steps)} step{'s' if steps > 1 else ''}", "--steps"
+        few, length = f"{max(1, steps)} step{'s' if steps > 1 else ''}", f"{option('steps')}"
         if config.minutes is not None:
-            few, length = f"About {few} in {config.minutes:.2g} min", "--minutes"
+            few, length = f"About {few} in {config.minutes:.2g} min", f"{option('minutes')}"
         verb = "is" if steps <= 1 else "are"
         notes.append(
             f"{few} {verb} too few to learn more than token frequencies. Use more {length}, a "
-            "smaller --preset or a smaller --batch-size."
+            f"smaller {option('preset')} or a smaller {option('batch_size')}."
         )
     return replace(config, evaluations=plan, notes=(*config.notes, *notes))

@@ -15,7 +15,7 @@ import torch
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.errors import ConfigError, Interrupted, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import build_trained
 from bertsmith.model.model_folder import ModelFolder, read_folder
@@ -78,7 +78,9 @@ def run_pretraining(
     check = partial(folder.check, resume=resume, overwrite=overwrite)
     check()
     if job.from_ is not None and is_within(job.from_, out):
-        raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
+        raise ConfigError(
+            f"{out}: holds {option('from', job.from_)}. Choose another {option('out')}."
+        )
     check_outside(out, job.corpus, job.from_)
     with (
         folder.held(check),
@@ -104,7 +106,9 @@ def run_pretraining(
         notes = [str(report)] if report else []
         seconds = time.monotonic() - began
         if training.minutes is not None and seconds >= TOLD_SECONDS:
-            notes.append(f"Preparation took {seconds:.0f} seconds, which --minutes does not count.")
+            notes.append(
+                f"Preparation took {seconds:.0f} seconds, which {option('minutes')} does not count."
+            )
         trained = run_training(
             TrainingRun(
                 model.to(machine.device),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.config import NAMES_CODE
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.model.head_names import PAIR_HEADS
 from bertsmith.pretraining.chinese_words import Segmenter, load_segmenter, read_word_list
 from bertsmith.system.bounds import check_all_largest
@@ -144,13 +144,14 @@ class PretrainingSettings:
     def _check_pairs(self) -> None:
         if self.pairs in WHOLE_ROWS and self.short_seq_prob != SHORT_SEQ_PROB:
             raise ConfigError(
-                f"pretraining.short_seq_prob: found {self.short_seq_prob} with pairs "
+                f"{option('pretraining.short_seq_prob')}: found {self.short_seq_prob} with pairs "
                 f"{self.pairs!r}, whose rows are full wherever the text goes on. Leave it out."
             )
         if self.rows == "across" and self.pair_task != "none":
             raise ConfigError(
-                f"pretraining.rows: found 'across' with pairs {self.pair_task!r}, whose segments "
-                "each lie in one document. Pass --pairs none as well, or leave out --rows."
+                f"{option('pretraining.rows')}: found 'across' with pairs {self.pair_task!r}, "
+                f"whose segments each lie in one document. Pass {option('pairs', 'none')} as well, "
+                f"or leave out {option('rows')}."
             )
 
     def _check_shares(self) -> None:
@@ -161,7 +162,9 @@ class PretrainingSettings:
         # Until the family determines the objective, the shares may be valid for either.
         totals = [sum(self._shares_beside(usual)) for usual in self._usual_shares]
         holds = any(math.isclose(total, 1) for total in totals)
-        _check(" + pretraining.".join(SHARES), round(totals[0], 6), holds, "1")
+        if not holds:
+            names = " + ".join(option(f"pretraining.{name}") for name in SHARES)
+            raise ConfigError(f"{names}: found {round(totals[0], 6)}; allowed is 1.")
 
     def _check_replacing(self) -> None:
         size, weight = self.generator_size, self.discriminator_weight
@@ -171,15 +174,17 @@ class PretrainingSettings:
         if self.objective == "masked_lm" and (size is not None or weight != DISCRIMINATOR_WEIGHT):
             name = "discriminator_weight" if size is None else "generator_size"
             raise ConfigError(
-                f"pretraining.{name}: found {getattr(self, name)} with the objective 'masked_lm', "
-                "which has no generator. Leave it out, or pass --objective replaced_token."
+                f"{option(f'pretraining.{name}')}: found {getattr(self, name)} with the objective "
+                "'masked_lm', which has no generator. Leave it out, or pass "
+                f"{option('objective', 'replaced_token')}."
             )
         if not self.replaces:
             return
         if self.pairs not in (None, "none"):
             raise ConfigError(
-                f"pretraining.pairs: found {self.pairs!r} with the objective 'replaced_token', "
-                "which learns nothing of pairs. Pass --pairs none, or --objective masked_lm."
+                f"{option('pretraining.pairs')}: found {self.pairs!r} with the objective "
+                f"'replaced_token', which learns nothing of pairs. Pass {option('pairs', 'none')}, "
+                f"or {option('objective', 'masked_lm')}."
             )
 
     def _check_schedule(self) -> None:
@@ -189,12 +194,12 @@ class PretrainingSettings:
         if bool(steps) != bool(given):
             found = f"{steps} with {', '.join(given) or 'no final rate or share'}"
             raise ConfigError(
-                f"pretraining.masking_schedule_steps: found {found}. Give both, so many steps and "
-                f"what they lead to ({', '.join(FINAL_FIELDS)}), or neither."
+                f"{option('pretraining.masking_schedule_steps')}: found {found}. Give both, so "
+                f"many steps and what they lead to ({', '.join(FINAL_FIELDS)}), or neither."
             )
         if steps and self.duplicates:
             raise ConfigError(
-                f"pretraining.duplicates: found {self.duplicates} with a schedule of "
+                f"{option('pretraining.duplicates')}: found {self.duplicates} with a schedule of "
                 f"{steps} steps. Masks that come again cannot change: leave out one of the two."
             )
         if steps:
@@ -204,19 +209,19 @@ class PretrainingSettings:
         try:
             self.at_end()
         except ConfigError as error:
-            raise ConfigError(f"at the end of the schedule: {error}") from None
+            raise ConfigError(f"at the end of the schedule: {error.message}") from None
 
     def _check_words(self) -> None:
         given = [name for name in ("word_list", "segmenter") if getattr(self, name) is not None]
         if len(given) == 2:
             raise ConfigError(
-                "pretraining.segmenter: found together with word_list. Both say what a Chinese "
-                "word is: leave out one of them."
+                f"{option('pretraining.segmenter')}: found together with word_list. Both say what "
+                "a Chinese word is: leave out one of them."
             )
         if given and self.masking == "piece":
             raise ConfigError(
-                f"pretraining.{given[0]}: found with masking 'piece', which knows no words. Pass "
-                "--masking word, span or ngram as well."
+                f"{option(f'pretraining.{given[0]}')}: found with masking 'piece', which knows no "
+                f"words. Pass {option('masking', 'word')}, span or ngram as well."
             )
 
     @property
@@ -321,4 +326,4 @@ FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", 
 
 def _check(name: str, value: float, holds: bool, allowed: str) -> None:
     if not holds:
-        raise ConfigError(f"pretraining.{name}: found {value}; allowed is {allowed}.")
+        raise SettingError(f"pretraining.{name}", value, allowed)

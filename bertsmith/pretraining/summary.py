@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from bertsmith.errors import option
 from bertsmith.pretraining.from_model import describe_start
 from bertsmith.pretraining.objective import PAIR_TERMS
 from bertsmith.system.counts import percent
@@ -46,7 +47,8 @@ def _describe_text(result: Mapping[str, Any]) -> list[str]:
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(
             f"note       {percent(result['single_character_share'])} of the text are Chinese "
-            "characters, each of them a word here, as none were named (--word-list, --segmenter)"
+            f"characters, each of them a word here, as none were named ({option('word_list')}, "
+            f"{option('segmenter')})"
         )
     return lines
 

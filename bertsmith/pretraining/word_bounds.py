@@ -8,7 +8,7 @@ That happens when a batch is made, so shards stay as they are.
 
 import numpy as np
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.pretraining.chinese_words import Segmenter
 from bertsmith.tokenization.normalize import code_ranges
 from bertsmith.tokenization.tokenizer import StringCache, Tokenizer
@@ -40,8 +40,8 @@ class WordBounds:
         self._is_chinese = self._pieces != ""
         if segmenter is not None and not self._is_chinese.any():
             raise ConfigError(
-                "--word-list or --segmenter: the tokenizer has no piece that is one Chinese "
-                "character, so they would change nothing. Leave them out."
+                f"{option('word_list')} or {option('segmenter')}: the tokenizer has no piece that "
+                "is one Chinese character, so they would change nothing. Leave them out."
             )
 
     def begins(self, ids: np.ndarray, is_fresh: np.ndarray) -> np.ndarray:

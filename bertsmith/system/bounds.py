@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError
 
 LARGEST: Mapping[str, int] = {
     # A model: 1,000 layers are the deepest that were published (DeepNet, 2022), and vocabularies of
@@ -51,30 +51,29 @@ LARGEST: Mapping[str, int] = {
 """Far more than anybody uses, and less than what never ends."""
 
 
-def check_largest(name: str, value: float | None, shown: str = "") -> None:
-    """Raise ConfigError if a setting is larger than any that is of use, or not a number.
+def check_largest(name: str, value: float | None, table: str = "") -> None:
+    """Raise SettingError if a setting is larger than any that is of use, or not a number.
 
     Args:
-        shown: the setting in the user's spelling, where that is not `name`.
+        table: the table of a recipe that has the setting, with a dot: "training.".
     """
     most = LARGEST[name]
     if value is not None and not value <= most:
-        raise ConfigError(f"{shown or name}: found {value}; allowed is at most {most:,}.")
+        raise SettingError(f"{table}{name}", value, f"at most {most:,}")
 
 
-def check_all_largest(settings: object, prefix: str) -> None:
-    """Check each field that `LARGEST` knows, shown as a flag ("--") or under a table ("table.")."""
+def check_all_largest(settings: object, table: str = "") -> None:
+    """Check each field that `LARGEST` knows; `table` is as in `check_largest`."""
     for name in LARGEST:
         value = getattr(settings, name, None)
         if isinstance(value, int | float):
-            shown = name.replace("_", "-") if prefix == "--" else name
-            check_largest(name, value, f"{prefix}{shown}")
+            check_largest(name, value, table)
 
 
 def check_seed(name: str, value: int) -> None:
-    """Raise ConfigError unless `value` is a number that every generator takes."""
+    """Raise SettingError unless `value` is a number that every generator takes."""
     if not 0 <= value < 2**63:
-        raise ConfigError(f"{name}: found {value}; allowed is 0 to {2**63 - 1:,}.")
+        raise SettingError(name, value, f"0 to {2**63 - 1:,}")
 
 
 def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:

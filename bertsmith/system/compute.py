@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Annotated, Literal, TypeVar
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_largest
 
 T = TypeVar("T")
@@ -42,12 +42,12 @@ class Compute(InferenceCompute):
     def __post_init__(self) -> None:
         if self.report_to is not None and not is_installed(self.report_to):
             raise ConfigError(
-                f"--report-to {self.report_to} needs the package {self.report_to}, which is not "
-                f"installed. Run: pip install {self.report_to}, or leave the option out."
+                f"{option('report_to', self.report_to)} needs the package {self.report_to}, which "
+                f"is not installed. Run: pip install {self.report_to}, or leave the option out."
             )
-        check_largest("threads", self.threads, "--threads")
+        check_largest("threads", self.threads)
         if self.threads is not None and self.threads < 1:
-            raise ConfigError(f"--threads: found {self.threads}; allowed is 1 or more.")
+            raise SettingError("threads", self.threads, "1 or more")
 
 
 def is_installed(package: str) -> bool:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
+from bertsmith.errors import as_flags
+
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # colours, cursor, title; all but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # the direction of writing
@@ -22,17 +24,22 @@ def escape_controls(text: str) -> str:
     return CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
-class EscapedStream:
-    """A stream for people, to which control characters go as their escapes.
+class CommandStream:
+    """A stream of a command: options of notes go to it as flags, control characters as escapes.
 
     rich, whose colours are meant, writes to `rich_proxied_file`, the stream behind it.
+
+    Args:
+        has_controls: write control characters as they are, as a file gets them.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], *, has_controls: bool = False) -> None:
         self.rich_proxied_file = stream
+        self._has_controls = has_controls
 
     def write(self, text: str) -> int:
-        self.rich_proxied_file.write(escape_controls(text))
+        spelled = as_flags(text)
+        self.rich_proxied_file.write(spelled if self._has_controls else escape_controls(spelled))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -47,15 +54,15 @@ def unescaped(stream: Any) -> IO[str]:
 
 
 @contextlib.contextmanager
-def escaped_streams() -> Iterator[None]:
-    """Escape what the block writes to standard error, and to standard output on a terminal.
+def command_streams() -> Iterator[None]:
+    """Spell options as flags in what the block writes, and escape control characters.
 
-    A file or another program gets results as they are.
+    Standard output is escaped on a terminal alone: a file or another program gets results as they
+    are.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stderr(EscapedStream(sys.stderr)))
-        if sys.stdout.isatty():
-            stack.enter_context(contextlib.redirect_stdout(EscapedStream(sys.stdout)))
+    out = CommandStream(sys.stdout, has_controls=not sys.stdout.isatty())
+    err = CommandStream(sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
 
 

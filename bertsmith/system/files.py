@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.errors import ConfigError, InputError, advice_on
+from bertsmith.errors import ConfigError, InputError, advice_on, option
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ def locked(folder: Path) -> Iterator[None]:
         if not is_held(folder) and not _take(stack, folder, os.O_RDONLY):
             raise ConfigError(
                 f"{folder}: another process is using this folder. Wait until it ends, or choose "
-                "another --out."
+                f"another {option('out')}."
             )
         yield
 
@@ -88,7 +88,7 @@ def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Ite
         ConfigError: a file stands there, or another process is at work.
     """
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder}: a file, not a folder. Choose another --out.")
+        raise ConfigError(f"{folder}: a file, not a folder. Choose another {option('out')}.")
     with contextlib.ExitStack() as stack:
         _make(stack, folder)
         stack.enter_context(locked(folder))
@@ -286,7 +286,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise write_error(path, error) from error
     except InputError as error:  # of a file in the folder: the user gave another name for that
-        error.args = (str(error).replace(str(temporary), str(path)),)
+        error.args = (error.message.replace(str(temporary), str(path)),)
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

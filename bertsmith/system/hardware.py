@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import Compute
 from bertsmith.system.forks import is_forked
 from bertsmith.system.matrix_products import (
@@ -86,10 +86,11 @@ def select_device(name: str) -> torch.device:
     }
     kind, colon, index = name.partition(":")
     if kind not in present or (colon and not index.isdecimal()):
-        raise ConfigError(f"device: found '{name}'; allowed are auto, cpu, cuda, cuda:N and mps.")
+        raise SettingError("device", name, ("auto", "cpu", "cuda", "cuda:N", "mps"))
     if int(index or 0) >= present[kind]:
         raise ConfigError(
-            f"device: found '{name}'; there are {present[kind]} of that kind. Use --device auto."
+            f"{option('device')}: found '{name}'; there are {present[kind]} of that kind. Use "
+            f"{option('device', 'auto')}."
         )
     return torch.device(name)
 
@@ -99,7 +100,7 @@ def select_precision(name: str, device: torch.device) -> Precision:
     if name in ("fp32", "bf16"):
         return name  # type: ignore[return-value]
     if name != "auto":
-        raise ConfigError(f"precision: found '{name}'; allowed are auto, fp32 and bf16.")
+        raise SettingError("precision", name, ("auto", "fp32", "bf16"))
     if device.type == "cuda":
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     if device.type != "cpu":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 
 
 def shell_path(path: Path | str) -> str:
@@ -45,11 +45,12 @@ def check_outside(out: Path, *inputs: Path | str | None) -> None:
         if path is not None and Path(path).is_dir() and is_within(out, Path(path)):
             if is_within(Path(path), out):
                 raise ConfigError(
-                    f"--out {out} is the folder that this command reads. Choose another folder."
+                    f"{option('out', out)} is the folder that this command reads. Choose another "
+                    "folder."
                 )
             raise ConfigError(
-                f"--out {out} is inside {path}, which this command reads. Choose a folder outside "
-                "it."
+                f"{option('out', out)} is inside {path}, which this command reads. Choose a folder "
+                "outside it."
             )
 
 

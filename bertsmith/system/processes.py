@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_largest
 from bertsmith.system.cores import available_cores
 from bertsmith.system.executor import Item, Result
@@ -39,9 +39,9 @@ def num_processes(asked: int | None = None) -> int:
     """
     if asked is None:
         return min(available_cores(), MAX_PROCESSES)
-    check_largest("processes", asked, "--processes")
+    check_largest("processes", asked)
     if asked < 1:
-        raise ConfigError(f"--processes: found {asked}; allowed is 1 or more.")
+        raise SettingError("processes", asked, "1 or more")
     return asked
 
 
@@ -165,7 +165,7 @@ class _Worker:
             fate = "was killed (SIGKILL), as the system does when the memory is full"
         return ConfigError(
             f"a worker process {fate}. Nothing was changed; run the command again with fewer "
-            "--processes."
+            f"{option('processes')}."
         )
 
     def end(self) -> None:

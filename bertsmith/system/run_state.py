@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import CheckpointError, ConfigError, warn_once
+from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.system.files import is_held, locked
 from bertsmith.system.small_files import SmallFiles
 
@@ -38,7 +38,7 @@ def check_finished(files: SmallFiles) -> None:
         other = f", or name {checkpoints[-1]}" if kind == "pre-training" and checkpoints else ""
         raise CheckpointError(
             f"{directory}: this {kind} was stopped before its end: {state}. Give the command that "
-            f"began it again, with --resume{other}."
+            f"began it again, with {option('resume', True)}{other}."
         )
     _note_checkpoint(directory)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-from bertsmith.errors import BertsmithWarning, given_warnings
+from bertsmith.errors import BertsmithWarning, as_flags, given_warnings
 from bertsmith.system.escaping import escape_controls
 
 
@@ -81,7 +81,8 @@ def shown_warnings(program: str) -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, BertsmithWarning):
-                print(escape_controls(f"{program}: {message}"), file=sys.stderr)
+                text = message.message if isinstance(message, BertsmithWarning) else message
+                print(escape_controls(as_flags(f"{program}: {text}")), file=sys.stderr)
             else:
                 show_other(message, category, filename, lineno, file, line)
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, overload
 
 from bertsmith.data.windowing import LongTexts
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.system.argument_names import in_python
 from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.catalog import task_of_folder, tasks
 from bertsmith.tasks.fill_mask import FillMask
@@ -67,7 +66,6 @@ def load(
 def load(path: FolderPath, *, task: str | None = None, **how: Unpack[How]) -> Predictor[Any]: ...
 
 
-@in_python()
 def load(
     path: FolderPath,
     *,
@@ -170,6 +168,7 @@ def with_windowing(task: Task[Any, Any], given: Mapping[str, Any]) -> Task[Any, 
         return task
     if task.windowing is None:
         raise ConfigError(
-            f"--long-texts, --stride: the task '{task.name}' reads no windows. Leave them out."
+            f"{option('long_texts')}, {option('stride')}: the task '{task.name}' reads no windows. "
+            "Leave them out."
         )
     return replace(task, windowing=replace(task.windowing, **changes))  # type: ignore[type-var]

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError
 from bertsmith.model.config_file import own_settings, task_head
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.tasks.task import Task
@@ -31,7 +31,7 @@ def task_named(name: str) -> type[Task[Any, Any]]:
         ConfigError: there is none.
     """
     if name not in TASKS:
-        raise ConfigError(f"task: found '{name}'; allowed are {', '.join(TASKS)}.")
+        raise SettingError("task", name, list(TASKS))
     return importlib.import_module(TASKS[name]).TASK
 
 

@@ -16,7 +16,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.data.examples import Example
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.system.counts import percent
@@ -86,7 +86,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
 
     def __post_init__(self) -> None:
         if not isinstance(self.top, int) or self.top < 1:
-            raise ConfigError(f"top: found {self.top!r}; allowed are whole numbers above 0.")
+            raise SettingError("top", self.top, "a whole number above 0")
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import PROBLEM_TYPES
@@ -155,12 +155,12 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         if device.type != "cpu" or not can_quantize():
             raise ConfigError(
                 f"precision: int8 is not computed here (device {device.type}); allowed are auto, "
-                "fp32 and bf16. int8 needs --device cpu and a torch with oneDNN."
+                f"fp32 and bf16. int8 needs {option('device', 'cpu')} and a torch with oneDNN."
             )
         quantize(model, DTYPES[select_precision("auto", device)])
         return "int8"
     if name not in ("auto", *DTYPES):
-        raise ConfigError(f"precision: found '{name}'; allowed are auto, fp32, bf16 and int8.")
+        raise SettingError("precision", name, ("auto", "fp32", "bf16", "int8"))
     chosen = select_precision(name, device)
     model.to(DTYPES[chosen])
     model.heads.float()

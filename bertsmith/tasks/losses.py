@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.tasks.settings.losses import LossSettings
 
 BALANCED = "balanced"
@@ -132,18 +132,17 @@ def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
 def _weight(word: str, labels: Sequence[str]) -> tuple[str, float]:
     name, _, text = word.rpartition("=")
     if not name:
-        raise ConfigError(
-            f"--class-weights: found '{word}'; allowed are {BALANCED}, or label=weight pairs such "
-            f"as {labels[0]}=2."
+        raise SettingError(
+            "class_weights", word, f"{BALANCED}, or label=weight pairs such as {labels[0]}=2"
         )
     if name not in labels:
-        raise ConfigError(
-            f"--class-weights: found '{name}'; allowed are the labels {', '.join(labels[:10])}."
-        )
+        raise SettingError("class_weights", name, f"one of the labels {', '.join(labels[:10])}")
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise ConfigError(f"--class-weights: found '{word}'; a weight is a number, 0 or more.")
+        raise ConfigError(
+            f"{option('class_weights')}: found '{word}'; a weight is a number, 0 or more."
+        )
     return name, value

@@ -22,7 +22,7 @@ from bertsmith.data.examples import (
 )
 from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import label_flags, label_names
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import InputError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.pages.page import unbroken_percent
 from bertsmith.system.notebook import html_table
@@ -139,7 +139,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.threshold, float) and 0 < self.threshold < 1):
-            raise ConfigError(f"threshold: found {self.threshold!r}; allowed is above 0, below 1.")
+            raise SettingError("threshold", self.threshold, "above 0, below 1")
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
@@ -174,7 +174,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         if not flags.any() and settings.figure != "accuracy":
             raise InputError(
                 f"{settings.eval}: no text has a label, so F1 has nothing to score. Give texts "
-                "with labels, or --metric accuracy."
+                f"with labels, or {option('metric', 'accuracy')}."
             )
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:

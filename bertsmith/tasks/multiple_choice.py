@@ -25,7 +25,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import Windows, join_windows, make_windows
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
 from bertsmith.system.notebook import html_table
@@ -158,7 +158,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
             return []
         return [
             "the first choice is right in none of the rows; where labels are numbers, "
-            "--first-label tells from where they count"
+            f"{option('first_label')} tells from where they count"
         ]
 
     def encode(

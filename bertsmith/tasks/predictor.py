@@ -27,11 +27,10 @@ from bertsmith.data.reader import count_chars
 from bertsmith.data.table_rows import as_named, check_names_file, warn_of_file_name
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.data.unknown_tokens import UnknownTokens
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
-from bertsmith.system.argument_names import in_python
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.notebook_tables import Predictions
@@ -118,7 +117,6 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return f"<Predictor {self.task} of '{loaded.folder.path}'{labels}, {place}>"
 
     @classmethod
-    @in_python()
     def load(
         cls,
         path: str | Path | ModelFolder,
@@ -188,7 +186,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             cure = f"{cure}, or {pairs} for pairs" if fields[1] == "pair" else pairs
         items = as_items(given, "examples", cure)
         total = len(items) if isinstance(items, Sized) else None
-        with in_python(), _bar("predicting", total, shown=show_progress) as advance:
+        with _bar("predicting", total, shown=show_progress) as advance:
             for chunk in in_chunks(
                 self._as_examples(items), check_batch_size(batch_size), is_waiting
             ):
@@ -225,7 +223,6 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         self._count_unknown(encoded.rows)
         return self.definition.predict(self.loaded.model, encoded, examples)
 
-    @in_python()
     def evaluate(self, data: Any, **columns: Any) -> Evaluation:
         """Score the model on labelled data; return the report of `bertsmith evaluate`.
 
@@ -287,7 +284,6 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         show_progress: bool = ...,
     ) -> list[PredictionT]: ...
 
-    @in_python()
     def __call__(
         self,
         given: Any,
@@ -317,7 +313,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             try:
                 yield self._as_example(one)
             except InputError as error:
-                raise InputError(f"examples[{place}]: {error}") from None
+                raise InputError(f"examples[{place}]: {error.message}") from None
 
     def _as_example(self, given: Any) -> Any:
         definition = self.definition
@@ -333,7 +329,6 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             raise InputError(f"found {name_type(given)}. Give {' and '.join(fields)}.")
         return self.example(dict(zip(fields, values, strict=False)))
 
-    @in_python()
     def encode(
         self,
         texts: str | Iterable[Text],
@@ -386,7 +381,6 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         own = self.definition
         return own if isinstance(own, TextVectors) else TextVectors.restore(self.loaded)
 
-    @in_python()
     def encode_examples(self, examples: Sequence[Any]) -> EncodedExamples:
         """Encode examples, cut or windowed to the model's maximum length."""
         loaded = self.loaded
@@ -398,7 +392,6 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         same.unknown_tokens = self.unknown_tokens
         return same
 
-    @in_python()
     def with_options(self, **changes: Any) -> Self:
         """Return a copy with other options, such as `threshold=0.7`, `repair=True` or `top=10`.
 
@@ -408,13 +401,10 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         definition: Any = self.definition
         allowed = {field.name for field in fields(definition)}
         if unknown := sorted(changes.keys() - allowed):
-            raise ConfigError(
-                f"with_options: found {', '.join(unknown)}; allowed are "
-                f"{', '.join(sorted(allowed))}. Name one of these."
-            )
+            names = ", ".join(sorted(allowed))
+            raise ConfigError(f"There is no option {', '.join(unknown)}. Options are: {names}.")
         return self.with_definition(replace(definition, **changes))  # type: ignore[return-value]
 
-    @in_python()
     def to(self, device: str) -> Self:
         """Move to a device, for which the folder is read again; return the predictor itself.
 
@@ -536,7 +526,7 @@ def check_batch_size(asked: int | None) -> int:
         ConfigError: it is not above 0.
     """
     if asked is not None and not (isinstance(asked, int) and asked > 0):
-        raise ConfigError(f"batch_size: found {asked!r}; allowed is a whole number above 0.")
+        raise SettingError("batch_size", asked, "a whole number above 0")
     return asked or CHUNK_EXAMPLES
 
 

@@ -32,7 +32,7 @@ from bertsmith.data.question_windows import (
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import LongTexts, Windowing
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     ENDLESS,
@@ -191,8 +191,8 @@ class Answer(Task[Question, AnswerPrediction]):
     def __post_init__(self) -> None:
         if self.threshold is not None and not self.may_abstain:
             raise ConfigError(
-                f"threshold: found {self.threshold}, but this model always answers. Leave it out, "
-                "or give may_abstain=True too."
+                f"{option('threshold')}: found {self.threshold}, but this model always answers. "
+                "Leave it out, or give may_abstain=True too."
             )
 
     @classmethod
@@ -257,7 +257,7 @@ class Answer(Task[Question, AnswerPrediction]):
         num_long = len(set(encoded.owners()[sizes > self.max_answer_length].tolist()))
         longer = (
             f"longer than {self.max_answer_length} tokens and cannot be given "
-            f"(--max-answer-length {int(sizes.max())} allows {{}})"
+            f"({option('max_answer_length', int(sizes.max()))} allows {{}})"
         )
         moved = "stood elsewhere, or with other white space, than said, and {} found"
         return [
@@ -278,8 +278,10 @@ class Answer(Task[Question, AnswerPrediction]):
             ),
             *counted(
                 labels.num_cut,
-                "window cuts an answer and is trained as 'no answer'; a larger --max-length helps",
-                "windows cut an answer and are trained as 'no answer'; a larger --max-length helps",
+                "window cuts an answer and is trained as 'no answer'; a larger "
+                f"{option('max_length')} helps",
+                "windows cut an answer and are trained as 'no answer'; a larger "
+                f"{option('max_length')} helps",
             ),
             *counted(
                 labels.num_unreachable,
@@ -371,11 +373,7 @@ class Answer(Task[Question, AnswerPrediction]):
     def describe_target(self) -> str:
         none = ", or none" if self.may_abstain else ""
         is_usual = self.max_answer_length == MAX_ANSWER_LENGTH
-        length = (
-            ""
-            if is_usual
-            else f", of at most {self.max_answer_length} tokens (--max-answer-length)"
-        )
+        length = "" if is_usual else f", of at most {self.max_answer_length} tokens"
         return f"answers{none}{length}"
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from bertsmith.errors import CheckpointError, ConfigError, warn_once
+from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.model.nested_folder import inner_folder
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles
@@ -88,8 +88,8 @@ class SentenceFolder:
         names = {pooling: name for name, pooling in POOLINGS.items()}
         if self.pooling not in names:
             raise ConfigError(
-                f"pooling: found '{self.pooling}'; allowed in a sentence encoder's folder are "
-                f"{', '.join(names)}. Choose one with --pooling."
+                f"{option('pooling')}: found '{self.pooling}'; allowed in a sentence encoder's "
+                f"folder are {', '.join(names)}. Choose one with {option('pooling')}."
             )
         kinds = ["Transformer", "Pooling", *(["Normalize"] if self.normalize else [])]
         modes = {f"pooling_mode_{name}": name == names[self.pooling] for name in POOLINGS}
@@ -247,7 +247,7 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
     if len(wanted) > 1 or wanted[0] not in POOLINGS:
         raise CheckpointError(
             f"{files.path(file)}: asks for pooling by {' and '.join(wanted)}; allowed is "
-            f"{' or '.join(POOLINGS)}. Choose one with --pooling, or in this file."
+            f"{' or '.join(POOLINGS)}. Choose one with {option('pooling')}, or in this file."
         )
     return POOLINGS[wanted[0]]
 

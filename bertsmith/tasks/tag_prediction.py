@@ -13,7 +13,7 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.label_schemes import Scheme, convert_labels, find_spans
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.text_files import row_place
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.system.notebook import html_lines, html_table
 from bertsmith.tasks.marks import Mark, MarkedPart, color_of, mark_spans
@@ -176,7 +176,7 @@ class TagAccumulator(PredictionCounts):
         if num_words and self.num_unknown == num_words:
             raise InputError(
                 f"{self.place}: the model knows none of the labels in it. It knows "
-                f"{list_names(self.labels)}. Choose the column with --label-column."
+                f"{list_names(self.labels)}. Choose the column with {option('label_column')}."
             )
         return self.tags.report(
             num_skipped=num_skipped, num_unknown=self.num_unknown, num_windowed=self.num_windowed
@@ -192,7 +192,7 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> Tagged
     try:
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)
     except InputError as error:
-        raise InputError(f"{row_place(place, sentence.row)}: {error}") from None
+        raise InputError(f"{row_place(place, sentence.row)}: {error.message}") from None
     if sentence.scheme == scheme:
         return sentence
     return replace(sentence, labels=tuple(labels), scheme=scheme)

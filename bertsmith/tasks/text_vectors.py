@@ -17,7 +17,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, check_stored_length, encode_texts
 from bertsmith.data.examples import Example
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, SettingError, option
 from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
@@ -86,9 +86,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
         check_choice("pooling", self.pooling, get_args(Pooling))
         check_choice("similarity", self.similarity, get_args(Similarity))
         if self.max_length < FEWEST_TOKENS:
-            raise ConfigError(
-                f"max_length: found {self.max_length}; allowed is {FEWEST_TOKENS} or more."
-            )
+            raise SettingError("max_length", self.max_length, f"{FEWEST_TOKENS} or more")
 
     @classmethod
     def restore(
@@ -102,7 +100,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
         """
         if pooling == "pooler" and loaded.model.pooler is None:
             raise CheckpointError(
-                f"{loaded.folder.path}: the model has no pooler. Use --pooling mean."
+                f"{loaded.folder.path}: the model has no pooler. Use {option('pooling', 'mean')}."
             )
         files = loaded.folder.files
         folder = SentenceFolder.read(files, pooling=pooling)

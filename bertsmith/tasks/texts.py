@@ -23,7 +23,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import encode_windowed
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
@@ -65,8 +65,8 @@ class TextTask(Task[Example, PredictionT]):
         """
         if self.pairs is False and columns is not None and columns.pair_column is not None:
             raise InputError(
-                f"--pair-column: found '{columns.pair_column}', but this model was trained on "
-                "single texts. Leave it out."
+                f"{option('pair_column')}: found '{columns.pair_column}', but this model was "
+                "trained on single texts. Leave it out."
             )
         label_column = None if columns is None else columns.label_column
         if self.are_classes_named:

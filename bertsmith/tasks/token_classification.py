@@ -36,7 +36,7 @@ from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import RowWords, encode_words, label_pieces
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
@@ -64,7 +64,7 @@ from bertsmith.training.objective import LossTerm
 LONG_LONE_SENTENCE = 200
 """Words of the only training sentence from which its file seems to lack empty lines."""
 NUMBERS = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
-CURE = " (--split characters labels each character)"
+CURE = f" ({option('split', 'characters')} labels each character)"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         if len(names) < 2:
             raise InputError(
                 f"{settings.train}: the only label is {list_names(names)}. Give sentences with two "
-                "or more, or choose the column with --label-column."
+                f"or more, or choose the column with {option('label_column')}."
             )
         num_illegal = sum(
             "repaired" in s.remarks or count_illegal(s.labels, s.scheme) > 0 for s in train
@@ -145,7 +145,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         if self.scheme != "plain" and settings.metric != "accuracy" and not has_spans:
             raise InputError(
                 f"{settings.eval}: no label but {OUTSIDE}, so F1 has nothing to score. Give "
-                "sentences with entities, or --metric accuracy."
+                f"sentences with entities, or {option('metric', 'accuracy')}."
             )
 
     @classmethod
@@ -200,7 +200,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """
         if self.windowing.long_texts == "cut":
             raise ConfigError(
-                "--long-texts: found cut; tag allows window alone, as every word gets a label."
+                f"{option('long_texts')}: found cut; tag allows window alone, as every word gets a "
+                "label."
             )
         words = (example.words for example in examples)
         encoded = encode_words(tokenizer, words, max_length, self.windowing)
@@ -248,7 +249,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         if self.scheme != teacher.scheme:
             raise ConfigError(
                 f"the labels of the examples would follow the scheme {self.scheme}, those of the "
-                f"teacher follow {teacher.scheme}. Pass --learn {teacher.scheme}."
+                f"teacher follow {teacher.scheme}. Pass {option('learn', teacher.scheme)}."
             )
         loss = self.loss.relabelled(self.labels, teacher.labels)
         return replace(super().with_teacher_labels(teacher), loss=loss)

@@ -108,7 +108,7 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
             tokenizer = tokenizer_class(*vocabulary, **settings)
         return tokenizer
     except ConfigError as error:
-        raise CheckpointError(f"{source.path}: {error}") from error
+        raise CheckpointError(f"{source.path}: {error.message}") from error
 
 
 def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from bertsmith.errors import option
+
 
 @dataclass
 class Budget:
@@ -84,7 +86,7 @@ class EvaluationPlan:
             return ""
         return (
             f"evaluated on {self.rows} held-out rows, {1 + self.times} times, since the run is "
-            f"short (--eval-rows {MAX_ROWS} for more)"
+            f"short ({option('eval_rows', MAX_ROWS)} for more)"
         )
 
 

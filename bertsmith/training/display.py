@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bertsmith.errors import as_flags
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.system.counts import percent
 from bertsmith.system.progress import PLAIN_SECONDS, describe_times
@@ -56,13 +57,19 @@ class Display(Callback):
     def begin(self, computing: str) -> None:
         """Say on what the run computes, with its notes, and forget the run before it."""
         self._means, self._shown, self._held_out = Means(), {}, {}
-        text = computing.replace("\n", "\nnote      ")
-        self._console.print(text, soft_wrap=True, highlight=False)
+        self._print(computing.replace("\n", "\nnote      "))
 
     def change(self, step: int, text: str) -> None:
         """Say what is different from this step on; means do not reach across it."""
         self._means = Means()
-        self._console.print(f"step {step:,} · {text}", soft_wrap=True, highlight=False)
+        self._print(f"step {step:,} · {text}")
+
+    def spell(self, text: str) -> str:
+        """Spell the options in a note for who reads it."""
+        return as_flags(text)
+
+    def _print(self, note: str) -> None:
+        self._console.print(self.spell(note), soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         held_out = is_held_out(entry)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import FREE
 from bertsmith.training.settings import OptimSettings
 
@@ -36,19 +36,18 @@ class LayerwiseOptim(OptimSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.layer_decay <= 1:
-            raise ConfigError(
-                f"--layer-decay: found {self.layer_decay}; allowed is above 0, at most 1."
-            )
+            raise SettingError("layer_decay", self.layer_decay, "above 0, at most 1")
         if not 0 <= self.freeze_layers <= self.num_layers:
-            raise ConfigError(
-                f"--freeze-layers: found {self.freeze_layers}; allowed is 0 to {self.num_layers}, "
-                "the number of this model's layers."
+            raise SettingError(
+                "freeze_layers",
+                self.freeze_layers,
+                f"0 to {self.num_layers}, the number of this model's layers",
             )
         for part, last in self.shared_parts.items():
             first = int(part.split(".")[1])
             if first < self.freeze_layers <= last:
                 raise ConfigError(
-                    f"--freeze-layers: found {self.freeze_layers}; layers {first + 1} to "
+                    f"{option('freeze_layers')}: found {self.freeze_layers}; layers {first + 1} to "
                     f"{last + 1} of this model share weights. Freeze {first} or {last + 1}."
                 )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.training.journal import Journal, is_held_out
 from bertsmith.training.run_config import flatten
 from bertsmith.training.run_folder import CONFIG, RunFolder
@@ -97,6 +97,6 @@ def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Track
         return getattr(module, f"begin_{name}")(directory, config)
     except ImportError as error:
         raise ConfigError(
-            f"--report-to: found {name}, whose package cannot be imported ({error}). Run: pip "
-            f"install {name}"
+            f"{option('report_to')}: found {name}, whose package cannot be imported ({error}). "
+            f"Run: pip install {name}"
         ) from error

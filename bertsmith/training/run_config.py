@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.config import spelling, to_jsonable
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.matrix_products import Precision
 from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import Budget, EvaluationPlan
@@ -78,60 +78,67 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     if differing:
         raise ConfigError(
             f"{place}: cannot be resumed: {'; '.join(dict.fromkeys(causes or sentences))}. Give "
-            "what it began with, or begin a new run in another --out."
+            f"what it began with, or begin a new run in another {option('out')}."
         )
 
 
 def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Describe a setting of run.json that differs, by the flag that it comes from.
 
-    >>> describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {})
+    >>> from bertsmith.errors import as_flags
+    >>> as_flags(describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {}))
     '--weight-decay was 0.1, is now not set'
     """
     parents = [name.rsplit(".", count)[0] for count in range(name.count(".") + 1)]
     key = next((key for key in parents if key in CHANGED), None)
-    flag = name.rpartition(".")[2].replace("_", "-")
-    template = "--{flag} was {was}, is now {now}" if key is None else CHANGED[key]
-    return template.format(flag=flag, was=_shown(before, name), now=_shown(now, name))
+    template = f"{option(name)} was {{was}}, is now {{now}}" if key is None else CHANGED[key]
+    return template.format(was=_shown(before, name), now=_shown(now, name))
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:
     return repr(values[name]) if name in values else "not set"
 
 
-OTHER_EXAMPLES = "the examples of --train have changed"
+OTHER_EXAMPLES = f"the examples of {option('train')} have changed"
 OTHER_SHAPE = "the model has another shape"
-OTHER_PLAN = "evaluations come at other times: give --steps, --minutes and --eval-rows as before"
+OTHER_PLAN = (
+    f"evaluations come at other times: give {option('steps')}, {option('minutes')} and "
+    f"{option('eval_rows')} as before"
+)
 CONSEQUENCES = (OTHER_SHAPE, OTHER_PLAN)
 """Settings derived from others; where they differ, messages name those others."""
 CHANGED = {
     "corpus_sha256": "the corpus has changed",
     "tokenizer": "the corpus has another tokenizer",
-    "word_list_sha256": "the words of --word-list have changed",
-    "source": "--from was {was}, is now {now}",
-    "source_weights": "the weights of --from have changed",
+    "word_list_sha256": f"the words of {option('word_list')} have changed",
+    "source": f"{option('from')} was {{was}}, is now {{now}}",
+    "source_weights": f"the weights of {option('from')} have changed",
     "model": OTHER_SHAPE,
-    "evaluations.rows": "--eval-rows was {was}, is now {now}",
+    "evaluations.rows": f"{option('eval_rows')} was {{was}}, is now {{now}}",
     "evaluations": OTHER_PLAN,
     "train_sha256": OTHER_EXAMPLES,
-    "held_out_sha256": "the examples of --eval have changed",
-    "weights_sha256": "the weights of --model have changed",
-    "unlabelled_sha256": "the texts of --unlabelled have changed",
-    "teaching.teacher": "the model of --teacher has changed",
+    "held_out_sha256": f"the examples of {option('eval')} have changed",
+    "weights_sha256": f"the weights of {option('model')} have changed",
+    "unlabelled_sha256": f"the texts of {option('unlabelled')} have changed",
+    "teaching.teacher": f"the model of {option('teacher')} has changed",
     "micro_batch_size": "steps were divided into micro-batches of {was}, and now of {now}: give as "
-    "many --threads as before, or --micro-batch-size {was}",
-    "num_parts": "steps were divided into {was} parts, and now into {now}: give as many --threads "
-    "as before",
-    "best.figure": "--metric was {was}, is now {now}",
+    f"many {option('threads')} as before, or {option('micro_batch_size')} {{was}}",
+    "num_parts": (
+        "steps were divided into {was} parts, and now into {now}: give as many "
+        f"{option('threads')} as before"
+    ),
+    "best.figure": f"{option('metric')} was {{was}}, is now {{now}}",
     "best.from_start": OTHER_EXAMPLES,
     "task": "the task was {was}, is now {now}",
-    "task_settings.labels": "the labels of --train have changed",
-    "task_settings.loss.weights": "--class-weights was {was}, is now {now} (weights by label)",
-    "task_settings.activation": "the model of --model has another activation",
-    "task_settings.teacher_activation": "the model of --teacher has another activation",
-    "task_settings.trained": "the columns of --train have changed",
-    "task_settings.folder": "the settings of the folder of --model have changed",
-    "task_settings.windowing.stride": "--stride has changed",
+    "task_settings.labels": f"the labels of {option('train')} have changed",
+    "task_settings.loss.weights": (
+        f"{option('class_weights')} was {{was}}, is now {{now}} (weights by label)"
+    ),
+    "task_settings.activation": f"the model of {option('model')} has another activation",
+    "task_settings.teacher_activation": f"the model of {option('teacher')} has another activation",
+    "task_settings.trained": f"the columns of {option('train')} have changed",
+    "task_settings.folder": f"the settings of the folder of {option('model')} have changed",
+    "task_settings.windowing.stride": f"{option('stride')} has changed",
     **{
         f"task_settings.{name}": OTHER_EXAMPLES
         for name in (

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from bertsmith._version import __version__
-from bertsmith.errors import CheckpointError, ConfigError, warn_once
+from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import hold_folder, locked, write_json, writing
@@ -129,7 +129,8 @@ class RunFacts(dict[str, Any]):
 
 def _damaged_run(path: Path, reason: str) -> CheckpointError:
     return CheckpointError(
-        f"{path}: damaged ({reason}). Begin the run again with --overwrite, or in another --out."
+        f"{path}: damaged ({reason}). Begin the run again with {option('overwrite', True)}, or in "
+        f"another {option('out')}."
     )
 
 
@@ -178,38 +179,45 @@ class RunFolder:
                 is at work here.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise ConfigError(f"{self.path}: a file, not a folder. Choose another --out.")
+            raise ConfigError(f"{self.path}: a file, not a folder. Choose another {option('out')}.")
         if resume and overwrite:
-            raise ConfigError("--resume and --overwrite exclude each other. Give one of them.")
+            raise ConfigError(
+                f"{option('resume', True)} and {option('overwrite', True)} exclude each other. "
+                "Give one of them."
+            )
         if resume:
             if not self.run_path.exists():
                 raise ConfigError(
-                    f"{self.path}: no run to resume. Leave out --resume to begin one."
+                    f"{self.path}: no run to resume. Leave out {option('resume', True)} to begin "
+                    "one."
                 )
             run = self.read_run()
             if (found := name_kind(run)) != kind:
                 raise ConfigError(
-                    f"{self.path}: holds a {found}, not a {kind}. Choose another --out, or resume "
-                    "it by the command that began it, with --seeds or --folds if it had them."
+                    f"{self.path}: holds a {found}, not a {kind}. Choose another {option('out')}, "
+                    f"or resume it by the command that began it, with {option('seeds')} or "
+                    f"{option('folds')} if it had them."
                 )
             if last in run and (kind != "pre-training" or self.curves_path.exists()):
                 raise ConfigError(
                     f"{self.path}: this run is complete, there is nothing to resume. Choose "
-                    "another --out for a new run, or pass --overwrite to replace it."
+                    f"another {option('out')} for a new run, or pass {option('overwrite', True)} "
+                    "to replace it."
                 )
             run.check_complete(kind)
         elif not overwrite:
             if self.has_run:
                 raise ConfigError(
-                    f"{self.path}: holds an earlier run. Pass --resume to continue it, --overwrite "
-                    "to replace it, or choose another --out."
+                    f"{self.path}: holds an earlier run. Pass {option('resume', True)} to continue "
+                    f"it, {option('overwrite', True)} to replace it, or choose another "
+                    f"{option('out')}."
                 )
             paths = self.path.iterdir() if self.path.exists() else ()
             names = [path.name for path in paths if not LEFTOVER_PATTERN.fullmatch(path.name)]
             if names:
                 raise ConfigError(
                     f"{self.path}: the folder is not empty (found {max(names)}). Choose another "
-                    "--out, or pass --overwrite to use it."
+                    f"{option('out')}, or pass {option('overwrite', True)} to use it."
                 )
         if self.path.exists():
             with self.locked():  # refuses a folder that another process works in

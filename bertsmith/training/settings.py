@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_all_largest, check_seed
 from bertsmith.system.compute import Advanced, Compute
 
@@ -46,28 +46,29 @@ class TrainingSettings(Compute):
     def __post_init__(self) -> None:
         if self.steps is not None and self.minutes is not None:
             raise ConfigError(
-                f"--steps ({self.steps}) and --minutes ({self.minutes}) exclude each other. Give "
-                "one of them."
+                f"{option('steps')} ({self.steps}) and {option('minutes')} ({self.minutes}) "
+                "exclude each other. Give one of them."
             )
         super().__post_init__()
         for name in ("steps", "batch_size", "micro_batch_size", "eval_every", "eval_rows",
                      "checkpoint_every"):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ConfigError(f"training.{name}: found {value}; allowed is 1 or more.")
+                raise SettingError(f"training.{name}", value, "1 or more")
         check_all_largest(self, "training.")
         if self.minutes is not None and not self.minutes > 0:
-            raise ConfigError(
-                f"training.minutes: found {self.minutes}; allowed is a number above 0."
-            )
+            raise SettingError("training.minutes", self.minutes, "a number above 0")
         check_seed("training.seed", self.seed)
         if self.keep < 0:
-            raise ConfigError(f"training.keep: found {self.keep}; allowed is 0 or more.")
+            raise SettingError("training.keep", self.keep, "0 or more")
 
     def check_length(self) -> None:
         """Raise ConfigError where neither steps nor minutes are given."""
         if self.steps is None and self.minutes is None:
-            raise ConfigError("How long should it train? Pass --minutes 15 or --steps 1000.")
+            raise ConfigError(
+                f"How long should it train? Pass {option('minutes', 15)} or "
+                f"{option('steps', 1000)}."
+            )
 
 
 @dataclass(frozen=True)
@@ -132,4 +133,4 @@ class OptimSettings:
 
 def _check(name: str, value: float, holds: bool, allowed: str) -> None:
     if not holds or not math.isfinite(value):
-        raise ConfigError(f"optim.{name}: found {value}; allowed is a number {allowed}.")
+        raise SettingError(f"optim.{name}", value, f"a number {allowed}")

@@ -23,6 +23,7 @@ from bertsmith.errors import (
     Interrupted,
     TrainingError,
     advice_on,
+    option,
 )
 from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.trainable import TrainableModel
@@ -104,7 +105,7 @@ class Trainer:
         *,
         save: Callable[[Path], None],
         callbacks: Sequence[Callback] = (),
-        resume_command: str = "the same command with --resume",
+        resume_command: str = f"the same command with {option('resume', True)}",
         clock: Callable[[], float] = time.monotonic,
         workers: Workers | None = None,
         report_to: str | None = None,
@@ -404,7 +405,7 @@ class Trainer:
         return TrainingError(
             f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. "
             f"Nothing was updated with them. Rows: {rows} (all in {path}). Try a lower "
-            "learning rate or --precision fp32, or look at these texts."
+            f"learning rate or {option('precision', 'fp32')}, or look at these texts."
         )
 
     def _summary(self) -> Summary:
@@ -426,5 +427,6 @@ def _check_finite(step: int, figures: Mapping[str, float]) -> None:
         if not math.isfinite(value):
             raise TrainingError(
                 f"after step {step}: {name} is {value}; allowed are finite numbers. Checkpoints "
-                "before it are as they were. Try a lower learning rate or --precision fp32."
+                "before it are as they were. Try a lower learning rate or "
+                f"{option('precision', 'fp32')}."
             )

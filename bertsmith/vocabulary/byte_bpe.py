@@ -8,7 +8,7 @@ The result equals that of the `tokenizers` library (BpeTrainer with the alphabet
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.vocabulary.segmentation import Cut
 from bertsmith.vocabulary.wordpiece import JoiningLearner, LearnedVocabulary
@@ -54,8 +54,8 @@ def learn_byte_bpe(
     minimum = len(SPECIAL_TOKENS) + len(alphabet)
     if vocab_size < minimum:
         raise ConfigError(
-            f"--vocab-size: {vocab_size} is too small for {len(SPECIAL_TOKENS)} special tokens and "
-            f"the {len(alphabet)} bytes. Ask for at least {minimum}."
+            f"{option('vocab_size')}: {vocab_size} is too small for {len(SPECIAL_TOKENS)} special "
+            f"tokens and the {len(alphabet)} bytes. Ask for at least {minimum}."
         )
     learner = MergeLearner(as_bytes(counts), alphabet, min_frequency)
     learner.grow(vocab_size - len(SPECIAL_TOKENS))

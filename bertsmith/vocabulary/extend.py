@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
@@ -63,10 +63,12 @@ def extend_unigram(
     cuts = {word: [piece.id for piece in model.cut(word)] for word in counts}
     words = {word: counts[word] for word, ids in cuts.items() if tokenizer.unk_id not in ids}
     if not words:
+        advice = "Give other texts."
+        if character_coverage < 1:
+            advice = f"Give other texts, or a higher {option('character_coverage')}."
         raise ConfigError(
-            "--texts: each word has a character that is unknown to the tokenizer, even with "
-            f"--character-coverage {character_coverage}. Give other texts"
-            f"{', or a higher --character-coverage' * (character_coverage < 1)}."
+            "Each word of the texts has a character that the tokenizer does not know, even with "
+            f"{option('character_coverage', character_coverage)}. {advice}"
         )
     learner = JoiningLearner(
         words, start, min_frequency, cut=lambda word: [start[i] for i in cuts[word]]

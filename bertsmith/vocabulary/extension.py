@@ -10,7 +10,7 @@ likelihood gain.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
@@ -79,8 +79,8 @@ def learn_extension(
 def check_room(num_new: int, num_characters: int, character_coverage: float) -> None:
     if num_characters > num_new:
         raise ConfigError(
-            f"--add: found {num_new:,}, but the characters of these texts alone need "
-            f"{num_characters:,} new tokens. Add as many or lower --character-coverage "
+            f"{option('add')}: found {num_new:,}, but the characters of these texts alone need "
+            f"{num_characters:,} new tokens. Add as many or lower {option('character_coverage')} "
             f"({character_coverage})."
         )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from bertsmith.data.reading import Errors
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.tokenizer_class import Kind
@@ -38,7 +38,7 @@ class LearningSettings:
     """Number of processes that count words; by default one for each core."""
 
     def __post_init__(self) -> None:
-        check_all_largest(self, "--")
+        check_all_largest(self)
         self._check("min_frequency", self.min_frequency >= 1, "1 or more")
         self._check("character_coverage", 0 < self.character_coverage <= 1, "above 0, up to 1")
         self._check("held_out_share", 0 <= self.held_out_share < 1, "0 or more, below 1")
@@ -46,8 +46,7 @@ class LearningSettings:
 
     def _check(self, name: str, holds: bool, allowed: str) -> None:
         if not holds:
-            flag = "--" + name.replace("_", "-")
-            raise ConfigError(f"{flag}: found {getattr(self, name)}, allowed is {allowed}.")
+            raise SettingError(name, getattr(self, name), allowed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +105,7 @@ class ExtensionSettings(LearningSettings):
 
     def __post_init__(self) -> None:
         if not self.texts:
-            raise ConfigError("--texts: found none. Name the texts to learn from.")
+            raise ConfigError(f"{option('texts')}: found none. Name the texts to learn from.")
         if self.add < 1:
-            raise ConfigError(f"--add: found {self.add}, allowed is 1 or more.")
+            raise SettingError("add", self.add, "1 or more")
         super().__post_init__()

@@ -18,7 +18,7 @@ from bertsmith.data.documents import Texts, TextsInMemory, iter_documents
 from bertsmith.data.reading import SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.data.text_files import IN_MEMORY
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.system.compute import is_installed
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside
@@ -93,8 +93,9 @@ def learn_unigram(
     """
     if not is_installed("tokenizers"):
         raise ConfigError(
-            "--kind unigram is learned by the tokenizers library, which is not installed. Run "
-            "'pip install tokenizers', or choose --kind wordpiece or byte-bpe."
+            f"{option('kind', 'unigram')} is learned by the tokenizers library, which is not "
+            f"installed. Run 'pip install tokenizers', or choose {option('kind', 'wordpiece')} or "
+            "byte-bpe."
         )
     from tokenizers import models, trainers
 
@@ -221,11 +222,13 @@ def check_tokenizer_out(out: Path, overwrite: bool) -> None:
     others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)
     if others:
         raise ConfigError(
-            f"{out}: holds more than a tokenizer ({', '.join(others[:3])}). Choose another --out."
+            f"{out}: holds more than a tokenizer ({', '.join(others[:3])}). Choose another "
+            f"{option('out')}."
         )
     if not overwrite:
         raise ConfigError(
-            f"{out}: holds a tokenizer. Pass --overwrite to replace it, or choose another --out."
+            f"{out}: holds a tokenizer. Pass {option('overwrite', True)} to replace it, or choose "
+            f"another {option('out')}."
         )
 
 
@@ -337,7 +340,7 @@ def count_texts(
             counts.update(part)
     if not counts:
         files = [IN_MEMORY] if isinstance(texts, TextsInMemory) else texts
-        hold_less = ", or hold out less (--held-out-share, --held-out)"
+        hold_less = f", or hold out less ({option('held_out_share')}, {option('held_out')})"
         raise InputError(
             f"{', '.join(map(str, [*files][:9]))}: no word to learn from (documents: "
             f"{report.learning.documents:,}; skipped: {report.learning.describe_skipped()}; held "
@@ -368,7 +371,7 @@ def _measure(
         )
     if not held_out:
         report.notes.append(
-            "Nothing was held out, so nothing was measured. Name a text with --held-out."
+            f"Nothing was held out, so nothing was measured. Name a text with {option('held_out')}."
         )
         return
     ours = "bertsmith" if settings.kind == "wordpiece" else settings.kind

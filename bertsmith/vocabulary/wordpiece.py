@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.progress import progress_bar
 from bertsmith.vocabulary.pruning import drop_least_used, use_in_words
 from bertsmith.vocabulary.segmentation import (
@@ -150,9 +150,9 @@ def check_size(
     minimum = num_special + num_single
     if vocab_size < minimum:
         raise ConfigError(
-            f"--vocab-size: {vocab_size} is too small for {num_special} special tokens and "
-            f"{num_single} single characters. Ask for at least {minimum}, or for less than "
-            f"--character-coverage {character_coverage}."
+            f"{option('vocab_size')}: {vocab_size} is too small for {num_special} special tokens "
+            f"and {num_single} single characters. Ask for at least {minimum}, or for less than "
+            f"{option('character_coverage', character_coverage)}."
         )
     return minimum
 

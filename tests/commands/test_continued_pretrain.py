@@ -66,7 +66,7 @@ def test_whether_cls_was_taught_is_kept_for_fine_tuning(bertsmith, corpus_dir, t
     bertsmith("pretrain", *tiny, "--corpus", corpus_dir, "--out", first)
     bertsmith(*command(first, corpus_dir, out, "--pairs", "none"))
     run = json.loads((out / "run.json").read_text())
-    assert "--pairs none" in run["source"]["reason_to_reset"] == reason_to_reset(run)
+    assert "pairs none" in run["source"]["reason_to_reset"] == reason_to_reset(run)
 
 
 def test_positions_are_cut_and_the_rate_is_that_of_the_size(

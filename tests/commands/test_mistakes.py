@@ -4,7 +4,8 @@ import shlex
 
 import pytest
 
-from bertsmith.commands.mistakes import in_flags
+from bertsmith.commands.mistakes import as_flags_of
+from bertsmith.errors import option
 
 
 @pytest.mark.parametrize(("line", "parts"), [
@@ -37,15 +38,15 @@ def test_values_that_look_like_options_are_values(refused):
     assert told.startswith("bertsmith: --steps: found -3")
 
 
-@pytest.mark.parametrize(("line", "said", "told"), [
-    ("pretrain --recipe hour", "training.batch_size: found 0", "training.batch_size: found 0"),
-    ("pretrain --recipe hour --max-length 3", "max_length: found 3", "--max-length: found 3"),
-    ("score training.json", "training.json: data[0]", "training.json: data[0]"),
-    ("compress x", "m/x: model.layers.0.mlp is bad", "m/x: model.layers.0.mlp is bad"),
+@pytest.mark.parametrize(("command", "named", "spelled"), [
+    ("pretrain", option("training.batch_size", 8), "--batch-size 8"),
+    ("finetune classify", option("eval"), "--eval"),
+    ("fill", option("text"), "text"),
+    ("evaluate", option("optim.weight_decay"), "optim.weight_decay"),
+    (None, option("training.batch_size"), "--batch-size"),
 ])  # fmt: skip
-def test_settings_in_messages_are_flags_but_in_recipes_and_names(line, said, told):
-    words = line.split()
-    assert in_flags(said, words, words[0]) == told
+def test_options_are_spelled_as_the_command_has_them(command, named, spelled):
+    assert as_flags_of(command, f"Give {named}.") == f"Give {spelled}."
 
 
 def test_help_may_come_first(bertsmith):

@@ -13,7 +13,7 @@ from bertsmith.data import conll
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.label_schemes import detect_scheme
 from bertsmith.data.tagged_files import FORMAT_NAMES, TaggedReader, find_format
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, as_flags
 from bertsmith.tasks.tagged_text import conll_block, conllu_block
 
 NEWS = """-DOCSTART- -X- O O
@@ -167,7 +167,7 @@ def test_the_format_of_words_without_labels_is_found_by_looking(
     assert unlabelled(path, format="text")[1] == "text"
     note = TaggedReader(path, labelled=False).found_by_looking()
     assert note and note.startswith(f"Reading {path} as {FORMAT_NAMES[format_]}, ")
-    assert "--format changes this" in note
+    assert "--format changes this" in as_flags(note)
 
 
 def test_conll_2003_is_read_in_full(data_dir):

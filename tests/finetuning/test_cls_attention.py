@@ -71,9 +71,9 @@ NSP = {"held_out_nsp_loss": 0.69}
         # Learnt, but nothing that it could be measured on was held out.
         ((MLM, "pretrain", None, "next_sentence"), False, ""),
         # It depends on where the run began.
-        ((None, "pretrain", None, "none"), True, "--pairs none"),
+        ((None, "pretrain", None, "none"), True, "pairs none"),
         ((MLM, "pretrain", "other", "none"), False, ""),
-        ((MLM, "pretrain", "other", "none", "untaught"), True, "--pairs none"),
+        ((MLM, "pretrain", "other", "none", "untaught"), True, "pairs none"),
         ((MLM, "distill pretraining", None, "none"), False, ""),
     ],
 )

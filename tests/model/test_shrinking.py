@@ -36,7 +36,7 @@ def test_parts_that_there_are_not(small_model):
     with refuses(ConfigError, "num_layers: found 8", "1 to 7"):
         choose_layers(7, 8)
     for keep, found in (([], "nothing"), ([0, 0], "0, 0"), ([0, 3], "0, 3")):
-        with refuses(ConfigError, f"layers: found {found}", "0 to 2"):
+        with refuses(ConfigError, f"layers: found '{found}'", "0 to 2"):
             truncate_layers(model, keep)
 
 

@@ -106,7 +106,7 @@ def test_unigram_entropy_is_that_of_the_counts(corpus_dir):
 
 
 @pytest.mark.parametrize(("change", "parts"), [
-    ({"max_length": 4}, ["pretraining.max_length: found 4", "8 or more"]),
+    ({"max_length": 4}, ["--max-length: found 4", "8 or more"]),
     ({"masking_rate": 0.0}, ["masking_rate: found 0.0", "more than 0 and less than 1"]),
     ({"mask_share": 0.9}, ["mask_share + ", "random_share + ", "keep_share: found 1.1"]),
     ({"rows": "across", "pairs": "next_sentence"}, ["rows: found 'across'", "--pairs none"]),

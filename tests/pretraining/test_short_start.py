@@ -45,7 +45,7 @@ def test_a_share_becomes_steps_of_the_run(corpus_dir, start, steps, expected):
 
 def test_a_share_outside_of_the_run_is_refused():
     for share in (-0.1, 1.0, float("nan")):
-        with refuses(ConfigError, "pretraining.start_share: ", str(share)):
+        with refuses(ConfigError, "--start-share: ", str(share)):
             PretrainingSettings(start_share=share)
 
 

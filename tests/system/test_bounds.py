@@ -19,7 +19,7 @@ def classify(**given):
 
 
 @pytest.mark.parametrize(("settings", "name", "place"), [
-    (TrainingSettings, "eval_rows", "training.eval_rows"),
+    (TrainingSettings, "eval_rows", "--eval-rows"),
     (classify, "batch_size", "--batch-size"),
     (partial(TokenizerSettings, files=("a",)), "processes", "--processes"),
 ])  # fmt: skip
@@ -32,9 +32,9 @@ def test_settings_that_never_end(settings, name, place):
 
 
 @pytest.mark.parametrize(("settings", "parts"), [
-    (partial(OptimSettings, learning_rate=0.0), ["optim.learning_rate: found 0.0", "above 0"]),
+    (partial(OptimSettings, learning_rate=0.0), ["--learning-rate: found 0.0", "above 0"]),
     (partial(OptimSettings, schedule="wsd", decay_fraction=0.95),
-     ["optim.decay_fraction: found 0.95", "above 0", "at most 1 - warmup_fraction"]),
+     ["--decay-fraction: found 0.95", "above 0", "at most 1 - warmup_fraction"]),
     (partial(TrainingSettings, steps=5, minutes=1.0), ["--steps (5)", "--minutes (1.0)"]),
     (partial(classify, epochs=2, steps=9), ["--epochs and --steps"]),
     (partial(classify, learning_rate=math.nan), ["--learning-rate: found nan", "above 0"]),
@@ -51,6 +51,6 @@ def test_sizes_of_models_and_minutes():
         with refuses(ConfigError, f"{name}: found {sizes[name]};", f"{LARGEST[name]:,}"):
             BertConfig(**sizes)
     for minutes in (1e300, math.nan, 0):
-        with refuses(ConfigError, f"training.minutes: found {minutes};"):
+        with refuses(ConfigError, f"--minutes: found {minutes};"):
             TrainingSettings(minutes=minutes)
     TrainingSettings(minutes=60 * 24 * 30)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bertsmith.system.escaping import EscapedStream, escape_controls, make_console, unescaped
+from bertsmith.system.escaping import CommandStream, escape_controls, make_console, unescaped
 
 
 class Terminal(io.StringIO):
@@ -47,7 +47,7 @@ def test_results_are_escaped_on_a_terminal_alone(monkeypatch, capsys, tmp_path):
 
 
 def test_colours_of_ours_reach_the_terminal_and_those_of_texts_do_not():
-    stream = EscapedStream(Terminal())
+    stream = CommandStream(Terminal())
     options = {"force_terminal": True, "color_system": "standard", "highlight": False}
     console = make_console(file=stream, **options)
     console.print("[bold]ours[/] \x1b[31mtheirs")

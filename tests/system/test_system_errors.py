@@ -19,7 +19,8 @@ from tiny_runs import FP32
 
 from bertsmith.data.shards import Corpus
 from bertsmith.distillation.cache_folder import load_array, save_array
-from bertsmith.errors import SYSTEM_ADVICE, CheckpointError, CorpusError, InputError
+from bertsmith.errors import CheckpointError, CorpusError, InputError
+from bertsmith.errors.system_errors import SYSTEM_ADVICE
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.scoring import Outcome

@@ -17,6 +17,7 @@ from bertsmith.data.question_windows import NO_ANSWER, encode_questions, offsets
 from bertsmith.data.squad import GoldAnswer as RightAnswer
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.windowing import Windowing
+from bertsmith.errors import as_flags
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_answer_files
 from bertsmith.finetuning.run import finetune
@@ -241,7 +242,7 @@ def test_answers_that_are_too_long_are_counted_in_training_and_evaluation():
     encoded = task.encode(tiny_tokenizer(), questions, 37, labelled=True)
     notes = "\n".join(task.notes(questions, encoded))
     assert "2 answers are longer than 30 tokens" in notes
-    assert "--max-answer-length 32 allows all" in notes
+    assert "--max-answer-length 32 allows all" in as_flags(notes)
     accumulator = task.accumulator("questions")
     accumulator.add(questions, task.predict(tiny_model("answer"), encoded, questions))
     assert "2 right answers are longer than 30 tokens" in str(accumulator.result())
@@ -266,7 +267,7 @@ def test_the_length_of_answers_is_kept_in_the_folder(tmp_path):
             steps=1,
         ),
     )
-    assert result.target.endswith("of at most 41 tokens (--max-answer-length)")
+    assert result.target.endswith("of at most 41 tokens")
     assert load(tmp_path / "out").definition.max_answer_length == 41
     old = json.loads((tmp_path / "out/config.json").read_text())
     (key,) = [name for name, value in old.items() if "max_answer_length" in str(value)]

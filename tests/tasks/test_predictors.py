@@ -268,7 +268,7 @@ def test_options(load, tmp_path):
     assert bertsmith.load(surer.save(tmp_path / "m")).definition.threshold == 0.9
     assert load("answer").with_options(threshold=0.5, may_abstain=True)("who ?", "a film")
     assert len(load("").with_options(max_length=1000).encode(["a " * 200])) == 1
-    with refuses(ConfigError, "with_options: found tops", "tokenizer, top"):
+    with refuses(ConfigError, "no option tops", "tokenizer, top"):
         load("masked_lm").with_options(tops=3)
 
 

@@ -15,7 +15,7 @@ from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.label_schemes import convert_labels, count_illegal
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, as_flags
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
@@ -174,5 +174,5 @@ def test_unusual_training_sentences_are_told():
     assert "all 300 words are one sentence" in notes_on([long])
     rows = [{"text": "goodfilm", "entities": [[0, 4, "X"]]}] * 2
     assert "2 entities end within a word" in (found := notes_on(list(TaggedReader(rows))))
-    assert "--split characters" in found
+    assert "--split characters" in as_flags(found)
     assert notes_on([TaggedSentence(("good", "film"), ("A", "B"))]) == ""

@@ -23,7 +23,7 @@ from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windowing import Windowing
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, as_flags
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load, load_predictor
@@ -217,4 +217,4 @@ def test_classes_that_seem_to_be_several_labels_are_told():
     examples = [Example("good", None, name) for name in names]
     encoded = task.encode(tiny_tokenizer(), examples, 37, labelled=True)
     (note,) = task.notes(examples, encoded)
-    assert "'insult,threat'" in note and "--multi-label" in note
+    assert "'insult,threat'" in note and "--multi-label" in as_flags(note)

@@ -8,6 +8,7 @@ import pytest
 
 from bertsmith.commands.help import pages
 from bertsmith.distillation.objective import Teaching
+from bertsmith.errors import as_flags
 from bertsmith.finetuning.resolve import FinetuneConfig
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.tasks.catalog import tasks
@@ -49,6 +50,6 @@ COMMANDS = {
 def test_every_setting_is_told_by_a_flag(command):
     flags = {each.flag.split()[0].replace("--no-", "--") for each in pages()[command].options}
     for name in COMMANDS[command]:
-        sentence = describe_change(name, {name: 1}, {name: 2})
+        sentence = as_flags(describe_change(name, {name: 1}, {name: 2}))
         assert "." not in sentence and "_" not in sentence, name
         assert set(re.findall(r"--[a-z0-9-]+", sentence)) <= flags, name

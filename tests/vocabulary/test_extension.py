@@ -97,7 +97,7 @@ def test_characters_that_the_vocabulary_lacks_come_first():
     assert "λ" not in learn_extension(vocab, UNK_ID, counts, 10, character_coverage=0.99)
     with refuses(ConfigError, "--add:", "found 2", "4 new tokens", "--character-coverage (1.0)"):
         learn_extension(vocab, UNK_ID, {"λx": 4, "the": 2}, 2, character_coverage=1.0)
-    with refuses(ConfigError, "--texts:", "--character-coverage 1.0"):
+    with refuses(ConfigError, "does not know", "--character-coverage 1.0"):
         extend_unigram(tiny_unigram(), {"▁<unk>": 3}, 5, character_coverage=1.0)
     with refuses(ConfigError, "--add:", "found 1", "2 new tokens"):
         extend_unigram(tiny_unigram(), {"▁龘龍": 3}, 1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from bertsmith.data.columns import Columns
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import WindowSettings
 from bertsmith.tasks.settings.losses import LossSettings
@@ -39,12 +39,14 @@ class ClassifySettings(LossSettings, WindowSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.threshold < 1:
-            raise ConfigError(f"--threshold: found {self.threshold}; allowed is above 0, below 1.")
+            raise SettingError("threshold", self.threshold, "above 0, below 1")
         if not self.label_separator:
-            raise ConfigError("--label-separator: found ''. Give a character, such as ','.")
+            raise ConfigError(
+                f"{option('label_separator')}: found ''. Give a character, such as ','."
+            )
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
         if self.figure not in allowed:
-            raise ConfigError(f"--metric: found '{self.metric}'; allowed are {', '.join(allowed)}.")
+            raise SettingError("metric", self.metric, allowed)
 
     @property
     def figure(self) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bertsmith.data.columns import RelatedColumns
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 
@@ -52,6 +52,7 @@ class EmbedSettings(FinetuneSettings):
         self.check_positive("temperature", "group_size")
         if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
             raise ConfigError(
-                f"--group-size, --batch-size: found {self.group_size} and {self.batch_size}; "
-                "allowed is 2 or more for both, since each row is compared with others."
+                f"{option('group_size')}, {option('batch_size')}: found {self.group_size} and "
+                f"{self.batch_size}; allowed is 2 or more for both, since each row is compared "
+                "with others."
             )

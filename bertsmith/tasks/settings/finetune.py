@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import LongTexts, Windowing
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_all_largest, check_choice, check_seed
 from bertsmith.system.compute import FREE, Advanced, Compute
 from bertsmith.training.settings import OptimSettings
@@ -103,21 +103,21 @@ class FinetuneSettings(Compute):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epochs is not None and self.steps is not None:
-            raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise ConfigError(
-                f"--learning-rate: found {self.learning_rate}; allowed is a number above 0."
+                f"{option('epochs')} and {option('steps')} exclude each other. Give one of them."
             )
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise SettingError("learning_rate", self.learning_rate, "a number above 0")
         if not 0 <= self.dropout < 1:
-            raise ConfigError(f"--dropout: found {self.dropout}; allowed is 0 or more, below 1.")
-        check_seed("--seed", self.seed)
-        check_choice("--cls-attention", self.cls_attention, get_args(ClsAttention))
+            raise SettingError("dropout", self.dropout, "0 or more, below 1")
+        check_seed("seed", self.seed)
+        check_choice(option("cls_attention"), self.cls_attention, get_args(ClsAttention))
         if self.from_scratch and self.cls_attention == "reset":
             raise ConfigError(
-                "--from-scratch and --cls-attention reset exclude each other: random weights are "
-                "nothing to reset. Give one of them."
+                f"{option('from_scratch', True)} and {option('cls_attention', 'reset')} exclude "
+                "each other: random weights are nothing to reset. Give one of them."
             )
-        check_all_largest(self, "--")
+        check_all_largest(self)
         self._check_repeats()
         self.check_positive(
             "limit", "sample", "eval_limit", "epochs", "steps", "batch_size", "patience"
@@ -125,20 +125,22 @@ class FinetuneSettings(Compute):
 
     def _check_repeats(self) -> None:
         if self.seeds is not None and self.folds is not None:
-            raise ConfigError("--seeds and --folds exclude each other. Give one of them.")
+            raise ConfigError(
+                f"{option('seeds')} and {option('folds')} exclude each other. Give one of them."
+            )
         for name in ("seeds", "folds"):
             value = getattr(self, name)
             if value is not None and value < 2:
-                raise ConfigError(f"--{name}: found {value}; allowed is 2 or more.")
+                raise SettingError(name, value, "2 or more")
         if self.folds is not None and self.eval not in (NOT_GIVEN, self.train):
             raise ConfigError(
-                "--eval and --folds exclude each other: folds are taken from --train. Give one of "
-                "them."
+                f"{option('eval')} and {option('folds')} exclude each other: folds are taken from "
+                f"{option('train')}. Give one of them."
             )
         if self.folds is not None and self.eval_limit is not None:
             raise ConfigError(
-                "--eval-limit and --folds exclude each other: folds are taken from --train. Give "
-                "--limit for fewer rows."
+                f"{option('eval_limit')} and {option('folds')} exclude each other: folds are taken "
+                f"from {option('train')}. Give {option('limit')} for fewer rows."
             )
 
     def check_held_out(self) -> None:
@@ -148,8 +150,8 @@ class FinetuneSettings(Compute):
         """
         if self.folds is None and self.eval == NOT_GIVEN:
             raise ConfigError(
-                "--eval: not given. Name labelled examples to score by, or pass --folds 5 to take "
-                "them from --train."
+                f"{option('eval')}: not given. Name labelled examples to score by, or pass "
+                f"{option('folds', 5)} to take them from {option('train')}."
             )
 
     def check_positive(self, *names: str) -> None:
@@ -157,8 +159,7 @@ class FinetuneSettings(Compute):
         for name in names:
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
-                flag = "--" + name.replace("_", "-")
-                raise ConfigError(f"{flag}: found {value}; allowed is a number above 0.")
+                raise SettingError(name, value, "a number above 0")
 
     @property
     def sources(self) -> Sources:

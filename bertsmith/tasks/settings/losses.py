@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 
@@ -25,12 +25,11 @@ class LossSettings(FinetuneSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(
-                f"--label-smoothing: found {self.label_smoothing}; allowed is 0 or more, below 1."
-            )
+            raise SettingError("label_smoothing", self.label_smoothing, "0 or more, below 1")
         if not 0 <= self.focal_gamma < math.inf:
-            raise ConfigError(f"--focal-gamma: found {self.focal_gamma}; allowed is 0 or more.")
+            raise SettingError("focal_gamma", self.focal_gamma, "0 or more")
         if self.label_smoothing and self.focal_gamma:
             raise ConfigError(
-                "--label-smoothing and --focal-gamma exclude each other. Give one of them."
+                f"{option('label_smoothing')} and {option('focal_gamma')} exclude each other. Give "
+                "one of them."
             )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import ConfigError, warn_once
+from bertsmith.errors import ConfigError, option, warn_once
 from bertsmith.training.trackers.tracker import Tracker
 
 MAX_PARAMS = 100
@@ -40,8 +40,9 @@ def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
             client.log_batch(run, params=params[first : first + MAX_PARAMS])
     except (MlflowException, OSError) as error:
         raise ConfigError(
-            f"--report-to mlflow: {str(error).partition(chr(10))[0]} Set MLFLOW_TRACKING_URI to a "
-            "store that works, such as http://localhost:5000 of 'mlflow server'."
+            f"{option('report_to', 'mlflow')}: {str(error).partition(chr(10))[0]} Set "
+            "MLFLOW_TRACKING_URI to a store that works, such as http://localhost:5000 of 'mlflow "
+            "server'."
         ) from error
     return MlflowTracker(client, run)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import ConfigError, warn_once
+from bertsmith.errors import ConfigError, option, warn_once
 from bertsmith.training.trackers.tracker import Tracker
 
 
@@ -38,7 +38,7 @@ def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
         )
     except wandb.Error as error:
         raise ConfigError(
-            f"--report-to wandb: {error}. Check WANDB_API_KEY and the network, or set "
+            f"{option('report_to', 'wandb')}: {error}. Check WANDB_API_KEY and the network, or set "
             "WANDB_MODE=offline."
         ) from error
     return WandbTracker(run)

@@ -25,7 +25,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from bertsmith.errors import TrainingError
+from bertsmith.errors import TrainingError, option
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.meta_init import without_values
 from bertsmith.model.shared import SharedFile, map_file
@@ -274,8 +274,9 @@ class _Worker:
         return TrainingError(
             f"a worker process ended (exit code {self.process.exitcode}), perhaps because the "
             "memory was full, or because a script trains outside of 'if __name__ == "
-            '"__main__"\'. Earlier checkpoints are as they were. Continue with --resume when more '
-            "memory is free; smaller batches or fewer --threads need a new run."
+            f'"__main__"\'. Earlier checkpoints are as they were. Continue with '
+            f"{option('resume', True)} when more memory is free; smaller batches or fewer "
+            f"{option('threads')} need a new run."
         )
 
     def stop(self) -> None:

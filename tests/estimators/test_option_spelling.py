@@ -8,7 +8,6 @@ from tiny_models import reviews, save_tiny
 import bertsmith
 from bertsmith.errors import BertsmithError
 from bertsmith.model.saving import write_task_settings
-from bertsmith.system.argument_names import as_arguments
 
 TEXTS = [example.text for example in reviews(24)]
 LABELS = [example.label for example in reviews(24)]
@@ -56,9 +55,3 @@ def test_commands_name_flags(folder, tmp_path, monkeypatch, refused, command, pa
     words = command.replace("@", str(folder)).replace("F", "F.csv").split()
     line = refused(*words)
     assert all(part in line for part in parts)
-
-
-def test_flags_of_other_programs_stay():
-    assert as_arguments("Run zstd -d --long=31, or leave --limit out.").startswith(
-        "Run zstd -d --long=31, or leave limit"
-    )

@@ -1,0 +1,37 @@
+"""Problems that the user can solve, and remarks: their kinds, and how they name options."""
+
+from bertsmith.errors.kinds import (
+    BertsmithError,
+    CheckpointError,
+    ConfigError,
+    CorpusError,
+    InputError,
+    Interrupted,
+    NotFittedError,
+    SettingError,
+    TrainingError,
+)
+from bertsmith.errors.notices import BertsmithWarning, given_warnings, warn_once
+from bertsmith.errors.option_names import as_arguments, as_fields, as_flags, option
+from bertsmith.errors.system_errors import advice_on, read_error
+
+__all__ = [
+    "BertsmithError",
+    "BertsmithWarning",
+    "CheckpointError",
+    "ConfigError",
+    "CorpusError",
+    "InputError",
+    "Interrupted",
+    "NotFittedError",
+    "SettingError",
+    "TrainingError",
+    "advice_on",
+    "as_arguments",
+    "as_fields",
+    "as_flags",
+    "given_warnings",
+    "option",
+    "read_error",
+    "warn_once",
+]

@@ -1,0 +1,111 @@
+"""Problems that the user can solve, as exceptions.
+
+A message names the place, what was found, what is allowed and what to do next, in that order. The
+command line prints it without a traceback and exits with code 2; any other exception is a bug of
+ours and keeps its traceback.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith.errors.option_names import (
+    NamedOption,
+    as_arguments,
+    as_fields,
+    option,
+    options_in,
+)
+
+
+class BertsmithError(Exception):
+    """A problem that the user can solve; the message says how.
+
+    `str(error)` names options as arguments of a Python call. `message` names them by `option`, for
+    the command line and for HTTP to spell, and to be a part of another error's message.
+    """
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        return as_arguments(self.message)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the error as fields of JSON, for programs."""
+        return {
+            "type": type(self).__name__,
+            "message": as_fields(self.message),
+            "options": [named.name for named in options_in(self.message)],
+        }
+
+
+class InputError(BertsmithError, ValueError):
+    """A text, table or row that cannot be read as asked."""
+
+
+class ConfigError(BertsmithError, ValueError):
+    """A recipe, preset or command-line setting that cannot be met."""
+
+
+class SettingError(ConfigError):
+    """A setting whose value is not allowed.
+
+    Args:
+        setting: its name, as `option` takes it.
+        found: the value.
+        allowed: what is allowed, such as "1 or more"; or the names that are.
+        advice: what to do, if that is not plain.
+    """
+
+    def __init__(
+        self, setting: str, found: object, allowed: str | Sequence[str], advice: str = ""
+    ) -> None:
+        super().__init__(setting, found, allowed, advice)
+        self.setting = setting
+        self.found = found
+        self.allowed = allowed
+        self.advice = advice
+
+    @property
+    def message(self) -> str:
+        is_text = isinstance(self.found, str | Path)
+        found = repr(str(self.found)) if is_text else str(self.found)
+        if isinstance(self.allowed, str):
+            allowed = f"allowed is {self.allowed}"
+        else:
+            *names, last = self.allowed
+            allowed = f"allowed are {', '.join(names)} and {last}"
+        advice = f" {self.advice}" if self.advice else ""
+        return f"{option(self.setting)}: found {found}; {allowed}.{advice}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the error as fields of JSON: also the setting, its value and what is allowed."""
+        return {
+            **super().to_json(),
+            "setting": NamedOption(self.setting).name,
+            "found": self.found if isinstance(self.found, bool | int | float) else str(self.found),
+            "allowed": self.allowed if isinstance(self.allowed, str) else list(self.allowed),
+            "advice": as_fields(self.advice),
+        }
+
+
+class NotFittedError(BertsmithError, ValueError, AttributeError):
+    """An estimator that is asked for what it has not learned yet."""
+
+
+class CheckpointError(BertsmithError, ValueError):
+    """A model folder that is incomplete, altered or does not fit together."""
+
+
+class CorpusError(BertsmithError, ValueError):
+    """A corpus folder that is incomplete, altered or does not fit the tokenizer."""
+
+
+class TrainingError(BertsmithError):
+    """A run that must not go on, such as one whose loss is no longer a number."""
+
+
+class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an error
+    """The user asked to stop; what was done so far is saved, and the message says where."""

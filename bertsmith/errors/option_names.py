@@ -1,0 +1,134 @@
+"""Options in messages: `--max-length 64` on the command line, `max_length=64` in Python.
+
+A message does not know who will read it. It names an option by `option("max_length", 64)`, and the
+one who shows the message spells it: as a flag, as a Python argument, or as a field of JSON.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+BEGIN, VALUE, END = "\ue0f0", "\ue0f1", "\ue0f2"
+"""Characters for private use, between which an option and its value stand in a message."""
+_BEGIN, _VALUE, _END = (rf"(?:{mark}|\\u{ord(mark):x})" for mark in (BEGIN, VALUE, END))
+MARKED = re.compile(
+    rf"{_BEGIN}(?P<path>[\w.]+)(?:{_VALUE}(?P<kind>[a-z]+) (?P<value>.*?))?{_END}", re.DOTALL
+)
+"""An option in a message, also in one that was written as JSON."""
+KINDS: dict[str, Callable[[str], Any]] = {
+    "bool": lambda text: text == "True",
+    "int": int,
+    "float": float,
+    "str": str,
+}
+
+Spelling = Callable[["NamedOption"], str]
+
+
+@dataclass(frozen=True)
+class NamedOption:
+    """An option that a message names, and perhaps the value to give it."""
+
+    path: str
+    """Its name as in Python; one of a recipe stands behind its table: `training.batch_size`."""
+    value: Any = None
+    """None names the option alone; a word in capitals stands for a value of the user's own."""
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+
+def option(path: str, value: Any = None) -> str:
+    """Name an option in a message, for `as_flags`, `as_arguments` and `as_fields` to spell.
+
+    Args:
+        path: its name as in Python, such as "max_length"; one of a recipe, whose table matters, is
+            "training.batch_size".
+        value: the value to give it, which is spelled as well.
+
+    >>> as_flags(f"Raise {option('max_length')}, or give {option('from', 'runs/a')}.")
+    'Raise --max-length, or give --from runs/a.'
+    """
+    if value is None:
+        return f"{BEGIN}{path}{END}"
+    plain = _plain(value)
+    return f"{BEGIN}{path}{VALUE}{type(plain).__name__} {plain}{END}"
+
+
+def as_flags(message: str, spell: Spelling | None = None) -> str:
+    """Spell the options of a message as on the command line.
+
+    Args:
+        spell: spells an option, where the command's own flags matter.
+
+    >>> as_flags(f"Pass {option('resume', True)}, or leave out {option('eval_rows')}.")
+    'Pass --resume, or leave out --eval-rows.'
+    """
+    return _spelled(message, spell or flag_of)
+
+
+def as_arguments(message: str) -> str:
+    """Spell the options of a message as arguments of a Python call.
+
+    >>> as_arguments(f"Pass {option('max_length', 64)}, or give {option('from', 'runs/a')}.")
+    "Pass max_length=64, or give from_='runs/a'."
+    """
+    return _spelled(message, _argument_of)
+
+
+def as_fields(message: str) -> str:
+    """Spell the options of a message as fields of a JSON object.
+
+    >>> as_fields(f"Pass {option('max_length', 64)}, or leave out {option('from')}.")
+    'Pass "max_length": 64, or leave out "from".'
+    """
+    return _spelled(message, _field_of)
+
+
+def options_in(message: str) -> Iterator[NamedOption]:
+    """Yield the options that a message names, in its order."""
+    yield from map(_read, MARKED.finditer(message))
+
+
+def flag_of(named: NamedOption) -> str:
+    """Spell an option as it is typed."""
+    flag = f"--{named.name.removesuffix('_').replace('_', '-')}"
+    if named.value is None or named.value is True:
+        return flag
+    if named.value is False:
+        return f"--no-{flag[2:]}"
+    return f"{flag} {shlex.quote(str(named.value))}"
+
+
+def _plain(value: Any) -> Any:
+    """Convert numbers of numpy to plain ones, and all but numbers to text."""
+    if hasattr(value, "item"):
+        value = value.item()
+    return value if isinstance(value, bool | int | float) else str(value)
+
+
+def _read(marked: re.Match[str]) -> NamedOption:
+    if marked["kind"] is None:
+        return NamedOption(marked["path"])
+    return NamedOption(marked["path"], KINDS[marked["kind"]](marked["value"]))
+
+
+def _argument_of(named: NamedOption) -> str:
+    name = "from_" if named.name == "from" else named.name
+    if named.value is None:
+        return name
+    is_own_word = isinstance(named.value, str) and named.value.isupper()
+    return f"{name}={named.value if is_own_word else repr(named.value)}"
+
+
+def _field_of(named: NamedOption) -> str:
+    name = json.dumps(named.name.removesuffix("_"))
+    return name if named.value is None else f"{name}: {json.dumps(named.value)}"
+
+
+def _spelled(message: str, spell: Spelling) -> str:
+    return MARKED.sub(lambda marked: spell(_read(marked)), message)
