@@ -101,7 +101,11 @@ def flag_of(named: NamedOption) -> str:
         return flag
     if named.value is False:
         return f"--no-{flag[2:]}"
-    return f"{flag} {shlex.quote(str(named.value))}"
+    text = str(named.value)
+    quoted = shlex.quote(text)
+    if quoted == text and not any(char.isalnum() for char in text):
+        quoted = f"'{text}'"  # a comma, which in a sentence would be one
+    return f"{flag} {quoted}"
 
 
 def _plain(value: Any) -> Any:
