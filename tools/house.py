@@ -29,6 +29,7 @@ LIMITS: dict[str, float] = {
     "circles of imports": 0,
     "classes with over 16 public methods": 2,
     "dataclasses with a device": 0,
+    "flags in messages": 0,
     "imports for types alone": 0,
     "imports inside functions": 0,
     "indirect docstrings": 0,
@@ -55,6 +56,9 @@ PRIVATE_WORDS = re.compile(
     r"\b(welcome|yardstick|learnt|tally|lessons?|team|waves|dismiss|farewell|strangers?|fates?)\b",
     re.IGNORECASE,
 )
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z=-])")
+A_COMMAND = re.compile(r"'[^']*bertsmith [^']*'|`[^`]*`")
+NAMES_FLAGS = ("commands", "demo", "errors")  # rooms whose messages are read as flags alone
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (ast.ClassDef, *FUNCTIONS)
 
@@ -180,6 +184,27 @@ def find_names(modules: list[Module]) -> dict[str, list[str]]:
     return found
 
 
+def find_flags(modules: list[Module]) -> dict[str, list[str]]:
+    """Find flags in messages, where `option(...)` lets Python and JSON spell them, too."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in modules:
+        if module.room in NAMES_FLAGS or module.name == f"{PACKAGE}.cli":
+            continue
+        documents = {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
+        for node in module.nodes:
+            if id(node) in documents:
+                continue
+            if isinstance(node, ast.JoinedStr):
+                text = ast.unparse(node)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            else:
+                continue
+            if FLAG.search(A_COMMAND.sub("", text)):
+                found["flags in messages"].append(f"{module.name}:{node.lineno}")
+    return found
+
+
 def find_settings(modules: list[Module]) -> dict[str, list[str]]:
     """Find second homes of settings: where they are declared, resolved and assembled again."""
     found: dict[str, list[str]] = defaultdict(list)
@@ -223,7 +248,9 @@ def find_words(modules: list[Module]) -> dict[str, list[str]]:
 def find_all(modules: list[Module]) -> dict[str, list[str]]:
     """List what `LIMITS` counts, by the name of the count."""
     own = [module for module in modules if module.room not in OUTSIDE]
-    found = find_imports(own) | find_names(own) | find_settings(own) | find_words(own)
+    found = (
+        find_imports(own) | find_names(own) | find_flags(own) | find_settings(own) | find_words(own)
+    )
     found["root modules"] = [
         module.name
         for module in own

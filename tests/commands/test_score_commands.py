@@ -60,7 +60,7 @@ def test_the_task_is_found_from_the_files(score, line, name, value):
 
 
 @pytest.mark.parametrize(("line", "parts"), [
-    ("gold.csv numbers.txt", ["gold.csv: ", "--task classify or --task regress", "\n  text,label\n"]),
+    ("gold.csv numbers.txt", ["gold.csv: ", "--task classify or --task regress", "\n  text,"]),
     ("odd.csv labels.txt", ["odd.csv: ", "--task (answer, choose", "\n  utterance,intent\n"]),
     ("text.txt labels.txt", ["text.txt: ", "--task", "  running text"]),
     ("nowhere.csv labels.txt", ["nowhere.csv: "]),
