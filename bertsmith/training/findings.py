@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
-from bertsmith.errors import option
 from bertsmith.system.counts import percent
 from bertsmith.training.journal import is_held_out
 
@@ -92,7 +91,7 @@ def _find_in_steps(steps: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -
     limit = run.get("settings", {}).get("optim", {}).get("max_grad_norm", 0.0)
     if fmean(norm > limit > 0 for norm in norms[-2 * quarter :]) >= CLIPPED_SHARE:
         evidence = f"nearly all later steps are clipped to a norm of {limit:g}"
-        advice = f"Try a higher {option('max_grad_norm')}, or a lower learning rate."
+        advice = "Try a larger limit of the gradient norm, or a lower learning rate."
         yield Finding("gradient_clipped", "info", None, evidence, advice)
     waited = run.get("summary", {}).get("data_wait_fraction", 0.0)
     if waited > WAIT_FRACTION:
