@@ -25,7 +25,7 @@ from bertsmith.evaluation.minimal_pairs import (
     evaluate_minimal_pairs,
     load_pair_scorer,
 )
-from bertsmith.evaluation.page import Survey, write_evaluation_page
+from bertsmith.evaluation.page import ErrorSurvey, write_evaluation_page
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
@@ -185,7 +185,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     predictor = predictor.with_definition(
         with_separator(predictor.definition, settings.label_separator)
     )
-    survey, majority = Survey(), StoredMajority(predictor.loaded.folder.run)
+    survey, majority = ErrorSurvey(), StoredMajority(predictor.loaded.folder.run)
     callbacks: list[OutcomeCallback] = [survey, majority]
     with ExitStack() as stack:
         if settings.errors is not None:

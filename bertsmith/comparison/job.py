@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bertsmith.comparison.page import write_comparison_page
 from bertsmith.comparison.report import ComparisonReport
-from bertsmith.comparison.runs import Work, run_all
+from bertsmith.comparison.runs import ComparisonRun, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
 from bertsmith.system.files import hold_folder, write_json
 from bertsmith.system.paths import check_outside
@@ -29,7 +29,7 @@ def compare(
     comparison = read_comparison(settings)
     check_outside(settings.out, settings.corpus)
     with hold_folder(settings.out):
-        results = run_all(Work(comparison, callbacks, command, tell))
+        results = run_all(ComparisonRun(comparison, callbacks, command, tell))
         report = ComparisonReport(comparison, tuple(results))
         write_json(settings.out / f"{NAME}.json", report.to_json())
         write_comparison_page(settings.out / f"{NAME}.html", report)

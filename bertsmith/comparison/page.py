@@ -8,7 +8,7 @@ import numpy as np
 
 from bertsmith.comparison.figures import METHOD
 from bertsmith.comparison.report import ComparisonReport, classify_difference
-from bertsmith.comparison.runs import Moment
+from bertsmith.comparison.runs import EvalPoint
 from bertsmith.metrics.differences import Difference
 from bertsmith.pages.charts import COLORS, Chart, Scale, Series, round_step
 from bertsmith.pages.page import write_page
@@ -72,7 +72,7 @@ def scale_of(differences: Mapping[str, Difference]) -> Scale:
 
 def charts(report: ComparisonReport) -> list[Chart]:
     """Build charts of the common rows' loss over tokens and minutes."""
-    axes: list[tuple[str, Callable[[Moment], float]]] = [
+    axes: list[tuple[str, Callable[[EvalPoint], float]]] = [
         ("million tokens", lambda moment: moment.tokens / 1e6),
         ("minutes", lambda moment: moment.minutes),
     ]
@@ -81,7 +81,7 @@ def charts(report: ComparisonReport) -> list[Chart]:
     return [chart(report, label, x_of) for label, x_of in axes]
 
 
-def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float]) -> Chart:
+def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], float]) -> Chart:
     """Build one chart: per recipe its mean ± standard deviation over seeds."""
     series = []
     for place, name in enumerate(report.names):
@@ -100,7 +100,7 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float])
 
 
 def mean_curve(
-    name: str, place: int, runs: Sequence[Sequence[Moment]], x_of: Callable[[Moment], float]
+    name: str, place: int, runs: Sequence[Sequence[EvalPoint]], x_of: Callable[[EvalPoint], float]
 ) -> Series:
     """Average runs over their common range.
 

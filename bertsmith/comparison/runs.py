@@ -44,7 +44,7 @@ FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 
 
 @dataclass(frozen=True)
-class Moment:
+class EvalPoint:
     """An eval during training: tokens and minutes so far, common-row loss."""
 
     tokens: int
@@ -64,12 +64,12 @@ class RunResult:
     seed: int
     figures: dict[str, float] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[EvalPoint] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Work:
+class ComparisonRun:
     """The comparison and the callbacks that all of its runs need."""
 
     comparison: Comparison
@@ -82,7 +82,7 @@ class Work:
         return CommonEvaluation(held_out, self.comparison.max_length, num_rows, paired)
 
 
-def run_all(work: Work) -> list[RunResult]:
+def run_all(work: ComparisonRun) -> list[RunResult]:
     """Run every recipe with every seed and return the results by recipe.
 
     Runs go seed by seed, so that a comparison that is stopped early has some of each recipe.
@@ -120,7 +120,9 @@ def _is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
     )
 
 
-def _run_one(work: Work, recipe: Recipe, seed: int, of: str, progress: RunProgress) -> RunResult:
+def _run_one(
+    work: ComparisonRun, recipe: Recipe, seed: int, of: str, progress: RunProgress
+) -> RunResult:
     """Pre-train, evaluate and fine-tune on every task, or read recorded results.
 
     Args:
@@ -140,7 +142,7 @@ def _run_one(work: Work, recipe: Recipe, seed: int, of: str, progress: RunProgre
 
 
 @contextlib.contextmanager
-def _noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]:
+def _noting_failures(work: ComparisonRun, result: RunResult, what: str) -> Iterator[None]:
     """Record a failure of the block in `result` instead of raising it."""
     try:
         yield
@@ -153,7 +155,9 @@ def _noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]
         work.tell(result.errors[-1])
 
 
-def _pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunResult) -> None:
+def _pretrain_one(
+    work: ComparisonRun, recipe: Recipe, seed: int, name: str, result: RunResult
+) -> None:
     """Finish a pre-training run if needed and add its evaluation to `result`."""
     comparison = work.comparison
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
@@ -171,7 +175,7 @@ def _pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunR
     result.moments.extend(_moments_of(folder))
 
 
-def _measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
+def _measured(work: ComparisonRun, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
     """Finish a run's training if needed and return its metrics and cost.
 
     The saved model is evaluated in fp32 on both kinds of common rows.
@@ -222,18 +226,20 @@ def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
     return {name: held_out[f"held_out_{name}"] for name in own}
 
 
-def _moments_of(folder: RunFolder) -> list[Moment]:
+def _moments_of(folder: RunFolder) -> list[EvalPoint]:
     """Read the evals after the first step from a run's journal."""
     tokens, found = 0, []
     for entry in read_journal(folder.journal_path):
         tokens += entry.get("real_tokens", 0)
         if is_held_out(entry) and tokens and "held_out_common_eval_loss" in entry:
             loss = entry["held_out_common_eval_loss"]
-            found.append(Moment(tokens, entry["elapsed_seconds"] / 60, loss))
+            found.append(EvalPoint(tokens, entry["elapsed_seconds"] / 60, loss))
     return found
 
 
-def _finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name: str) -> float:
+def _finetune_one(
+    work: ComparisonRun, recipe: Recipe, seed: int, task: ComparedTask, name: str
+) -> float:
     """Return the task's score, after finishing its fine-tuning if needed."""
     settings = task.of_run(work.comparison.folder(recipe, seed), seed)
     run = SeriesRun(f"{name}: {task.name}", task.task, settings)

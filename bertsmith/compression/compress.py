@@ -8,7 +8,7 @@ import tyro
 
 from bertsmith.compression.folder import (
     Compressed,
-    Smaller,
+    CompressionResult,
     SourceModel,
     check_model_out,
     save_beside,
@@ -41,7 +41,7 @@ class LayerSettings:
     """Choice of layers, with --num-layers: at equal distances from the first to the last (spread;
     of twelve, the six that DistilBERT took), the first, or the last."""
 
-    def shrink(self, source: SourceModel) -> Smaller:
+    def shrink(self, source: SourceModel) -> CompressionResult:
         """Keep some of a model's layers.
 
         Raises:
@@ -61,7 +61,7 @@ class LayerSettings:
             f"{', '.join(map(str, keep))}"
         )
         facts = {"method": "layers", "kept_layers": keep}
-        return Smaller(truncate_layers(model, keep), source.tokenizer, done, facts)
+        return CompressionResult(truncate_layers(model, keep), source.tokenizer, done, facts)
 
     def chosen(self, num_layers: int) -> list[int]:
         if (self.layers is None) == (self.num_layers is None):

@@ -82,7 +82,7 @@ class Compressed:
 
 
 @dataclass(frozen=True)
-class Smaller:
+class CompressionResult:
     """Compressed model that is not saved yet, with texts to measure it on."""
 
     model: BertModel
@@ -123,7 +123,7 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
 
 
 def save_beside(
-    source: SourceModel, smaller: Smaller, out: Path, trial: ComparisonInput
+    source: SourceModel, smaller: CompressionResult, out: Path, trial: ComparisonInput
 ) -> Compressed:
     """Save the smaller model, measure it beside its source, and record both."""
     report, notes = smaller.model.load_report, smaller.notes
@@ -155,7 +155,7 @@ def save_beside(
     return Compressed(out, smaller.done, smaller.facts, comparison, notes)
 
 
-def _measure_on_corpus(source: SourceModel, smaller: Smaller) -> Measure | None:
+def _measure_on_corpus(source: SourceModel, smaller: CompressionResult) -> Measure | None:
     if source.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
     objective = corpus_objective(source.corpus, smaller.model, source.tokenizer)

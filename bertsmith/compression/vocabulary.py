@@ -10,7 +10,7 @@ import torch
 import tyro
 from numpy.typing import NDArray
 
-from bertsmith.compression.folder import Smaller, SourceModel
+from bertsmith.compression.folder import CompressionResult, SourceModel
 from bertsmith.compression.held_out import open_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.reading import Errors, SourceReport
@@ -54,7 +54,7 @@ class VocabularySettings:
         if self.min_count < 1:
             raise SettingError("min_count", self.min_count, "1 or more")
 
-    def shrink(self, source: SourceModel) -> Smaller:
+    def shrink(self, source: SourceModel) -> CompressionResult:
         """Keep the tokens that texts use.
 
         Raises:
@@ -77,7 +77,7 @@ class VocabularySettings:
         tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
         num_read, covered = int(counts.sum()), float(counts[ids].sum() / counts.sum())
         trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
-        return Smaller(
+        return CompressionResult(
             trimmed,
             smaller_tokenizer,
             done=f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are "

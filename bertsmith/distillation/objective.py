@@ -33,7 +33,7 @@ CLOSE = 0.1
 
 
 @dataclass(frozen=True)
-class Teaching:
+class DistillationWeights:
     """Weights of the distillation loss.
 
     The task's own loss has weight 1 - `soft_weight`, soft targets at `soft_temperature` have
@@ -58,7 +58,7 @@ class Distillation(Objective[BertModel, Batch]):
         self,
         labelled: FineTuning,
         teacher: Teacher,
-        teaching: Teaching,
+        teaching: DistillationWeights,
         *,
         unlabelled: FineTuning | None,
         facts: Mapping[str, Any] | None = None,

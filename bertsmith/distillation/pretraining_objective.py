@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.distillation.objective import CLOSE, Teaching
-from bertsmith.distillation.teacher import Taught
+from bertsmith.distillation.objective import CLOSE, DistillationWeights
+from bertsmith.distillation.teacher import TeacherOutput
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.last_layer import watch_last_layer
@@ -37,7 +37,7 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         self,
         pretraining: Pretraining,
         teacher: SharedModel,
-        teaching: Teaching,
+        teaching: DistillationWeights,
         fingerprint: str,
     ) -> None:
         self.pretraining = pretraining
@@ -78,12 +78,12 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
             "hidden": LossTerm(*hidden, batch.num_tokens, teaching.hidden_weight),
         }
 
-    def _taught(self, batch: Batch) -> Taught:
+    def _taught(self, batch: Batch) -> TeacherOutput:
         """Return the teacher's vectors at masked tokens and, if weighted, everywhere."""
         with torch.no_grad():
             vectors = self.teacher.model.encode(batch)
         at_masked = vectors.index_select(0, batch.targets["masked_positions"])
-        return Taught(at_masked, vectors if self.teaching.hidden_weight else None)
+        return TeacherOutput(at_masked, vectors if self.teaching.hidden_weight else None)
 
     def _soft_term(
         self, model: BertModel, vectors: Tensor, taught: Tensor, batch: Batch

@@ -18,7 +18,7 @@ import numpy as np
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.data.unknown_tokens import describe_rate
-from bertsmith.distillation.objective import Distillation, Teaching, divide_batch
+from bertsmith.distillation.objective import Distillation, DistillationWeights, divide_batch
 from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
@@ -253,7 +253,7 @@ def _prepare_student(
 
 def _teaching_of(
     student: DistillSettings, model: BertModel, teacher: LoadedTeacher, task: Task[Any, Any]
-) -> Teaching:
+) -> DistillationWeights:
     """Return the weights of the loss terms.
 
     Raises:

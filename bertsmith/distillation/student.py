@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bertsmith.distillation.objective import Teaching
+from bertsmith.distillation.objective import DistillationWeights
 from bertsmith.errors import CheckpointError, ConfigError, SettingError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
@@ -59,8 +59,8 @@ class StudentSettings:
             raise SettingError("hidden_weight", found, "0 or more")
 
     @property
-    def teaching(self) -> Teaching:
-        return Teaching(self.soft_weight, self.soft_temperature, self.hidden_weight)
+    def teaching(self) -> DistillationWeights:
+        return DistillationWeights(self.soft_weight, self.soft_temperature, self.hidden_weight)
 
     @property
     def start(self) -> Path:

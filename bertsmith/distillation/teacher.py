@@ -17,7 +17,7 @@ from bertsmith.tasks.task import Task
 
 
 @dataclass(frozen=True)
-class Taught:
+class TeacherOutput:
     """A teacher's outputs for a batch, and if requested its last-layer vectors.
 
     `hidden` is `[tokens, hidden]`.
@@ -34,7 +34,7 @@ class Teacher(Protocol):
         """Add what `taught` needs, in the process that makes the batch."""
         ...
 
-    def taught(self, batch: Batch) -> Taught:
+    def taught(self, batch: Batch) -> TeacherOutput:
         """Return the teacher's outputs, on the batch's device."""
         ...
 
@@ -66,11 +66,11 @@ class LiveTeacher:
     def prepare(self, batch: Batch) -> Batch:
         return batch
 
-    def taught(self, batch: Batch) -> Taught:
+    def taught(self, batch: Batch) -> TeacherOutput:
         watching = watch_last_layer(self.model, every_token=self.hidden)
         with torch.no_grad(), watching as seen:
             outputs = self.task.outputs(self.model, batch)
-            return Taught(outputs, seen.vectors(batch) if self.hidden else None)
+            return TeacherOutput(outputs, seen.vectors(batch) if self.hidden else None)
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
         used.narrow(self.model)

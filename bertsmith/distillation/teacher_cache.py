@@ -22,7 +22,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, group_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
-from bertsmith.distillation.teacher import LiveTeacher, Taught
+from bertsmith.distillation.teacher import LiveTeacher, TeacherOutput
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.inference import pack_texts
@@ -95,8 +95,8 @@ class StoredTeacher:
             taught["taught_hidden"] = self._hidden.take(rows)
         return replace(batch, targets={**batch.targets, **taught})
 
-    def taught(self, batch: Batch) -> Taught:
-        return Taught(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
+    def taught(self, batch: Batch) -> TeacherOutput:
+        return TeacherOutput(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
         """Do nothing: stored outputs do not depend on token ids."""

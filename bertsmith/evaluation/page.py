@@ -104,7 +104,7 @@ class Confusion(NamedTuple):
 
 
 @dataclass
-class Survey:
+class ErrorSurvey:
     """Accumulator of outcomes for the page."""
 
     calibration: Calibration = field(default_factory=Calibration)
@@ -183,7 +183,7 @@ class Survey:
 def write_evaluation_page(
     path: Path,
     predictor: Predictor[Task[Any, Any]],
-    survey: Survey,
+    survey: ErrorSurvey,
     evaluation: Evaluation,
     *,
     model: Path,
@@ -328,7 +328,7 @@ class Thresholds(NamedTuple):
     """F1 at 0.5, which the model uses."""
 
 
-def draw_thresholds(survey: Survey, evaluation: Evaluation) -> Thresholds | None:
+def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds | None:
     """Draw precision, recall and F1 over the threshold; None unless there are two labels."""
     if not isinstance(evaluation, ClassReport) or len(evaluation.classes) != 2:
         return None

@@ -53,7 +53,7 @@ class ReplacedTokens(Pretraining):
             **{f"held_out_rtd_{name}": value for name, value in found.items()},
         }
 
-    def _judge(self, pair: BertModel, batch: Batch) -> "Judged":
+    def _judge(self, pair: BertModel, batch: Batch) -> "Detection":
         """Replace tokens and classify them."""
         model = cast(ElectraPair, pair)
         generator, head = model.generator, cast(MaskedLMHead, model.generator.heads["masked_lm"])
@@ -75,11 +75,11 @@ class ReplacedTokens(Pretraining):
             "mlm": LossTerm(mlm, correct, len(labels)),
             "rtd": LossTerm(loss, right, batch.num_tokens, self.settings.discriminator_weight),
         }
-        return Judged(terms, logits.detach(), is_replaced)
+        return Detection(terms, logits.detach(), is_replaced)
 
 
 @dataclass(frozen=True)
-class Judged:
+class Detection:
     """A batch classified by the discriminator.
 
     Shapes: `logits`, fp32, and `is_replaced`, 0 or 1, are `[tokens]`.

@@ -28,7 +28,7 @@ from bertsmith.tasks.token_classification import Tag
 FolderPath = str | os.PathLike[str]
 
 
-class How(TypedDict, total=False):
+class LoadOptions(TypedDict, total=False):
     """Further arguments of `load`."""
 
     device: str
@@ -38,32 +38,44 @@ class How(TypedDict, total=False):
 
 @overload
 def load(
-    path: FolderPath, *, task: Literal["classify"], **how: Unpack[How]
+    path: FolderPath, *, task: Literal["classify"], **how: Unpack[LoadOptions]
 ) -> Predictor[Classify]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["multi_label"], **how: Unpack[How]
+    path: FolderPath, *, task: Literal["multi_label"], **how: Unpack[LoadOptions]
 ) -> Predictor[MultiLabel]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["regress"], **how: Unpack[How]
+    path: FolderPath, *, task: Literal["regress"], **how: Unpack[LoadOptions]
 ) -> Predictor[Regress]: ...
 @overload
-def load(path: FolderPath, *, task: Literal["tag"], **how: Unpack[How]) -> Predictor[Tag]: ...
-@overload
-def load(path: FolderPath, *, task: Literal["answer"], **how: Unpack[How]) -> Predictor[Answer]: ...
-@overload
-def load(path: FolderPath, *, task: Literal["choose"], **how: Unpack[How]) -> Predictor[Choose]: ...
-@overload
-def load(path: FolderPath, *, task: Literal["embed"], **how: Unpack[How]) -> Predictor[Embed]: ...
-@overload
-def load(path: FolderPath, *, task: Literal["fill"], **how: Unpack[How]) -> Predictor[FillMask]: ...
+def load(
+    path: FolderPath, *, task: Literal["tag"], **how: Unpack[LoadOptions]
+) -> Predictor[Tag]: ...
 @overload
 def load(
-    path: FolderPath, *, task: Literal["vectors"], **how: Unpack[How]
+    path: FolderPath, *, task: Literal["answer"], **how: Unpack[LoadOptions]
+) -> Predictor[Answer]: ...
+@overload
+def load(
+    path: FolderPath, *, task: Literal["choose"], **how: Unpack[LoadOptions]
+) -> Predictor[Choose]: ...
+@overload
+def load(
+    path: FolderPath, *, task: Literal["embed"], **how: Unpack[LoadOptions]
+) -> Predictor[Embed]: ...
+@overload
+def load(
+    path: FolderPath, *, task: Literal["fill"], **how: Unpack[LoadOptions]
+) -> Predictor[FillMask]: ...
+@overload
+def load(
+    path: FolderPath, *, task: Literal["vectors"], **how: Unpack[LoadOptions]
 ) -> Predictor[TextVectors]: ...
 @overload
-def load(path: FolderPath, *, task: str | None = None, **how: Unpack[How]) -> Predictor[Any]: ...
+def load(
+    path: FolderPath, *, task: str | None = None, **how: Unpack[LoadOptions]
+) -> Predictor[Any]: ...
 
 
 def load(

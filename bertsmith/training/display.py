@@ -19,7 +19,7 @@ from bertsmith.system.counts import percent
 from bertsmith.system.progress import PLAIN_SECONDS, describe_times
 from bertsmith.system.progress import console as stderr_console
 from bertsmith.training.journal import is_held_out
-from bertsmith.training.means import Means
+from bertsmith.training.means import RunningMeans
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
 from bertsmith.training.recorder import Callback, Status
 
@@ -32,7 +32,7 @@ class Display(Callback):
     def __init__(self, console: Console | None = None) -> None:
         self._console: Console = console or stderr_console()
         self._is_live = self._console.is_terminal
-        self._means = Means()
+        self._means = RunningMeans()
         self._shown: dict[str, float] = {}
         self._held_out: dict[str, float] = {}
         self._shown_at = 0.0
@@ -56,12 +56,12 @@ class Display(Callback):
 
     def begin(self, computing: str) -> None:
         """Say on what the run computes, with its notes, and forget the run before it."""
-        self._means, self._shown, self._held_out = Means(), {}, {}
+        self._means, self._shown, self._held_out = RunningMeans(), {}, {}
         self._print(computing.replace("\n", "\nnote      "))
 
     def change(self, step: int, text: str) -> None:
         """Say what is different from this step on; means do not reach across it."""
-        self._means = Means()
+        self._means = RunningMeans()
         self._print(f"step {step:,} · {text}")
 
     def spell(self, text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 
-class Means:
+class RunningMeans:
     """Accumulator of named values and their means, each over its own count."""
 
     def __init__(self) -> None:

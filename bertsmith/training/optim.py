@@ -15,7 +15,7 @@ from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.update_rules.adamw import AdamW
 from bertsmith.training.update_rules.muon import Muon
-from bertsmith.training.update_rules.rule import Change, UpdateRule, rule_for
+from bertsmith.training.update_rules.rule import UpdateRule, UpdateStep, rule_for
 
 BLOCK = 2**19
 """Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients
@@ -153,7 +153,7 @@ class RangeUpdater:
         # Filled on the device: a copy from the CPU would make this process wait.
         scale = self.arrays.weights.new_full((), divisor)
         for piece in self._pieces:
-            change = Change(step, rate * piece.rate, piece.decay, scale)
+            change = UpdateStep(step, rate * piece.rate, piece.decay, scale)
             for block in piece.blocks(self._at_once):
                 total = gradients[0, block].float()
                 if gradients.dtype != torch.float32:  # their sum could not be kept
@@ -161,7 +161,7 @@ class RangeUpdater:
                         total += gradient[block]
                 self._move(piece, block, total, change)
 
-    def _move(self, piece: UpdatePiece, block: slice, gradient: Tensor, change: Change) -> None:
+    def _move(self, piece: UpdatePiece, block: slice, gradient: Tensor, change: UpdateStep) -> None:
         arrays, shape = self.arrays, piece.shape or gradient.shape
         buffers = {name: arrays.buffers[name][block].view(shape) for name in piece.rule.buffers}
         piece.rule.step(arrays.weights[block].view(shape), gradient.view(shape), buffers, change)

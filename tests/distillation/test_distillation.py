@@ -11,14 +11,14 @@ from samples import SAMPLES, prepare
 from tiny_models import NUM_POSITIONS, load_for_task, loss_of, tiny_tokenizer
 
 from bertsmith.distillation import teacher_cache
-from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching
+from bertsmith.distillation.objective import UNLABELLED, Distillation, DistillationWeights
 from bertsmith.distillation.run import all_texts, with_row_numbers
 from bertsmith.distillation.teacher import LiveTeacher
 from bertsmith.distillation.teacher_cache import stored_teacher
 from bertsmith.errors import ConfigError
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 
-TEACHING = Teaching(soft_weight=0.4, soft_temperature=2.0, hidden_weight=0.7)
+TEACHING = DistillationWeights(soft_weight=0.4, soft_temperature=2.0, hidden_weight=0.7)
 FACTS = {"teacher": "one", "tokenizer": "its own", "max_length": NUM_POSITIONS}
 
 

@@ -9,7 +9,7 @@ from small_workers import (
     small_workers,
 )
 
-from bertsmith.distillation.objective import Teaching
+from bertsmith.distillation.objective import DistillationWeights
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.model.shared import SharedModel
 
@@ -17,7 +17,9 @@ from bertsmith.model.shared import SharedModel
 def objective(corpus_dir, dtype=torch.float32, hidden_weight=0.2):
     pretraining = small_objective(corpus_dir, max_length=16, pairs="none", batch_size=4)
     teacher = small_model("masked_lm", seed=7, num_hidden_layers=3, initializer_range=0.3)
-    teaching = Teaching(soft_weight=0.7, soft_temperature=2.0, hidden_weight=hidden_weight)
+    teaching = DistillationWeights(
+        soft_weight=0.7, soft_temperature=2.0, hidden_weight=hidden_weight
+    )
     reading = SharedModel(teacher.to(dtype).eval())
     return PretrainingDistillation(pretraining, reading, teaching, "")
 

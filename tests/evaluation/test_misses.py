@@ -16,7 +16,7 @@ from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation import word_influence
 from bertsmith.evaluation.errors_file import write_misses
-from bertsmith.evaluation.page import Survey, draw_thresholds
+from bertsmith.evaluation.page import ErrorSurvey, draw_thresholds
 from bertsmith.metrics.class_report import summarize
 from bertsmith.metrics.classification import Calibration, confusion_matrix
 from bertsmith.tasks.auto import load
@@ -140,7 +140,7 @@ def test_thresholds():
     gold = rng.integers(0, 2, 400)
     likely = np.clip(0.3 * gold + 0.7 * rng.random(400), 0, 1)
     predicted = (likely >= 0.5).astype(int)
-    survey = Survey()
+    survey = ErrorSurvey()
     for right, found, share in zip(gold, predicted, likely.tolist(), strict=True):
         sure = share if found else 1 - share
         outcome = Outcome("t", NAMES[right], NAMES[found], float(right == found), sure)

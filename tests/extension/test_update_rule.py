@@ -12,7 +12,7 @@ from torch_threads import threads
 from bertsmith.model.trainable import ParameterSpec
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.training.settings import OptimSettings
-from bertsmith.training.update_rules.rule import Change, UpdateRule
+from bertsmith.training.update_rules.rule import UpdateRule, UpdateStep
 
 
 class Momentum:
@@ -23,7 +23,7 @@ class Momentum:
         return spec.kind == "vector"
 
     def step(
-        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
         buffers["velocity"].mul_(0.9).add_(gradient / change.divisor)
         weights.sub_(change.rate * buffers["velocity"])
@@ -39,7 +39,7 @@ class UnitSteps:
         return spec.name == "inner.weight"
 
     def step(
-        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
         assert weights.shape == gradient.shape == (70, 5)
         buffers["total"].add_(gradient)

@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from bertsmith.commands.help import pages
-from bertsmith.distillation.objective import Teaching
+from bertsmith.distillation.objective import DistillationWeights
 from bertsmith.errors import as_flags
 from bertsmith.finetuning.resolve import FinetuneConfig
 from bertsmith.pretraining.config import PretrainConfig
@@ -34,12 +34,12 @@ UNCHANGED = re.compile(
 """Settings of a fine-tuning that nothing changes: no flag sets them."""
 COMMANDS = {
     "pretrain": [*names_of(PretrainConfig)],
-    "distill pretraining": [*names_of(Teaching, "teaching."), "teaching.teacher"],
+    "distill pretraining": [*names_of(DistillationWeights, "teaching."), "teaching.teacher"],
     **{
         f"finetune {name}": [
             *(each for each in names_of(FinetuneConfig) if not UNCHANGED.fullmatch(each)),
             *names_of(task, "task_settings."),
-            *names_of(Teaching, "teaching."),
+            *names_of(DistillationWeights, "teaching."),
         ]
         for name, task in tasks().items()
     },

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from bertsmith.training.journal import is_held_out
-from bertsmith.training.means import Means
+from bertsmith.training.means import RunningMeans
 
 WRITE_SECONDS = 1.0
 
@@ -19,7 +19,7 @@ class Tracker(ABC):
     """
 
     def __init__(self) -> None:
-        self._means = Means()
+        self._means = RunningMeans()
         self._step = 0
         self._written_at = time.monotonic()
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from bertsmith.model.trainable import ParameterSpec
-from bertsmith.training.update_rules.rule import Change
+from bertsmith.training.update_rules.rule import UpdateStep
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class AdamW:
         return True
 
     def step(
-        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
         adamw(
             [weights],

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.model.trainable import ParameterSpec
-from bertsmith.training.update_rules.rule import Change
+from bertsmith.training.update_rules.rule import UpdateStep
 
 MOMENTUM = 0.95
 ITERATIONS = 5
@@ -36,7 +36,7 @@ class Muon:
         return is_inside and spec.kind == "matrix" and spec.name.endswith(self.suffix)
 
     def step(
-        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
         gradient.div_(change.divisor)
         momentum = buffers["exp_avg"].lerp_(gradient, 1 - MOMENTUM)

@@ -13,7 +13,7 @@ from bertsmith.model.trainable import ParameterSpec
 
 
 @dataclass(frozen=True)
-class Change:
+class UpdateStep:
     """The numbers of one update; `step` counts from 1, `divisor` is an fp32 scalar."""
 
     step: int
@@ -37,7 +37,7 @@ class UpdateRule(Protocol):
     def accepts(self, spec: ParameterSpec) -> bool: ...
 
     def step(
-        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
         """Update fp32 `weights` and `buffers` in place; `gradient` may be overwritten."""
         ...
