@@ -11,8 +11,8 @@ import tyro
 from bertsmith.commands.flags import parse
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import (
-    FORMULA,
     IN_LAYERS,
+    PARAMETER_FORMULA,
     RELEASED_VOCABULARY,
     beyond_formula,
     count_parameters,
@@ -133,7 +133,7 @@ def _row(name: str, each: Mapping[str, int]) -> tuple[str, str, str]:
 
 def _against_formula(facts: Mapping[str, Any], encoder: str) -> list[str]:
     """Format the steps from the usual formula to the exact count."""
-    rows = [(f"{FORMULA}, the usual formula", f"{facts['formula']:,}")]
+    rows = [(f"{PARAMETER_FORMULA}, the usual formula", f"{facts['formula']:,}")]
     rows += [(f"  {name}", f"{count:+,}") for name, count in facts["beyond_formula"].items()]
     rows.append((encoder, f"{facts['encoder']:,}"))
     wide = max(len(name) for name, _ in rows)

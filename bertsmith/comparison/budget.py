@@ -21,7 +21,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve_unmeasured
 
 Unit = Literal["minutes", "tokens", "flops", "steps"]
-UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
+BUDGET_UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
 
 SAMPLED_STEPS = 64
 MAX_STEPS = 1_000_000_000
@@ -83,7 +83,7 @@ def budget_of(given: dict[Unit, float | None], place: str) -> ComparisonBudget:
         names = " and ".join(f"{unit} = {amount:g}" for unit, amount in found.items())
         raise ConfigError(
             f"{place}: found {names or 'no budget'}; all recipes get one and the same. Give one of "
-            f"{', '.join(map(option, UNITS))}."
+            f"{', '.join(map(option, BUDGET_UNITS))}."
         )
     ((unit, amount),) = found.items()
     if not 0 < amount < np.inf:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from bertsmith.comparison.budget import UNITS, ComparisonBudget, Unit, budget_of
+from bertsmith.comparison.budget import BUDGET_UNITS, ComparisonBudget, Unit, budget_of
 from bertsmith.comparison.row_plan import RowPlan, plan_rows
 from bertsmith.config import from_mapping, read_recipe
 from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
@@ -28,7 +28,7 @@ from bertsmith.training.run_config import flatten, same_fields
 OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
                "precision", "threads", "from_scratch")  # fmt: skip
 """Keys that a task's table may not have, since the comparison sets them."""
-SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
+COMPARED_SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
          "intermediate_size")  # fmt: skip
 """Fields of the model that its preset and the corpus decide."""
 
@@ -309,10 +309,10 @@ def find_data(path: Path, place: str) -> Path:
 def _asked_budget(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> ComparisonBudget:
-    on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in UNITS}
+    on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in BUDGET_UNITS}
     if any(amount is not None for amount in on_line.values()):
         return budget_of(on_line, "command line")
-    return budget_of({unit: getattr(file, unit) for unit in UNITS}, _place_of(path))
+    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _place_of(path))
 
 
 def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
@@ -348,7 +348,7 @@ def _merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[st
 def _settings_of(job: PretrainJob) -> dict[str, Any]:
     """Return a job's settings that affect results, except length and seed."""
     config = same_fields(resolve_unmeasured(job))
-    shape = {name: value for name, value in config["model"].items() if name not in SIZES}
+    shape = {name: value for name, value in config["model"].items() if name not in COMPARED_SIZES}
     of_model = ("family", "preset", "position_initializer", "word_initializer")
     return {
         "model": {**{name: config[name] for name in of_model}, **shape},

@@ -24,7 +24,7 @@ Row = tuple[int, str]
 DOCUMENT_START = "-DOCSTART-"
 LOOKED_AT = 200
 """Rows that are read to find the number of columns."""
-MAX_ROWS = 1_000_000
+MAX_SENTENCE_ROWS = 1_000_000
 """Maximum rows of a sentence: a file that has lost its empty lines would be a single one. Its
 characters are at most `MAX_ROW_BYTES`."""
 
@@ -44,7 +44,7 @@ def iter_blocks(place: str, lines: Iterable[str]) -> Iterator[LineBlock]:
 
     Raises:
         InputError: a carriage return within a line of the file that messages call `place`, or more
-            than `MAX_ROWS` lines or `MAX_ROW_BYTES` characters of one block.
+            than `MAX_SENTENCE_ROWS` lines or `MAX_ROW_BYTES` characters of one block.
     """
     block = LineBlock([], [])
     size = 0
@@ -52,9 +52,9 @@ def iter_blocks(place: str, lines: Iterable[str]) -> Iterator[LineBlock]:
         content = line.rstrip("\r\n")
         check_line_ends(f"{place}:{row}", content)
         size += len(line)
-        is_long = len(block.rows) == MAX_ROWS
+        is_long = len(block.rows) == MAX_SENTENCE_ROWS
         if is_long or size > MAX_ROW_BYTES:
-            most = f"{MAX_ROWS:,} rows" if is_long else f"{MAX_ROW_BYTES:,} characters"
+            most = f"{MAX_SENTENCE_ROWS:,} rows" if is_long else f"{MAX_ROW_BYTES:,} characters"
             raise InputError(
                 f"{place}:{row}: found more than {most} without an empty line. An empty line "
                 "stands after each sentence: put one there."

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError, option
 from bertsmith.tokenization.tokenizer import Tokenizer, truncated_lengths
-from bertsmith.tokenization.tokenizer_files import CONFIG_FILE
+from bertsmith.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
@@ -187,7 +187,7 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     """
     if requested is None:
         length = tokenizer.model_max_length
-        check_stored_length(tokenizer, length, f"{CONFIG_FILE}: model_max_length")
+        check_stored_length(tokenizer, length, f"{TOKENIZER_CONFIG_FILE}: model_max_length")
         return min(num_positions, length)
     fewest = _fewest_tokens(tokenizer)
     if not fewest <= requested <= num_positions:

@@ -60,7 +60,7 @@ def pairs_of(first: str, second: str, label: str) -> Columns:
     return Columns(first, second, label, header="yes", skip_incomplete=True)
 
 
-TASKS = (
+GLUE_TASKS = (
     GlueTask(
         "CoLA",
         Columns(text_column="4", label_column="2", header="no"),
@@ -144,7 +144,7 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
     folders = {plain(entry.name): entry for entry in sorted(root.iterdir()) if entry.is_dir()}
     found = [
         FoundTask(task, root, folders[plain(task.name)])
-        for task in TASKS
+        for task in GLUE_TASKS
         if plain(task.name) in folders
     ]
     found = [each for each in found if each.train.is_file() and each.dev_files()]
@@ -158,15 +158,15 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
     if not found:
         raise InputError(
             f"{root}: none of GLUE's tasks. Looked for the folders "
-            f"{', '.join(task.name for task in TASKS)}, each with train.tsv and dev.tsv. Give the "
-            "folder that holds them."
+            f"{', '.join(task.name for task in GLUE_TASKS)}, each with train.tsv and dev.tsv. Give "
+            "the folder that holds them."
         )
     return [each for each in found if not wanted or each.task.name in wanted]
 
 
 def check_task_names(names: Iterable[str]) -> list[str]:
     """Return names of tasks in the benchmark's spelling; refuse unknown ones."""
-    known = {plain(task.name): task.name for task in TASKS}
+    known = {plain(task.name): task.name for task in GLUE_TASKS}
     for name in names:
         if plain(name) not in known:
             raise ConfigError(

@@ -12,7 +12,7 @@ from bertsmith.errors import InputError
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """JSON's escapes of surrogates; unescaped ones are no UTF-8."""
-NAMES: Mapping[type, str] = {
+JSON_TYPE_NAMES: Mapping[type, str] = {
     **{list: "a list", dict: "an object", str: "a string", bool: "true or false"},
     **{int: "a number", float: "a number", type(None): "null"},
 }
@@ -84,7 +84,7 @@ def json_fault(error: ValueError | RecursionError) -> str:
 
 def json_type(value: Any) -> str:
     """Name the type of a JSON value, for messages."""
-    return NAMES.get(type(value)) or f"of the type {type(value).__name__}"
+    return JSON_TYPE_NAMES.get(type(value)) or f"of the type {type(value).__name__}"
 
 
 def get_value(record: Any, key: str, kind: type, place: str) -> Any:
@@ -99,7 +99,7 @@ def get_value(record: Any, key: str, kind: type, place: str) -> Any:
         raise InputError(f"{place}: no key '{key}'. Keys found: {list_names(record)}. Add it.")
     value = record[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        wanted = "a whole number" if kind is int else NAMES[kind]
+        wanted = "a whole number" if kind is int else JSON_TYPE_NAMES[kind]
         raise InputError(f"{place}: '{key}' is {json_type(value)}; {wanted} is expected. Fix it.")
     return value
 

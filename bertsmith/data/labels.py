@@ -19,12 +19,12 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import IN_MEMORY, row_place
 from bertsmith.errors import InputError, option
 
-SEPARATORS = ",;|"
+LABEL_SEPARATORS = ",;|"
 """Separators that may stand between several labels of a text."""
 
 MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
-NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+NUMBER_TEXT = re.compile(r"[+-]?\d+(\.\d+)?")
 INTEGER = re.compile(r"[+-]?\d+")
 TRUTH = {"true": Decimal(1), "false": Decimal(0)}
 """Numbers that are equal to these truth values, in any letter case."""
@@ -44,8 +44,10 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
             and `True`).
     """
     rows = {example.label: example.row for example in reversed(examples) if example.label}
-    fractions = [name for name in rows if NUMBER.fullmatch(name) and not INTEGER.fullmatch(name)]
-    words = [name for name in rows if not NUMBER.fullmatch(name)]
+    fractions = [
+        name for name in rows if NUMBER_TEXT.fullmatch(name) and not INTEGER.fullmatch(name)
+    ]
+    words = [name for name in rows if not NUMBER_TEXT.fullmatch(name)]
     if len(rows) < 2:
         raise InputError(
             f"{path}: the only label is {list_names(rows)}. Give examples of two classes or more."
@@ -86,11 +88,11 @@ def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
 
 def _value(name: str) -> Decimal | None:
     """Convert a number or truth value to a Decimal; None for other names."""
-    return Decimal(name) if NUMBER.fullmatch(name) else TRUTH.get(name.lower())
+    return Decimal(name) if NUMBER_TEXT.fullmatch(name) else TRUTH.get(name.lower())
 
 
 def _same_as(name: str, other: str) -> str:
-    is_number = NUMBER.fullmatch(name) and NUMBER.fullmatch(other)
+    is_number = NUMBER_TEXT.fullmatch(name) and NUMBER_TEXT.fullmatch(other)
     return f"the same {'number ' if is_number else ''}as '{other}'"
 
 
@@ -128,7 +130,7 @@ def check_predicted_names(
 def mixed_labels(examples: Sequence[Example]) -> str | None:
     """Describe a mix of numbers and names among the labels; None without."""
     counts = Counter(example.label for example in examples if example.label)
-    numbers = [name for name in counts if NUMBER.fullmatch(name)]
+    numbers = [name for name in counts if NUMBER_TEXT.fullmatch(name)]
     words = [name for name in counts if name not in numbers]
     if not numbers or not words:
         return None
@@ -145,7 +147,7 @@ def several_in_one(names: Sequence[str]) -> str | None:
 
     At least half of them hold a separator, and most of the parts occur in several classes.
     """
-    for separator in SEPARATORS:
+    for separator in LABEL_SEPARATORS:
         sets = [{part.strip() for part in name.split(separator)} for name in names]
         several = [name for name in names if separator in name]
         uses = Counter(part for parts in sets for part in parts)
@@ -168,7 +170,7 @@ def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
     (('9', '10'), ('10', '9', 'none'))
     """
     different = set(names)
-    if all(map(NUMBER.fullmatch, different)):
+    if all(map(NUMBER_TEXT.fullmatch, different)):
         return tuple(sorted(different, key=lambda name: (float(name), name)))
     return tuple(sorted(different))
 

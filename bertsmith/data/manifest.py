@@ -19,7 +19,7 @@ Split = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "held_out")
 
 MANIFEST_NAME = "manifest.json"
-FORMAT = "bertsmith corpus"
+CORPUS_FORMAT = "bertsmith corpus"
 FORMAT_VERSION = 1
 SHARD_NAME = re.compile(rf"({'|'.join(SPLITS)})-\d{{5,}}\.(ids|sentences|documents)\.npy")
 """Names of the files of shards."""
@@ -101,7 +101,7 @@ class Manifest:
     settings: Mapping[str, Any]
 
     def write(self, directory: Path) -> None:
-        head = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        head = {"format": CORPUS_FORMAT, "format_version": FORMAT_VERSION}
         write_json(directory / MANIFEST_NAME, head | asdict(self))
 
     def summary(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def is_corpus(directory: Path) -> bool:
         fields = json.loads(read_small_file(directory / MANIFEST_NAME))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return False
-    return isinstance(fields, dict) and fields.get("format") == FORMAT
+    return isinstance(fields, dict) and fields.get("format") == CORPUS_FORMAT
 
 
 def _read_fields(directory: Path) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _read_fields(directory: Path) -> dict[str, Any]:
         raise read_error(CorpusError, path, error) from error
     except (ValueError, RecursionError) as error:
         raise CorpusError(f"{path}: damaged, not JSON ({error}). {NEXT_STEP}") from error
-    if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
+    if not isinstance(fields, dict) or fields.pop("format", None) != CORPUS_FORMAT:
         raise CorpusError(f"{path}: not the manifest of a corpus. {NEXT_STEP}")
     version = fields.pop("format_version", None)
     if version != FORMAT_VERSION:

@@ -21,8 +21,17 @@ TEXTS = (
 )  # fmt: skip
 """A question stands behind the texts that it may be about; see `STARTS`."""
 STARTS = ("sent2", "question")
-CHOICES = ("choices", "choice", "endings", "ending", "options", "option", "answers", "answer")
-LABELS = ("label", "gold", "answer_key", "answerkey", "correct", "target", "answer")
+CHOICE_COLUMNS = (
+    "choices",
+    "choice",
+    "endings",
+    "ending",
+    "options",
+    "option",
+    "answers",
+    "answer",
+)
+RIGHT_CHOICE_COLUMNS = ("label", "gold", "answer_key", "answerkey", "correct", "target", "answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +136,11 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         )  # fmt: skip
         # Before the choices: `answer` beside `answer1` and `answer2` says which is right.
         label = ColumnSpec(
-            "label", "label_column", given.label_column, LABELS,
+            "label", "label_column", given.label_column, RIGHT_CHOICE_COLUMNS,
             scalars=(int, float), is_read=self.labelled,
         )  # fmt: skip
         choices = ColumnSpec(
-            "choices", "choice_columns", given.choice_columns, CHOICES,
+            "choices", "choice_columns", given.choice_columns, CHOICE_COLUMNS,
             is_many=True, may_lack_key=True, read_list=list,
         )  # fmt: skip
         if given.start_column == "none":

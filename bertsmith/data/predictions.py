@@ -20,7 +20,7 @@ from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError
 
 # First match wins; a label beside a prediction is the right one.
-LABEL_COLUMNS = (
+PREDICTED_LABEL_COLUMNS = (
     "predicted_label", "predicted_labels", "predicted_value", "prediction", "predicted", "pred",
     "value", "label", "labels", "score",
 )  # fmt: skip
@@ -30,7 +30,7 @@ NUMBER_COLUMNS = (
     "label",
 )  # fmt: skip
 """Columns that may hold predicted numbers. A label beside a score is the gold one."""
-NUMBERED = re.compile(r"predicted_(label|labels|value)(_\d+)?")
+NUMBERED_COLUMN = re.compile(r"predicted_(label|labels|value)(_\d+)?")
 """Columns of predictions of several models, one after another, as `predict` names them."""
 
 
@@ -91,7 +91,7 @@ def _is_finite(number: float) -> bool:
 def read_labels(
     path: Path,
     *,
-    columns: Sequence[str] = LABEL_COLUMNS,
+    columns: Sequence[str] = PREDICTED_LABEL_COLUMNS,
     several: bool = False,
     delimiter: str | None = None,
 ) -> Iterator[Example]:
@@ -185,7 +185,7 @@ def _cells_of_objects(path: Path, kind: ObjectFormat, columns: Sequence[str]) ->
 
 def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) -> str:
     """Find the prediction column among those found."""
-    numbered = [name for name in found if NUMBERED.fullmatch(name)]
+    numbered = [name for name in found if NUMBERED_COLUMN.fullmatch(name)]
     if len(numbered) > 1:
         raise InputError(
             f"{row_place(path, row)}: predictions of several models stand in it: "

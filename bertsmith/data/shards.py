@@ -33,7 +33,7 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 TOKENIZER_DIR = "tokenizer"
-COUNTED_TOKENS = 1 << 22
+COUNTING_BLOCK = 1 << 22
 
 
 def id_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -226,8 +226,8 @@ class Corpus:
         """Count each id, int64 `[vocabulary]`, reading a part of a shard at a time."""
         counts = np.zeros(self.vocab_size, dtype=np.int64)
         for shard in self._ids:
-            for start in range(0, len(shard), COUNTED_TOKENS):
-                part = shard[start : start + COUNTED_TOKENS]
+            for start in range(0, len(shard), COUNTING_BLOCK):
+                part = shard[start : start + COUNTING_BLOCK]
                 counts += np.bincount(part, minlength=self.vocab_size)
         return counts
 

@@ -26,7 +26,7 @@ Compression = Literal["gz", "xz", "zst"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
-ALLOWED = "Allowed: .txt, .jsonl, .csv, .tsv, .parquet, each also as .gz, .xz or .zst."
+ALLOWED_ENDINGS = "Allowed: .txt, .jsonl, .csv, .tsv, .parquet, each also as .gz, .xz or .zst."
 
 _BUFFER_BYTES = 1 << 20
 # A block of Zstandard holds up to 128 KiB and may be four bytes long, so this much input gives at
@@ -98,7 +98,7 @@ def _expand(name: str) -> tuple[list[Source], int]:
     elif path.exists():
         source = Source.from_name(path)
         if source is None:
-            raise InputError(f"{path}: the name's ending is not known. {ALLOWED}")
+            raise InputError(f"{path}: the name's ending is not known. {ALLOWED_ENDINGS}")
         return [source], 0
     elif glob.has_magic(name):
         matches = [Path(match) for match in glob.glob(name, recursive=True)]  # noqa: PTH207
@@ -133,10 +133,10 @@ def _is_vocabulary(file: Path) -> bool:
 
 def _nothing_readable(name: str, files: list[Path]) -> InputError:
     if not files:
-        return InputError(f"{name}: no file found. Check the spelling. {ALLOWED}")
+        return InputError(f"{name}: no file found. Check the spelling. {ALLOWED_ENDINGS}")
     endings = Counter(file.suffix.lower() or "no ending" for file in files)
     found = ", ".join(f"{count} × {ending}" for ending, count in endings.most_common(5))
-    return InputError(f"{name}: no file that can be read, found {found}. {ALLOWED}")
+    return InputError(f"{name}: no file that can be read, found {found}. {ALLOWED_ENDINGS}")
 
 
 def identity(source: Source) -> tuple[int, int]:

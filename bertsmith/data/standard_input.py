@@ -7,7 +7,7 @@ import sys
 
 from bertsmith.errors import InputError
 
-BLOCK_BYTES = 1 << 16
+READ_BYTES = 1 << 16
 """Most bytes read at once; a pipe of Linux holds as many."""
 
 
@@ -62,7 +62,7 @@ class StandardInput(io.RawIOBase):
 
     def _fill(self) -> bool:
         """Read a block; return whether there was one."""
-        block = b"" if self._is_at_end else os.read(self._descriptor, BLOCK_BYTES)
+        block = b"" if self._is_at_end else os.read(self._descriptor, READ_BYTES)
         self._is_at_end = not block
         self._bytes += block
         return bool(block)

@@ -43,7 +43,7 @@ LEXICON = 100
 LONGEST_LONE_SENTENCE = 1000
 """Most words of a file that is one sentence; the longest sentences of news have some hundreds."""
 SHOWN_ROWS = 3
-SHOWN_CHARACTERS = 40
+SHOWN_WORD_CHARACTERS = 40
 
 FOR_TEXTS = "For one label a text, use bertsmith finetune classify (in Python TextClassifier)."
 FOR_WORDS = "Labelled words stand one a line, with an empty line after each sentence."
@@ -211,4 +211,4 @@ def _show(sentences: Sequence[TaggedSentence]) -> str:
 
 def shorten_cell(cell: str) -> str:
     text = " ".join(cell.split())
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+    return text if len(text) <= SHOWN_WORD_CHARACTERS else text[: SHOWN_WORD_CHARACTERS - 1] + "…"

@@ -21,7 +21,7 @@ from bertsmith.system.files import atomic_write, remove_stopped_writes, write_js
 from bertsmith.system.small_files import read_small_file
 
 MANIFEST = "manifest.json"
-FORMAT = "bertsmith-teacher"
+CACHE_FORMAT = "bertsmith-teacher"
 CHECKSUM_BYTES = 4
 DIFFERING = {
     "teacher": "of another teacher",
@@ -43,7 +43,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> None:
         ConfigError: the folder holds something else.
     """
     path = directory / MANIFEST
-    wanted = {"format": FORMAT, **wanted}
+    wanted = {"format": CACHE_FORMAT, **wanted}
     if not path.exists():
         if not is_empty(directory):
             raise _foreign(directory, "and not empty")
@@ -53,7 +53,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> None:
         manifest = json.loads(read_small_file(path))
     except (ValueError, RecursionError):
         raise _foreign(directory, f"or its {MANIFEST} is damaged") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != CACHE_FORMAT:
         raise _foreign(directory, f"its {MANIFEST} is another program's")
     if manifest.get("hidden") is True:
         wanted["hidden"] = True

@@ -18,7 +18,7 @@ MARKED = re.compile(
     rf"{_BEGIN}(?P<path>[\w.]+)(?:{_VALUE}(?P<kind>[a-z]+) (?P<value>.*?))?{_END}", re.DOTALL
 )
 """An option in a message, also in one that was written as JSON."""
-KINDS: dict[str, Callable[[str], Any]] = {
+VALUE_KINDS: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "True",
     "int": int,
     "float": float,
@@ -118,7 +118,7 @@ def _plain(value: Any) -> Any:
 def _read(marked: re.Match[str]) -> NamedOption:
     if marked["kind"] is None:
         return NamedOption(marked["path"])
-    return NamedOption(marked["path"], KINDS[marked["kind"]](marked["value"]))
+    return NamedOption(marked["path"], VALUE_KINDS[marked["kind"]](marked["value"]))
 
 
 def _argument_of(named: NamedOption) -> str:

@@ -33,7 +33,7 @@ MAX_WEIGHTS = 2_000_000
 """Bounds of TF-IDF with logistic regression, which then takes about three seconds of one core."""
 MAX_PAIRS = 1000
 """Pairs whose cosine is computed."""
-NAMES = {
+BASELINE_SCORES = {
     "accuracy": "accuracy",
     "macro_f1": "macro-F1",
     "f1": "F1",
@@ -54,7 +54,9 @@ class Baseline:
     """The one answer that is always given, where the method is that."""
 
     def __str__(self) -> str:
-        scores = [f"{NAMES.get(name, name)} {score:.4f}" for name, score in self.scores.items()]
+        scores = [
+            f"{BASELINE_SCORES.get(name, name)} {score:.4f}" for name, score in self.scores.items()
+        ]
         return f"baseline  {self.method}: {', '.join(scores)}"
 
 

@@ -31,7 +31,7 @@ from bertsmith.tasks.text_classification import Classify
 
 FIRST_LENGTH = 32
 """Upper limit, in characters, of the first length group; each further limit is twice the last."""
-MAX_CLASSES = 40
+MAX_CLASSES_SHOWN = 40
 """Most classes of a confusion matrix that fits on the page."""
 NUM_MISSES = 20
 """Wrong answers on the page."""
@@ -39,7 +39,7 @@ MISS_CHARS = 400
 MIN_ANSWERS = 10
 """Fewest answers of similar confidence of which the share that is right is drawn."""
 NUM_THRESHOLDS = 200
-MAX_POINTS = 1000
+MAX_POINTS_SHOWN = 1000
 """Most points of the scatter plot; of more examples every second, every fourth … is drawn."""
 
 TITLES = {
@@ -151,7 +151,7 @@ class ErrorSurvey:
                 self.confidences[pair][min(step, NUM_THRESHOLDS - 1)] += 1
 
     def _add_point(self, outcome: Outcome) -> None:
-        if len(self.points) == MAX_POINTS:
+        if len(self.points) == MAX_POINTS_SHOWN:
             self.points, self._stride = self.points[::2], 2 * self._stride
             if self.num_examples % self._stride:
                 return
@@ -258,7 +258,7 @@ def _confusion_of(evaluation: Evaluation) -> Confusion | None:
             found = Confusion("words", evaluation.word_types, evaluation.confusion)
         case _:
             return None
-    return found if len(found.names) <= MAX_CLASSES else None
+    return found if len(found.names) <= MAX_CLASSES_SHOWN else None
 
 
 def _scale_notes(task: Task[Any, Any]) -> list[str]:

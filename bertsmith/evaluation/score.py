@@ -22,8 +22,8 @@ from bertsmith.data.examples import Example, ExampleReader, check_header
 from bertsmith.data.labels import check_predicted_names, label_set, number, sorted_names
 from bertsmith.data.multiple_choice import ChoiceExample, ChoiceReader
 from bertsmith.data.predictions import (
-    LABEL_COLUMNS,
     NUMBER_COLUMNS,
+    PREDICTED_LABEL_COLUMNS,
     read_answers,
     read_labels,
     read_no_answer_probs,
@@ -343,7 +343,7 @@ def _in_pairs(
     reader: RecordReader[Gold],
     predictions: Path,
     *,
-    columns: Sequence[str] = LABEL_COLUMNS,
+    columns: Sequence[str] = PREDICTED_LABEL_COLUMNS,
     several: bool = False,
 ) -> Iterator[tuple[Gold, Example]]:
     """Yield each example of `gold` with its prediction.

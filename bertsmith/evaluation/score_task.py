@@ -31,7 +31,7 @@ ScoredTask = Literal["answer", "choose", "classify", "regress", "tag"]
 AnyFormat = Literal["auto", FoundFormat, "conll", "conllu", "text"]
 T = TypeVar("T")
 
-TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
+SCORED_TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
     "answer": (AnswerScoring, score_answer_files),
     "choose": (ChoiceColumns, score_choice_files),
     "classify": (ClassColumns, score_class_files),
@@ -69,7 +69,7 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
         Raises:
             ConfigError: an option of another task is given.
         """
-        options, _ = TASKS[task]
+        options, _ = SCORED_TASKS[task]
         own = {field.name for field in fields(options)}
         for field in fields(self):
             if field.name not in own and getattr(self, field.name) != field.default:
@@ -98,7 +98,7 @@ def score(task: ScoredTask, gold: Path, predictions: Path, options: ScoreOptions
         ConfigError: an option of another task.
         InputError: a file cannot be read, or the files do not belong together.
     """
-    _, score_files = TASKS[task]
+    _, score_files = SCORED_TASKS[task]
     return score_files(gold, predictions, options.of_task(task, gold))
 
 

@@ -47,7 +47,7 @@ from bertsmith.training.recorder import Callback
 EPOCHS = 3.0
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 """Metrics by which weights are chosen, where it is not the accuracy."""
-SHARED = ("sample", "max_length", "steps", "batch_size", "learning_rate", "cls_attention",
+SHARED_SETTINGS = ("sample", "max_length", "steps", "batch_size", "learning_rate", "cls_attention",
           "device", "precision", "threads", "report_to")  # fmt: skip
 """Settings that each run has from the benchmark's."""
 
@@ -259,7 +259,7 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
         metric=METRICS.get(task.name, "accuracy"),
         epochs=settings.epochs if is_said else EPOCHS,
         seed=seed,
-        **{name: getattr(settings, name) for name in SHARED},
+        **{name: getattr(settings, name) for name in SHARED_SETTINGS},
     )
 
 

@@ -31,7 +31,10 @@ TOO_LONG = (
     "longer than {} tokens and cannot be given ('bertsmith finetune answer --max-answer-length')"
 )
 LIMITS = {ENDLESS: "none", -ENDLESS: "below all"}
-RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as CMRC 2018 does"}
+COMPARING_RULES = {
+    "en": "words, as SQuAD {protocol} compares them",
+    "zh": "characters, as CMRC 2018 does",
+}
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class AnswerReport(Report):
             were = "was" if self.num_unanswered == 1 else "were"
             limit = LIMITS.get(self.threshold, f"{self.threshold:.6g}")
             lines.append(f"{self.num_unanswered:,} {what.format(were, limit)}")
-        lines.append("compared by " + RULES[self.language].format(protocol=self.protocol))
+        lines.append("compared by " + COMPARING_RULES[self.language].format(protocol=self.protocol))
         return [Table(("", "exact match", "F1", "questions"), rows), *lines, *self.notes()]
 
     def notes(self) -> list[str]:

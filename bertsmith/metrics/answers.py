@@ -33,7 +33,7 @@ RECENT_TEXTS = 512
 """Size of the caches: a question's texts are compared several times, earlier ones hardly ever."""
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
-PUNCTUATION = str.maketrans("", "", string.punctuation)
+WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 CHINESE_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 # CMRC's script applies nltk.word_tokenize to stretches without Chinese characters. These patterns
 # stand alone there, and text between them and white space is a word. The words equal nltk's in all
@@ -42,7 +42,7 @@ _ALONE = (
     r'[;@#$%&?!\[\](){}<>"«»“”‘—–]|\.{2,}|--|[,:](?![0-9])'
     r"|(?<!\.)\.(?=[\])}>\"»”’ ]*$)|'s?(?!\w)|(?<!\S)'"
 )
-CHINESE = re.compile(r"[\u4e00-\u9fff]")
+CHINESE_CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 CHINESE_OR_NOT = re.compile(r"([\u4e00-\u9fa5])|[^\u4e00-\u9fa5]+")
 CHINESE_WORD = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
 
@@ -306,7 +306,7 @@ def compared_form(text: str, language: Language = "en") -> str:
     """
     if language == "zh":
         return text.lower().strip().translate(CHINESE_PUNCTUATION)
-    return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split())
 
 
 @lru_cache(maxsize=RECENT_TEXTS)
@@ -346,5 +346,5 @@ def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
 
 def find_language(gold: Iterable[Sequence[str]]) -> Language:
     """Return `zh` if most gold answers contain a Chinese character, else `en`."""
-    is_chinese = [bool(CHINESE.search(answer)) for answers in gold for answer in answers]
+    is_chinese = [bool(CHINESE_CHARACTER.search(answer)) for answers in gold for answer in answers]
     return "zh" if 2 * sum(is_chinese) > len(is_chinese) else "en"

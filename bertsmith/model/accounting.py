@@ -16,7 +16,7 @@ from bertsmith.model.electra_pair import GENERATOR, new_pair
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.meta_init import skeleton
 
-FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
+PARAMETER_FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
 """The usual parameter count: a vocabulary of V, 512 positions and 2 segments, L layers of width H.
 """
 
@@ -116,7 +116,7 @@ def total(counts: Mapping[str, Component], *, heads: bool = True) -> int:
 
 
 def formula(config: BertConfig) -> int:
-    """Evaluate `FORMULA` for a config.
+    """Evaluate `PARAMETER_FORMULA` for a config.
 
     >>> formula(BertConfig.from_preset("base", vocab_size=30000))
     108369408
@@ -126,7 +126,7 @@ def formula(config: BertConfig) -> int:
 
 
 def beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[str, int]:
-    """List the encoder's parameters that `FORMULA` misses, or overcounts (negative)."""
+    """List the encoder's parameters that `PARAMETER_FORMULA` misses, or overcounts (negative)."""
     width, layers = config.hidden_size, config.num_hidden_layers
     assumed = {
         WORD: ("V·H", config.vocab_size * width),

@@ -96,7 +96,7 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
             f"{', '.join(FAMILIES)}. Choose an encoder of one of them."
         )
-    for key, (is_allowed, allowed) in ALLOWED.items():
+    for key, (is_allowed, allowed) in ALLOWED_VALUES.items():
         found = settings.get(key)
         if found is not None and not is_allowed(found):
             raise CheckpointError(
@@ -126,7 +126,7 @@ def _names_labels(value: object) -> bool:
         return False
 
 
-ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+ALLOWED_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "architectures": (_is_list_of_names, "a list of names"),
     "id2label": (_names_labels, "an object of names by the labels' numbers"),
     "num_labels": (lambda found: type(found) is int and found >= 0, "a whole number"),

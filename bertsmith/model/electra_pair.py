@@ -23,7 +23,7 @@ from bertsmith.model.model_folder import ModelFolder
 GENERATOR = COMPANION
 """The generator's folder inside the discriminator's, and the prefix of its parameters' names."""
 
-SHARED = ("word", "position", "token_type", "norm")
+SHARED_EMBEDDINGS = ("word", "position", "token_type", "norm")
 """Parts of the embeddings that both models share."""
 
 
@@ -40,7 +40,7 @@ class ElectraPair(BertModel):
     def __init__(self, config: ElectraConfig, generator_config: ElectraConfig) -> None:
         super().__init__(config, build_heads(config, ["replaced_token"]))
         self.generator = BertModel(generator_config, build_heads(generator_config, ["masked_lm"]))
-        for name in SHARED:
+        for name in SHARED_EMBEDDINGS:
             setattr(self.generator.embeddings, name, getattr(self.embeddings, name))
 
     @classmethod
@@ -127,7 +127,7 @@ def check_shared(discriminator: BertModel, generator: BertModel) -> None:
     """Raise ConfigError if the embeddings of two models differ."""
     theirs = generator.embeddings.state_dict()
     for name, mine in discriminator.embeddings.state_dict().items():
-        if name.startswith(SHARED) and not torch.equal(mine, theirs[name]):
+        if name.startswith(SHARED_EMBEDDINGS) and not torch.equal(mine, theirs[name]):
             raise ConfigError(
                 f"embeddings.{name} ({list(mine.shape)}) differs in the generator "
                 f"({list(theirs[name].shape)}); allowed are the same shape and values, as both "

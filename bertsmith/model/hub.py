@@ -25,7 +25,9 @@ OLD_WEIGHTS = "pytorch_model*.bin"
 
 WEIGHTS = "model.safetensors"
 CARD_FILE = "README.md"
-MARK = "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
+CARD_MARK = (
+    "# Written by bertsmith from run.json. Remove this line, and bertsmith keeps your changes."
+)
 SENT_FILES = (WEIGHTS, *sorted(SUMMED_FILES), SUMS_FILE, CARD_FILE)
 """Files of a model that go to the hub; run.json stays, since it holds paths of this computer."""
 COMPANION = "generator"
@@ -38,7 +40,7 @@ def is_own_card(directory: Path) -> bool:
     card = directory / CARD_FILE
     try:
         with card.open(encoding="utf-8", errors="replace") as file:
-            return card.is_file() and MARK in (line.rstrip("\n") for line in file)
+            return card.is_file() and CARD_MARK in (line.rstrip("\n") for line in file)
     except OSError:
         return False
 

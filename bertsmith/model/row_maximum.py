@@ -9,7 +9,7 @@ block of each row, both together take 80 µs (125 µs in fp32).
 import torch
 from torch import Tensor
 
-BLOCK = 256
+ROW_BLOCK = 256
 """Columns reduced to one maximum in the first step."""
 
 
@@ -18,7 +18,7 @@ def row_maximum(x: Tensor) -> tuple[Tensor, Tensor]:
 
     `x` is `[rows, columns]`. A row with nan has nan, or on a CPU another of its numbers.
     """
-    if x.device.type != "cpu" or x.shape[-1] < 2 * BLOCK:
+    if x.device.type != "cpu" or x.shape[-1] < 2 * ROW_BLOCK:
         return x.amax(-1, keepdim=True), x.argmax(-1, keepdim=True)
     if x.dtype != torch.bfloat16:
         return _in_two_steps(x)
@@ -31,13 +31,13 @@ def row_maximum(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _in_two_steps(x: Tensor) -> tuple[Tensor, Tensor]:
     num_columns = x.shape[-1]
-    whole = num_columns // BLOCK
-    tops = x[:, : whole * BLOCK].view(len(x), whole, BLOCK).amax(-1)
-    if whole * BLOCK < num_columns:
-        tops = torch.cat([tops, x[:, whole * BLOCK :].amax(-1, keepdim=True)], -1)
-    first = tops.argmax(-1, keepdim=True) * BLOCK
+    whole = num_columns // ROW_BLOCK
+    tops = x[:, : whole * ROW_BLOCK].view(len(x), whole, ROW_BLOCK).amax(-1)
+    if whole * ROW_BLOCK < num_columns:
+        tops = torch.cat([tops, x[:, whole * ROW_BLOCK :].amax(-1, keepdim=True)], -1)
+    first = tops.argmax(-1, keepdim=True) * ROW_BLOCK
     # The last block may be shorter: indices beyond it repeat its last column.
-    columns = (first + torch.arange(BLOCK, device=x.device)).clamp_(max=num_columns - 1)
+    columns = (first + torch.arange(ROW_BLOCK, device=x.device)).clamp_(max=num_columns - 1)
     inside = x.gather(-1, columns)
     place = inside.argmax(-1, keepdim=True)
     return inside.gather(-1, place), columns.gather(-1, place)

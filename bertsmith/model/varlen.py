@@ -27,13 +27,13 @@ CPU, a wrong computation about 1."""
 MIN_GAIN = 1.1
 
 TRIAL_LENGTHS = (512, 256, 128, 32)
-TRIAL_ROWS = 8
+VARLEN_TRIAL_ROWS = 8
 """Sequences of each length; blocks of equal lengths have no padding, which favours the rival."""
 TRIAL_HEADS = 12
 TRIAL_HEAD_SIZE = 64
 TRIAL_DROPOUT = 0.1
 
-SHOWN_CHARACTERS = 100
+SHOWN_ERROR_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def varlen_trial(device: torch.device) -> VarlenTrial:
     # Not built in, not for this card, no memory: all are reasons to go the other way.
     except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return VarlenTrial(problem=reason[:SHOWN_CHARACTERS])
+        return VarlenTrial(problem=reason[:SHOWN_ERROR_CHARACTERS])
 
 
 def try_varlen(device: torch.device) -> VarlenTrial:
@@ -144,7 +144,7 @@ def try_varlen(device: torch.device) -> VarlenTrial:
 
 
 def _try(device: torch.device) -> VarlenTrial:
-    lengths = [length for length in TRIAL_LENGTHS for _ in range(TRIAL_ROWS)]
+    lengths = [length for length in TRIAL_LENGTHS for _ in range(VARLEN_TRIAL_ROWS)]
     generator = torch.Generator().manual_seed(0)
     shape = (sum(lengths), 3, TRIAL_HEADS, TRIAL_HEAD_SIZE)
     qkv = torch.randn(shape, generator=generator).to(device, torch.bfloat16).requires_grad_()
@@ -170,7 +170,7 @@ def _try(device: torch.device) -> VarlenTrial:
 
 def in_blocks(qkv: Tensor) -> Tensor:
     """Compute the trial's sequences by torch's fused attention, length by length."""
-    parts = torch.split(qkv, [TRIAL_ROWS * length for length in TRIAL_LENGTHS])
+    parts = torch.split(qkv, [VARLEN_TRIAL_ROWS * length for length in TRIAL_LENGTHS])
     contexts = []
     for part, length in zip(parts, TRIAL_LENGTHS, strict=True):
         heads = part.view(-1, length, *part.shape[1:]).permute(2, 0, 3, 1, 4)

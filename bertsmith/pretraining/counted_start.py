@@ -32,7 +32,7 @@ SMOOTHING = 0.75
 MAX_DENSE = 2**14
 """Largest vocabulary with a dense matrix, which takes 1 GiB then. At 8,000 tokens the products of a
 dense one take a third of the time."""
-MAX_PAIRS = 2**24
+MAX_COUNTED_PAIRS = 2**24
 """Largest number of different pairs; of more, the rarest are left out. With 250,000 tokens, 2.3 GB
 are held at most (benchmarks/results/quality-screening.md)."""
 BYTES_PER_PAIR = 110
@@ -87,7 +87,7 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
 
 
 def check_memory(corpus: Corpus) -> None:
-    most = BYTES_PER_PAIR * min(MAX_PAIRS, WINDOW * corpus.num_tokens)
+    most = BYTES_PER_PAIR * min(MAX_COUNTED_PAIRS, WINDOW * corpus.num_tokens)
     free = available_bytes()
     if corpus.vocab_size > MAX_DENSE and free is not None and free < most:
         raise ConfigError(
@@ -100,15 +100,15 @@ def check_memory(corpus: Corpus) -> None:
 def count_neighbours(corpus: Corpus) -> PairCounts:
     """Count pairs of tokens that stand at most `WINDOW` tokens apart in one document.
 
-    Of large corpora evenly spread documents are counted, of more than `MAX_PAIRS` different pairs
-    the most frequent ones are given.
+    Of large corpora evenly spread documents are counted; of more than `MAX_COUNTED_PAIRS` different
+    pairs the most frequent ones are given.
     """
     none = np.zeros(0, dtype=np.int64)
     pairs = PairCounts(none, none)
     for keys in neighbour_keys(corpus):
         pairs = add_counts(pairs, PairCounts(*np.unique(keys, return_counts=True)))
-    if len(pairs.keys) > MAX_PAIRS:
-        is_kept = pairs.counts > np.partition(pairs.counts, -MAX_PAIRS)[-MAX_PAIRS]
+    if len(pairs.keys) > MAX_COUNTED_PAIRS:
+        is_kept = pairs.counts > np.partition(pairs.counts, -MAX_COUNTED_PAIRS)[-MAX_COUNTED_PAIRS]
         pairs = PairCounts(pairs.keys[is_kept], pairs.counts[is_kept])
     return pairs
 

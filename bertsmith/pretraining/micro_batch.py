@@ -11,7 +11,7 @@ from bertsmith.training.settings import TrainingSettings
 MAX_TOKENS = 32 * 128
 """Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a
 quarter of them a sixth slower."""
-MAX_KEPT = 512 * 10**6
+MAX_KEPT_BYTES = 512 * 10**6
 """Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
 bf16, 4 in fp32, unless a single row needs more. Those of a generator are not included."""
 
@@ -37,7 +37,7 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
     rows = MAX_TOKENS // length
     if shape is not None:
         row, width = Workload(tokens=length, looks=length**2), DTYPES[machine.precision].itemsize
-        rows = min(rows, int(MAX_KEPT / saved_activations(shape, row, width, is_fused=False)))
+        rows = min(rows, int(MAX_KEPT_BYTES / saved_activations(shape, row, width, is_fused=False)))
     return max(1, rows)
 
 

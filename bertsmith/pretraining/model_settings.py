@@ -82,7 +82,7 @@ NEW_MODEL: Mapping[str, Any] = {
 }
 """Default values of a new model."""
 
-FIXED = (
+SHAPE_SETTINGS = (
     "family",
     "preset",
     "shared",

@@ -23,7 +23,7 @@ from bertsmith.pretraining.contrastive import MIN_COMPARED
 from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
-from bertsmith.pretraining.model_settings import FIXED, NEW_MODEL, ModelSettings
+from bertsmith.pretraining.model_settings import NEW_MODEL, SHAPE_SETTINGS, ModelSettings
 from bertsmith.pretraining.settings import (
     MIN_LENGTH,
     ObjectiveName,
@@ -32,7 +32,7 @@ from bertsmith.pretraining.settings import (
 )
 from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.system.torch_modes import drawing_from
-from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
+from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
 
@@ -142,7 +142,7 @@ def resolve_pretraining(
         optim=replace(job.optim, learning_rate=rate),
         precision=machine.precision if machine else "fp32",
         evaluations=EvaluationPlan(
-            training.eval_rows or MAX_ROWS, MAX_TIMES, training.eval_rows is None
+            training.eval_rows or MAX_EVAL_ROWS, MAX_TIMES, training.eval_rows is None
         ),
         num_processes=machine.num_processes if machine else 1,
         eval_every=training.eval_every,
@@ -209,7 +209,7 @@ def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfi
 
 
 def _continued_shape(settings: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
-    values = {name: value for name, value in settings.given.items() if name not in FIXED}
+    values = {name: value for name, value in settings.given.items() if name not in SHAPE_SETTINGS}
     length = values.pop("max_position_embeddings", source.max_length)
     return replace(
         source,
@@ -221,7 +221,7 @@ def _continued_shape(settings: ModelSettings, source: BertConfig, corpus: Corpus
 
 def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
     """Refuse a shape beside a source, which determines it."""
-    given = {f"model.{name}": getattr(job.model, name) for name in FIXED}
+    given = {f"model.{name}": getattr(job.model, name) for name in SHAPE_SETTINGS}
     given["pretraining.generator_size"] = job.pretraining.generator_size
     for name, found in given.items():
         if found is not None:

@@ -22,7 +22,7 @@ LACK_SIGNS = (
 )
 """Words of libraries' own errors where memory is lacking."""
 ASKED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")
-UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+BYTE_UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def lacks_memory(error: BaseException) -> bool:
@@ -37,7 +37,7 @@ def asked_bytes(error: BaseException) -> int | None:
     found = ASKED_PATTERN.search(str(error))
     if found is None:
         return None
-    return round(float(found[1]) * UNITS[found[2][0]])
+    return round(float(found[1]) * BYTE_UNITS[found[2][0]])
 
 
 def resident_bytes(process_ids: Iterable[int]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]\d+)?( %)?|nan|")
+NUMBER_CELL = re.compile(r"[-+]?[\d,.]+(e[-+]\d+)?( %)?|nan|")
 """A cell of a column of numbers, which may be empty."""
 
 
@@ -44,7 +44,8 @@ def html_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str
     '<table><tbody><tr><td>0.5000</td></tr></tbody></table>'
     """
     are_texts = [
-        not all(NUMBER.fullmatch(cell) for cell in column) for column in zip(*rows, strict=True)
+        not all(NUMBER_CELL.fullmatch(cell) for cell in column)
+        for column in zip(*rows, strict=True)
     ]
 
     def row(cells: Sequence[str], tag: str) -> str:

@@ -179,7 +179,7 @@ def _locate(spans: _Spans, offsets: NDArray[np.int32], null_score: float) -> Spa
 NONE = "(no answer)"
 NUM_SHOWN = 5
 """Candidates in a line of a file of predictions."""
-SHOWN_CHARACTERS = 120
+PASSAGE_CHARACTERS = 120
 """Characters of the passage shown on each side of an answer."""
 
 
@@ -291,7 +291,7 @@ class AnswerPrediction:
 
     def parts(self) -> list[MarkedPart]:
         spans = [Mark(*self.best[1:], "", RIGHT)] if self.is_answered else []
-        return mark_spans(self.context, spans, SHOWN_CHARACTERS)
+        return mark_spans(self.context, spans, PASSAGE_CHARACTERS)
 
     def _probabilities(self) -> NDArray[np.float64]:
         return self.spans.probabilities(with_null=self.threshold is not None)

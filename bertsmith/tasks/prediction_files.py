@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.data.excel_files import cell_text
-from bertsmith.data.predictions import LABEL_COLUMNS
+from bertsmith.data.predictions import PREDICTED_LABEL_COLUMNS
 from bertsmith.data.records import RecordReader, SourceRow, lowered
 from bertsmith.data.source_columns import source_columns, unique_names
 from bertsmith.data.table_writer import TABLE_ENDINGS, table_writer
@@ -165,7 +165,7 @@ def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     """
     names, columns = list(names), list(columns)
     taken = set(lowered(columns))
-    is_taken = not taken.isdisjoint({*names, *LABEL_COLUMNS})
+    is_taken = not taken.isdisjoint({*names, *PREDICTED_LABEL_COLUMNS})
     return {
         name: _free(f"predicted_{name}" if is_taken else name, columns, f"predicted_{name}")
         for name in names

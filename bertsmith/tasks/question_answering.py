@@ -46,7 +46,7 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import counted
 from bertsmith.tasks.answer_prediction import (
     NONE,
-    SHOWN_CHARACTERS,
+    PASSAGE_CHARACTERS,
     AnswerPrediction,
     Scores,
     best_answers,
@@ -397,7 +397,7 @@ class Answer(Task[Question, AnswerPrediction]):
             is_exact=bool(exact),
             parts=[
                 MarkedPart(f"{one_line(example.question)} — "),
-                *mark_spans(example.context, spans, SHOWN_CHARACTERS),
+                *mark_spans(example.context, spans, PASSAGE_CHARACTERS),
             ],
         )
 

@@ -36,7 +36,7 @@ from bertsmith.tasks.settings.regress import RegressSettings
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
-CLOSE = 0.5
+CLOSE_VALUE = 0.5
 """Largest error that counts as correct, in standard deviations of the training labels."""
 
 DEVIATIONS = 1e-30, 1e30
@@ -192,7 +192,7 @@ class Regress(TextTask[NumberPrediction]):
 
     def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Sum the squared error; correct are close predictions."""
-        is_close = (logits[:, 0] - targets).abs() <= CLOSE
+        is_close = (logits[:, 0] - targets).abs() <= CLOSE_VALUE
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 
     def compare_with_teacher(

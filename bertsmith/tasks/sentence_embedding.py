@@ -72,7 +72,7 @@ def cosine_loss(cosines: Tensor, scores: Tensor) -> Tensor:
 ScoreRange = tuple[float, float]
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
-KINDS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
+KIND_OF_LOSS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
 """The kind of data that each loss is trained on."""
 
 RANKS = (1, 5, 10)
@@ -84,7 +84,7 @@ FIGURES: dict[Kind, tuple[str, ...]] = {
 }
 """Metrics by which weights may be chosen; the first of each kind is `score`."""
 
-CLOSE = 0.1
+CLOSE_COSINE = 0.1
 """Largest error of a cosine that counts as correct."""
 
 
@@ -285,7 +285,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     ) -> TaskDataset[RelatedTexts]:
         """Read both files."""
         columns = settings.columns
-        kind = None if settings.loss == "auto" else KINDS[settings.loss]
+        kind = None if settings.loss == "auto" else KIND_OF_LOSS[settings.loss]
         train_source, eval_source = sources or settings.sources
         reader = RelatedReader(train_source, columns, kind)
         train = cls.select(reader.read(settings.limit), settings)
@@ -414,7 +414,7 @@ class Embed(Task[RelatedTexts, Vectors]):
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute the loss of a group.
 
-        `correct` counts anchors whose own text is the nearest, or cosines within `CLOSE`.
+        `correct` counts anchors whose own text is the nearest, or cosines within `CLOSE_COSINE`.
         """
         vectors = outputs.float()
         if self.loss == "contrastive":
@@ -423,7 +423,7 @@ class Embed(Task[RelatedTexts, Vectors]):
             first, second = (vectors[rows_at(batch, place)] for place in (0, 1))
             cosines, wanted = F.cosine_similarity(first, second), batch.targets["cosines"]
             loss = cosine_loss(cosines, wanted)
-            correct = ((cosines - wanted).abs() <= CLOSE).sum()
+            correct = ((cosines - wanted).abs() <= CLOSE_COSINE).sum()
         return LossTerm(loss, correct, int(batch.targets["num_examples"]))
 
     def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -448,7 +448,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Sum 1 - cosine of student and teacher vectors; count close ones."""
-        return soft_vector_loss(outputs, taught, CLOSE)
+        return soft_vector_loss(outputs, taught, CLOSE_COSINE)
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
         """Count the examples; in the distillation loss the texts."""

@@ -15,7 +15,7 @@ from bertsmith.tokenization.byte_bpe_files import MERGES_FILE, VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer, special_added_tokens
 from bertsmith.tokenization.tokenizer_class import Kind, add_model_class, check_class, check_kind
 from bertsmith.tokenization.tokenizer_files import (
-    CONFIG_FILE,
+    TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
@@ -42,7 +42,9 @@ MODEL_KINDS: Mapping[str, Kind] = {
 }
 
 
-KINDS: Mapping[Kind, tuple[type[Tokenizer], Callable[[TokenizerSource], tuple[Any, ...]]]] = {
+TOKENIZER_KINDS: Mapping[
+    Kind, tuple[type[Tokenizer], Callable[[TokenizerSource], tuple[Any, ...]]]
+] = {
     "wordpiece": (WordPieceTokenizer, wordpiece_files.read_wordpiece),
     "byte-bpe": (ByteBpeTokenizer, byte_bpe_files.read_byte_bpe),
     "unigram": (UnigramTokenizer, unigram_files.read_unigram),
@@ -90,10 +92,10 @@ def _of_file(
 
 
 def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
-    tokenizer_class, read = KINDS[kind]
+    tokenizer_class, read = TOKENIZER_KINDS[kind]
     try:
         *vocabulary, settings = read(source)
-        named = _extra_special_tokens(source.config or {}, source.files.path(CONFIG_FILE))
+        named = _extra_special_tokens(source.config or {}, source.files.path(TOKENIZER_CONFIG_FILE))
         if _has_added_tokens_file(source):
             special = settings.get("added_tokens") or special_added_tokens(
                 tokenizer_class, settings
@@ -160,7 +162,7 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
 def _read_config(files: SmallFiles) -> Json:
     """Read tokenizer_config.json, with the names of special_tokens_map.json where it gives none."""
     config: Json = {}
-    for name in ("special_tokens_map.json", CONFIG_FILE):
+    for name in ("special_tokens_map.json", TOKENIZER_CONFIG_FILE):
         if files.has(name):
             config |= files.read_json(name)
     return config

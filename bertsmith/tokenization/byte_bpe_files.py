@@ -14,7 +14,7 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
-    CONFIG_FILE,
+    TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
     TokenizerSource,
@@ -33,9 +33,9 @@ MERGES_FILE = "merges.txt"
 VERSION_LINE = "#version"
 USUALLY_UNMADE = 16
 """Tokens that no merge makes, beyond 1 % of the vocabulary, in an intact file."""
-KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
+BYTE_BPE_KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
 # Settings whose other values would change ids.
-FIXED = (
+BYTE_BPE_FIXED = (
     ("model", "dropout", None),
     ("model", "continuing_subword_prefix", ""),
     ("model", "end_of_word_suffix", ""),
@@ -70,7 +70,7 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     merges = _read_merges(files)
     _check_complete(vocab, merges, files.path(MERGES_FILE))
     names = {name: name for name in SPACES}
-    return vocab, merges, folder_settings(config, names, vocab, files.path(CONFIG_FILE))
+    return vocab, merges, folder_settings(config, names, vocab, files.path(TOKENIZER_CONFIG_FILE))
 
 
 def _read_merges(files: SmallFiles) -> Merges:
@@ -116,7 +116,9 @@ def _pair(merge: Any, place: str) -> tuple[str, str]:
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
     composes = root.get("normalizer") == NFC
-    parts = check_parts(root | {"normalizer": None} if composes else root, KINDS, FIXED, path)
+    parts = check_parts(
+        root | {"normalizer": None} if composes else root, BYTE_BPE_KINDS, BYTE_BPE_FIXED, path
+    )
     model = parts["model"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
     merges = [
@@ -124,7 +126,7 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
         for number, merge in enumerate(member(model, "merges", list, path), start=1)
     ]
     added = member(root, "added_tokens", list, path, [])
-    settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
+    settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
         "add_prefix_space": member(parts["pre_tokenizer"], "add_prefix_space", bool, path, True),
         "added_tokens": read_added_tokens(added, vocab, path),
         "composes": composes,
@@ -182,13 +184,13 @@ def write_byte_bpe(
     vocab = {piece: id_ for id_, piece in enumerate(pieces)}
     lines = [f"{left} {right}" for left, right in merges]
     own = {name: settings[name] for name in SPACES}
-    with summed(directory, VOCAB_JSON, MERGES_FILE, TOKENIZER_FILE, CONFIG_FILE):
+    with summed(directory, VOCAB_JSON, MERGES_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         write_json(directory / VOCAB_JSON, vocab)
         with atomic_write(directory / MERGES_FILE, "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(vocab, lines, ids, settings))
         kind = "RobertaTokenizer" if settings["num_separators"] > 1 else "PreTrainedTokenizerFast"
-        write_json(directory / CONFIG_FILE, shared_config(kind, own, ids, settings))
+        write_json(directory / TOKENIZER_CONFIG_FILE, shared_config(kind, own, ids, settings))
 
 
 def _tokenizer_object(

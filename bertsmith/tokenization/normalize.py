@@ -18,7 +18,7 @@ from itertools import groupby
 
 from bertsmith.tokenization import unicode_tables
 
-SURROGATES = range(0xD800, 0xE000)
+SURROGATE_CODES = range(0xD800, 0xE000)
 HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
 # Planes 0 to 2 hold nearly all text; a map caches these characters only.
 REMEMBERED_CODES = 0x30000
@@ -82,7 +82,7 @@ def lowercase_letters() -> dict[str, str]:
 
 def clean(char: str) -> str:
     """Remove controls and lone surrogates; make white space a plain space."""
-    if char in code_ranges("REMOVED") or ord(char) in SURROGATES:
+    if char in code_ranges("REMOVED") or ord(char) in SURROGATE_CODES:
         return ""
     return " " if char in code_ranges("WHITESPACE") else char
 

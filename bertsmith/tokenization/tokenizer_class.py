@@ -10,7 +10,7 @@ from typing import Literal
 
 from bertsmith.errors import CheckpointError
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.tokenization.tokenizer_files import CONFIG_FILE, TOKENIZER_FILE, Json
+from bertsmith.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Json
 
 Kind = Literal["wordpiece", "byte-bpe", "unigram"]
 
@@ -55,7 +55,7 @@ def add_model_class(files: SmallFiles, config: Json) -> Json:
         model = files.read_json(MODEL_CONFIG_FILE)
         config = {**config, "tokenizer_class": model.get("tokenizer_class")}
         _check_program(files, MODEL_CONFIG_FILE, model)
-    _check_program(files, CONFIG_FILE, config)
+    _check_program(files, TOKENIZER_CONFIG_FILE, config)
     return config
 
 
@@ -89,11 +89,13 @@ def _name(config: Json) -> str:
 
 
 def _refusal(files: SmallFiles, config: Json, reason: str) -> CheckpointError:
-    is_own = files.has(CONFIG_FILE) and "tokenizer_class" in files.read_json(CONFIG_FILE)
+    is_own = files.has(TOKENIZER_CONFIG_FILE) and "tokenizer_class" in files.read_json(
+        TOKENIZER_CONFIG_FILE
+    )
     cure = CHOOSE_ANOTHER
     if files.has(TOKENIZER_FILE):
         cure = f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else c{cure[1:]}"
     return CheckpointError(
-        f"{files.path(CONFIG_FILE if is_own else MODEL_CONFIG_FILE)}: tokenizer_class is "
+        f"{files.path(TOKENIZER_CONFIG_FILE if is_own else MODEL_CONFIG_FILE)}: tokenizer_class is "
         f"{json.dumps(config['tokenizer_class'])[:60]}, {reason}. {cure}"
     )

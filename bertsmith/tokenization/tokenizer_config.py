@@ -7,9 +7,9 @@ from pathlib import Path
 from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.tokenization.tokenizer_class import PLAIN_CLASSES
 from bertsmith.tokenization.tokenizer_files import (
-    CONFIG_FILE,
     FEWEST_TOKENS,
     SPECIAL_NAMES,
+    TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
     check_range,
@@ -60,13 +60,13 @@ def follow_config(settings: Json, config: Json, names: Mapping[str, str], path: 
     """Replace settings of a tokenizer.json by those configured beside it, with a warning."""
     if config.get("tokenizer_class") in PLAIN_CLASSES:
         return
-    place = path.with_name(CONFIG_FILE)
+    place = path.with_name(TOKENIZER_CONFIG_FILE)
     configured = read_flags(config, names, place)
     for key, name in names.items():
         if name in configured and configured[name] != settings[name]:
             warn_once(
                 f"{place}: {key} is {json.dumps(configured[name])}, and "
-                f"{json.dumps(settings[name])} in {TOKENIZER_FILE}. {CONFIG_FILE} is used, as in "
-                "transformers; correct the wrong one."
+                f"{json.dumps(settings[name])} in {TOKENIZER_FILE}. {TOKENIZER_CONFIG_FILE} is "
+                "used, as in transformers; correct the wrong one."
             )
     settings.update(configured)

@@ -17,7 +17,7 @@ from bertsmith.tokenization.added_tokens import AddedToken
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
-CONFIG_FILE = "tokenizer_config.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 SPECIAL_NAMES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 FEWEST_TOKENS = 3
 """Two special tokens and one of the text."""

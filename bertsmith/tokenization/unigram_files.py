@@ -20,7 +20,7 @@ from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings
 from bertsmith.tokenization.tokenizer_files import (
-    CONFIG_FILE,
+    TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
     TokenizerSource,
@@ -167,17 +167,17 @@ def _float(value: Any) -> float:
 
 
 SPACE = "▁"
-KINDS = {
+UNIGRAM_KINDS = {
     "model": "Unigram",
     "normalizer": "Sequence",
     "pre_tokenizer": "Sequence",
     "decoder": "Metaspace",
 }
-FIXED = (("model", "byte_fallback", False),)
+UNIGRAM_FIXED = (("model", "byte_fallback", False),)
 COMMA_PENALTY = 100.0
 """Taken from the score of numbers with a comma: ALBERT reads `9,` as two tokens."""
 
-QUOTES = [
+QUOTE_STEPS = [
     {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in ("``", "''")
 ]
 MANY_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
@@ -210,7 +210,7 @@ def _albert_scores(model: SentencePieceModel) -> list[float]:
 
 
 def _model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
-    place = file.with_name(CONFIG_FILE)
+    place = file.with_name(TOKENIZER_CONFIG_FILE)
     settings = folder_settings(config, {}, model.pieces, place)
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
     settings["charsmap"] = model.charsmap
@@ -249,7 +249,7 @@ def _marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken
 def _read_tokenizer_json(
     path: Path, root: Json, config: Json
 ) -> tuple[list[str], list[float], Json]:
-    parts = check_parts(root, KINDS, FIXED, path)
+    parts = check_parts(root, UNIGRAM_KINDS, UNIGRAM_FIXED, path)
     vocab, scores = _read_pieces(member(parts["model"], "vocab", list, path), path)
     unk_id = member(parts["model"], "unk_id", int, path)
     if not 0 <= unk_id < len(vocab):
@@ -260,7 +260,7 @@ def _read_tokenizer_json(
     _check_spaces(parts["pre_tokenizer"], path)
     steps, charsmap = _read_steps(member(parts["normalizer"], "normalizers", list, path), path)
     added = member(root, "added_tokens", list, path, [])
-    settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
+    settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
         "steps": steps,
         "charsmap": charsmap,
         "unk_token": vocab[unk_id],
@@ -289,7 +289,7 @@ def _read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], by
     while rest:
         entry = rest.pop(0)
         kind = entry.get("type") if isinstance(entry, dict) else None
-        if entry == QUOTES[0] and rest[:1] == QUOTES[1:]:
+        if entry == QUOTE_STEPS[0] and rest[:1] == QUOTE_STEPS[1:]:
             rest.pop(0)
             steps.append("quotes")
         elif isinstance(kind, str) and kind in STEP_KINDS and set(entry) == {"type"}:
@@ -345,9 +345,9 @@ def write_unigram(
     steps = settings["steps"]
     own = {"do_lower_case": "lowercase" in steps, "keep_accents": "decompose" not in steps}
     config = shared_config(_tokenizer_class(ids, settings), own, ids, settings)
-    with summed(directory, TOKENIZER_FILE, CONFIG_FILE):
+    with summed(directory, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
-        write_json(directory / CONFIG_FILE, config)
+        write_json(directory / TOKENIZER_CONFIG_FILE, config)
 
 
 def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
@@ -393,5 +393,5 @@ def _step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
     kinds = {step: [{"type": kind}] for kind, step in STEP_KINDS.items()}
     table = base64.b64encode(charsmap).decode("ascii")
     precompiled = {"type": "Precompiled", "precompiled_charsmap": table}
-    known: dict[str, list[Json]] = {**kinds, "quotes": QUOTES, "charsmap": [precompiled]}
+    known: dict[str, list[Json]] = {**kinds, "quotes": QUOTE_STEPS, "charsmap": [precompiled]}
     return [entry for step in steps for entry in known[step]]

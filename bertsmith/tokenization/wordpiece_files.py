@@ -16,7 +16,7 @@ from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
-    CONFIG_FILE,
+    TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
@@ -39,14 +39,14 @@ NORMALIZATION = {
     "tokenize_chinese_chars": "tokenize_chinese_chars",
 }
 # What a tokenizer.json must be made of.
-KINDS = {
+WORDPIECE_KINDS = {
     "model": "WordPiece",
     "normalizer": "BertNormalizer",
     "pre_tokenizer": "BertPreTokenizer",
     "decoder": "WordPiece",
 }
 # Settings whose other values would change ids.
-FIXED = (
+WORDPIECE_FIXED = (
     ("normalizer", "clean_text", True),
     ("model", "continuing_subword_prefix", "##"),
     ("decoder", "prefix", "##"),
@@ -66,7 +66,7 @@ def read_wordpiece(source: TokenizerSource) -> tuple[list[str], Json]:
             _compare_vocab(source.files, vocab, settings["added_tokens"])
         return vocab, settings
     vocab = _read_vocab(source.files, source.name)
-    place = source.files.path(CONFIG_FILE)
+    place = source.files.path(TOKENIZER_CONFIG_FILE)
     return vocab, folder_settings(config or {}, NORMALIZATION, vocab, place)
 
 
@@ -118,13 +118,13 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
     """Read vocabulary and settings of a tokenizer.json; `config` adds what it cannot say."""
-    parts = check_parts(root, KINDS, FIXED, path)
+    parts = check_parts(root, WORDPIECE_KINDS, WORDPIECE_FIXED, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
     max_chars = member(model, "max_input_chars_per_word", int, path, 100)
     check_range(max_chars, 1, "max_input_chars_per_word", path)
     accents = normalizer.get("strip_accents")
-    settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
+    settings = config_settings(config, path.with_name(TOKENIZER_CONFIG_FILE)) | {
         "lowercase": member(normalizer, "lowercase", bool, path),
         "strip_accents": None
         if accents is None
@@ -151,11 +151,13 @@ def write_wordpiece(
         settings: as `Tokenizer.settings` gives them.
     """
     own = {key: settings[name] for key, name in NORMALIZATION.items()}
-    with summed(directory, VOCAB_FILE, TOKENIZER_FILE, CONFIG_FILE):
+    with summed(directory, VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE):
         with atomic_write(directory / VOCAB_FILE, "w") as file:
             file.writelines(f"{piece}\n" for piece in pieces)
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
-        write_json(directory / CONFIG_FILE, shared_config("BertTokenizer", own, ids, settings))
+        write_json(
+            directory / TOKENIZER_CONFIG_FILE, shared_config("BertTokenizer", own, ids, settings)
+        )
 
 
 def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:

@@ -47,7 +47,7 @@ EVALUATION_LIMIT = 0.05
 """The share of a run that measuring on held-out rows may take where no number of rows was given."""
 PLANNED_SHARE = 0.04
 """The share planned for, since no two evaluations take the same time."""
-MAX_ROWS = 512
+MAX_EVAL_ROWS = 512
 MIN_ROWS = 64
 """Fewest rows of an evaluation; below it, evaluate less often."""
 FEWEST_ROWS = 8
@@ -78,15 +78,15 @@ class EvaluationPlan:
     @classmethod
     def _affordable(cls, rows: float, at_least: int) -> "EvaluationPlan":
         times = max(1, min(MAX_TIMES, int(rows / MIN_ROWS) - 1))
-        return cls(max(at_least, min(MAX_ROWS, int(rows / (1 + times)))), times)
+        return cls(max(at_least, min(MAX_EVAL_ROWS, int(rows / (1 + times)))), times)
 
     def __str__(self) -> str:
         """Describe what is left out to save time, if anything."""
-        if self == EvaluationPlan(MAX_ROWS, MAX_TIMES):
+        if self == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES):
             return ""
         return (
             f"evaluated on {self.rows} held-out rows, {1 + self.times} times, since the run is "
-            f"short ({option('eval_rows', MAX_ROWS)} for more)"
+            f"short ({option('eval_rows', MAX_EVAL_ROWS)} for more)"
         )
 
 

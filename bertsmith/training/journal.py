@@ -23,7 +23,7 @@ from bertsmith.system.files import atomic_write
 
 FLUSH_SECONDS = 1.0
 
-CHECKSUM = "crc32"
+ENTRY_CHECKSUM = "crc32"
 CHECKED_END = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
 """The end of a line, from the checksum on."""
 
@@ -57,7 +57,7 @@ class Journal:
 def _to_line(entry: Mapping[str, Any]) -> str:
     text = json.dumps(entry)
     checksum = f"{zlib.crc32(text.encode()):08x}"
-    return json.dumps({**entry, CHECKSUM: checksum}) + "\n"
+    return json.dumps({**entry, ENTRY_CHECKSUM: checksum}) + "\n"
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The model card of a folder: README.md in Hugging Face's format, made of its run.json.
 
-It names files without their folders, since cards are published. A README.md without `MARK` is
+It names files without their folders, since cards are published. A README.md without `CARD_MARK` is
 somebody's own and is left as it is.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.metrics.names import format_score, score_name
-from bertsmith.model.hub import CARD_FILE, HUB_NAME, MARK, is_own_card
+from bertsmith.model.hub import CARD_FILE, CARD_MARK, HUB_NAME, is_own_card
 from bertsmith.system.files import atomic_write
 from bertsmith.training.run_config import flatten
 
@@ -26,7 +26,7 @@ PIPELINES = {
     "ForMultipleChoice": "multiple-choice",
 }
 """Tasks of the hub by the end of a class of transformers."""
-TASKS = {
+TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
     "tag": "to label words",
@@ -94,7 +94,7 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     """Return the YAML that the hub reads."""
     scores = _evaluation(run) if "result" in run else {}
     is_encoder = pipeline == "sentence-similarity"
-    lines = [MARK, "license: unknown"]
+    lines = [CARD_MARK, "license: unknown"]
     lines.append(f"library_name: {'sentence-transformers' if is_encoder else 'transformers'}")
     lines.append(f"pipeline_tag: {pipeline}")
     if (base := _base(run)) and HUB_NAME.fullmatch(base) and not Path(base).exists():
@@ -143,7 +143,7 @@ def _summary(run: Mapping[str, Any]) -> str:
         what = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
     elif "result" in run:
         result = run["result"]
-        what = f"fine-tuned {TASKS.get(result['task'], '')} ({result['target']})"
+        what = f"fine-tuned {TASK_PURPOSES.get(result['task'], '')} ({result['target']})"
         what += f", from `{base}`" if base else ", from random weights"
     else:
         what = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"

@@ -17,7 +17,7 @@ from bertsmith.training.update_rules.adamw import AdamW
 from bertsmith.training.update_rules.muon import Muon
 from bertsmith.training.update_rules.rule import UpdateRule, UpdateStep, rule_for
 
-BLOCK = 2**19
+UPDATE_BLOCK = 2**19
 """Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients
 to the bf16 copy; a whole number of chunks."""
 
@@ -126,7 +126,7 @@ class RangeUpdater:
         self._bounds = layout.divide(num_parts)[part]
         """The range whose gradients are summed; others may be updated."""
         self._pieces = pieces_of(layout, part, num_parts, settings)
-        self._at_once = BLOCK if arrays.weights.device.type == "cpu" else layout.size
+        self._at_once = UPDATE_BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
     def sum_gradients(self, gradients: Tensor) -> Tensor:
         """Sum the parts' gradients `[num_parts, size]`, fp32 ones into the first part.

@@ -52,7 +52,7 @@ CONFIG = "config"
 """Key in `run.json`: the configuration that a resumed run must share."""
 INSTRUCTIONS = "instructions"
 """Key in `run.json`, of the machine: the processor and its instructions, which decide rounding."""
-CHOICES = "compute_choices"
+COMPUTE_CHOICES = "compute_choices"
 """Key in `run.json`: how a run computes on a CPU."""
 
 OF_MODELS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
@@ -62,7 +62,7 @@ LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock)")
 
 
 NUMBER = (int, float)
-KINDS = {dict: "an object", list: "a list", int: "a whole number", NUMBER: "a number",
+FACT_KINDS = {dict: "an object", list: "a list", int: "a whole number", NUMBER: "a number",
          str: "a text"}  # fmt: skip
 FACTS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("settings", "config", "machine", "files", "series", "source", "summary",
@@ -123,7 +123,7 @@ class RunFacts(dict[str, Any]):
                 value = value[key]
             else:
                 if not isinstance(value, kind):
-                    found = f"{name} is {json.dumps(value)[:60]}, and must be {KINDS[kind]}"
+                    found = f"{name} is {json.dumps(value)[:60]}, and must be {FACT_KINDS[kind]}"
                     raise _damaged_run(self.path, found)
 
 
@@ -274,11 +274,11 @@ class RunFolder:
 
     def read_choices(self) -> ComputeChoices | None:
         """Read how the run in this folder computes; None on a GPU, where nothing is chosen."""
-        choices = self.read_run().get(CHOICES)
+        choices = self.read_run().get(COMPUTE_CHOICES)
         try:
             return None if choices is None else ComputeChoices(**choices)
         except TypeError as error:
-            raise _damaged_run(self.run_path, f"{CHOICES}: {error}") from None
+            raise _damaged_run(self.run_path, f"{COMPUTE_CHOICES}: {error}") from None
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         write_json(self.run_path, facts)
@@ -365,7 +365,7 @@ def note_choices(device: torch.device, precision: Precision) -> dict[str, Any]:
     """Return for `run.json` how a run computes, by which it can go on; empty on a GPU."""
     if device.type != "cpu":
         return {}
-    return {CHOICES: asdict(compute_choices(precision, attention_paths()))}
+    return {COMPUTE_CHOICES: asdict(compute_choices(precision, attention_paths()))}
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.vocabulary.segmentation import Cut
 from bertsmith.vocabulary.wordpiece import JoiningLearner, LearnedVocabulary
 
-SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+BYTE_BPE_SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 """RoBERTa's special tokens; the first four have these ids there too."""
 
 
@@ -51,16 +51,16 @@ def learn_byte_bpe(
         ConfigError: `vocab_size` cannot hold the special tokens and the bytes.
     """
     alphabet = sorted(BYTE_CHARACTERS)
-    minimum = len(SPECIAL_TOKENS) + len(alphabet)
+    minimum = len(BYTE_BPE_SPECIAL_TOKENS) + len(alphabet)
     if vocab_size < minimum:
         raise ConfigError(
-            f"{option('vocab_size')}: {vocab_size} is too small for {len(SPECIAL_TOKENS)} special "
-            f"tokens and the {len(alphabet)} bytes. Ask for at least {minimum}."
+            f"{option('vocab_size')}: {vocab_size} is too small for {len(BYTE_BPE_SPECIAL_TOKENS)} "
+            f"special tokens and the {len(alphabet)} bytes. Ask for at least {minimum}."
         )
     learner = MergeLearner(as_bytes(counts), alphabet, min_frequency)
-    learner.grow(vocab_size - len(SPECIAL_TOKENS))
+    learner.grow(vocab_size - len(BYTE_BPE_SPECIAL_TOKENS))
     return LearnedVocabulary(
-        tokens=[*SPECIAL_TOKENS, *learner.texts],
+        tokens=[*BYTE_BPE_SPECIAL_TOKENS, *learner.texts],
         alphabet=alphabet,
         dropped_characters={},
         skipped_words=0,

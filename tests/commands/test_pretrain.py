@@ -135,7 +135,7 @@ def test_another_run_is_not_resumed(corpus_dir, tmp_path):
 
 
 def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr(micro_batch, "MAX_KEPT", 10**6)  # a few rows of tiny
+    monkeypatch.setattr(micro_batch, "MAX_KEPT_BYTES", 10**6)  # a few rows of tiny
     job = small_job(corpus_dir, minutes=0.02, batch_size=8, eval_rows=None)
     job = replace(job, model=replace(job.model, preset="auto"))
     with pytest.raises(KilledError):

@@ -8,7 +8,7 @@ from tiny_runs import small_job
 from bertsmith.comparison.forecast import describe_duration
 from bertsmith.comparison.row_plan import FEWEST_FINAL_ROWS, FINAL_ROWS, plan_rows
 from bertsmith.comparison.settings import Recipe
-from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, EvaluationPlan
+from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, EvaluationPlan
 
 
 def job(**training):
@@ -26,7 +26,7 @@ def test_a_short_budget_is_not_spent_on_evaluations(steps):
 def test_a_long_budget_is_measured_as_before():
     for length in ({"steps": 1300}, {"minutes": 2.0}):
         plan = plan_rows([job(**length)])
-        assert plan.evaluations == EvaluationPlan(MAX_ROWS, MAX_TIMES)
+        assert plan.evaluations == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES)
         assert plan.final_rows == FINAL_ROWS
     assert plan_rows([job(minutes=0.1)]).final_rows == FEWEST_FINAL_ROWS
 

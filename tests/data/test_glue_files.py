@@ -4,7 +4,7 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.glue import TASKS, find_tasks, iter_test_examples
+from bertsmith.data.glue import GLUE_TASKS, find_tasks, iter_test_examples
 from bertsmith.errors import ConfigError, InputError
 
 # First rows as the benchmark's own files have them, with invented texts.
@@ -38,7 +38,7 @@ def write(folder, name, rows):
 def root(tmp_path):
     for name, rows in TRAIN.items():
         write(tmp_path / name, "train.tsv", rows)
-    for task in TASKS:
+    for task in GLUE_TASKS:
         for file, _ in task.dev or (("dev.tsv", task.name),):
             write(tmp_path / task.name, file, TRAIN[task.name])
     return tmp_path
@@ -46,7 +46,7 @@ def root(tmp_path):
 
 def test_every_task_is_found_and_read(root):
     found = find_tasks(root)
-    assert [each.task for each in found] == list(TASKS)
+    assert [each.task for each in found] == list(GLUE_TASKS)
     for each in found:
         for path in (each.train, *(path for path, _ in each.dev_files())):
             reader = ExampleReader(path, each.task.columns)
@@ -64,7 +64,7 @@ def test_only_what_is_complete_is_found(root):
     (root / "RTE" / "dev.tsv").unlink()
     (root / "SST-2").rename(root / "sst2")
     names = [each.task.name for each in find_tasks(root)]
-    assert names == [task.name for task in TASKS if task.name != "RTE"]
+    assert names == [task.name for task in GLUE_TASKS if task.name != "RTE"]
     assert [each.task.name for each in find_tasks(root, ["mrpc", "CoLA"])] == ["CoLA", "MRPC"]
     with refuses(InputError, f"{root}:", "RTE", "train.tsv and dev.tsv", "CoLA, SST-2"):
         find_tasks(root, ["RTE"])

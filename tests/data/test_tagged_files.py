@@ -254,7 +254,7 @@ TREES = [
     (("a.tsv", "Word\tpos\na\tO\n"), {}, [":1: ", "'Word' and 'pos'"]),
 ])  # fmt: skip
 def test_what_is_refused_with_its_place(tmp_path, monkeypatch, source, columns, parts):
-    monkeypatch.setattr(conll, "MAX_ROWS", 1000)
+    monkeypatch.setattr(conll, "MAX_SENTENCE_ROWS", 1000)
     if isinstance(source, tuple):
         name, content = source
         source = tmp_path / name if content is None else write(tmp_path, content, name)

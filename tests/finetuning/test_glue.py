@@ -10,7 +10,7 @@ from close_figures import close
 from refusals import refuses
 from tiny_models import reviews, save_tiny
 
-from bertsmith.data.glue import TASKS
+from bertsmith.data.glue import GLUE_TASKS
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.glue import GlueReport, GlueRun, GlueSettings, official, run_glue
@@ -86,7 +86,7 @@ def test_every_task_with_its_own_scores_and_no_run_twice(settings):
         (best,) = [run for run in runs if (run.folder / "model.safetensors").exists()]
         assert best == max(runs, key=lambda run: run.figure)
         predictor = load(best.folder, device="cpu", precision="fp32")
-        columns = next(task.columns for task in TASKS if task.name == name)
+        columns = next(task.columns for task in GLUE_TASKS if task.name == name)
         found = evaluate(predictor, settings.data / name / "dev.tsv", columns).to_json()
         assert best.scores[name] == close({score: found[score] for score in best.scores[name]})
     saved = json.loads((settings.out / "glue.json").read_text())
@@ -138,7 +138,7 @@ def test_a_run_without_its_scores_is_scored_again_and_another_refused(settings):
 
 
 def test_figures_of_glue(tmp_path):
-    mrpc = next(task for task in TASKS if task.name == "MRPC")
+    mrpc = next(task for task in GLUE_TASKS if task.name == "MRPC")
     classes = [{"label": "0", "f1": 0.25}, {"label": "1", "f1": 0.75}]
     report = {"accuracy": 0.5, "macro_f1": 0.5, "classes": classes}
     assert official(mrpc, report) == {"accuracy": 0.5, "f1": 0.75}  # that of the label 1

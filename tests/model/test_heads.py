@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 from bertsmith.model import masked_lm_loss as lm_loss
 from bertsmith.model.masked_lm_loss import Guesses, MaskedLMLoss
-from bertsmith.model.row_maximum import BLOCK, row_maximum
+from bertsmith.model.row_maximum import ROW_BLOCK, row_maximum
 
 
 def masked_lm_loss(*arguments):
@@ -90,7 +90,7 @@ def test_the_soft_loss_is_torchs_divergence(rows, count, temperature, monkeypatc
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_highest_value_of_a_row_and_its_first_place(dtype):
     # Few different numbers, so that the highest stands in several places.
-    for columns in (1, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 1, 5 * BLOCK + 19):
+    for columns in (1, 2 * ROW_BLOCK - 1, 2 * ROW_BLOCK, 2 * ROW_BLOCK + 1, 5 * ROW_BLOCK + 19):
         for highest in (-91, 10):
             x = torch.randint(highest - 19, highest + 1, (41, columns)).to(dtype)
             values, places = row_maximum(x)

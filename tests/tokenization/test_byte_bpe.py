@@ -20,7 +20,7 @@ from bertsmith.tokenization.byte_bpe import (
     clean_words,
     without_surrogates,
 )
-from bertsmith.vocabulary.byte_bpe import SPECIAL_TOKENS, learn_byte_bpe
+from bertsmith.vocabulary.byte_bpe import BYTE_BPE_SPECIAL_TOKENS, learn_byte_bpe
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_tokenizer_of_modernbert_agrees_in_composed_text_and_pairs(pair_type_i
 @pytest.mark.parametrize("length", [0, 1, 7, 23, 24, 25, 400])
 def test_long_runs_are_merged_as_in_the_library(length):
     ours = ByteBpeTokenizer(
-        [*SPECIAL_TOKENS, *BYTE_CHARACTERS, "aa", "aaa", "ab", "aab", "ba"],
+        [*BYTE_BPE_SPECIAL_TOKENS, *BYTE_CHARACTERS, "aa", "aaa", "ab", "aab", "ba"],
         [("a", "a"), ("aa", "a"), ("a", "b"), ("a", "ab"), ("b", "a")],
     )
     library = library_of(ours)
@@ -94,7 +94,7 @@ def test_what_is_learnt_is_what_the_library_learns():
         trainer = trainers.BpeTrainer(
             vocab_size=420,
             min_frequency=2,
-            special_tokens=list(SPECIAL_TOKENS),
+            special_tokens=list(BYTE_BPE_SPECIAL_TOKENS),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )

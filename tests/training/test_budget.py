@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.training.budget import EVALUATION_LIMIT, MAX_ROWS, MAX_TIMES, EvaluationPlan
+from bertsmith.training.budget import EVALUATION_LIMIT, MAX_EVAL_ROWS, MAX_TIMES, EvaluationPlan
 
 
 @given(st.floats(0.1, 1e5), st.floats(1e-5, 10))
 def test_evaluations_take_a_twentieth_of_the_seconds(seconds, row):
     plan = EvaluationPlan.of_seconds(seconds, row)
-    assert 1 <= plan.rows <= MAX_ROWS and 1 <= plan.times <= MAX_TIMES
+    assert 1 <= plan.rows <= MAX_EVAL_ROWS and 1 <= plan.times <= MAX_TIMES
     spent = (1 + plan.times) * plan.rows * row
     assert spent <= EVALUATION_LIMIT * seconds or (plan.rows, plan.times) == (1, 1)
-    assert (plan == EvaluationPlan(MAX_ROWS, MAX_TIMES)) == (str(plan) == "")
+    assert (plan == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES)) == (str(plan) == "")
 
 
 def test_a_long_run_measures_all_rows_each_time_and_a_short_one_few():
-    assert EvaluationPlan.of_steps(1000, 64) == EvaluationPlan(MAX_ROWS, MAX_TIMES)
+    assert EvaluationPlan.of_steps(1000, 64) == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES)
     assert EvaluationPlan.of_steps(50, 8) == EvaluationPlan(30, 1)
-    assert EvaluationPlan.of_seconds(900, 0.001) == EvaluationPlan(MAX_ROWS, MAX_TIMES)
+    assert EvaluationPlan.of_seconds(900, 0.001) == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES)
     assert EvaluationPlan.of_seconds(60, 0.02) == EvaluationPlan(60, 1)
     assert "evaluated on 60 held-out rows, 2 times" in str(EvaluationPlan(60, 1))

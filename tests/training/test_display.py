@@ -95,7 +95,7 @@ def test_tensorboard_reads_the_events(tmp_path, monkeypatch):
 
 def test_a_full_disk_ends_a_run_and_does_not_stop_it_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr("bertsmith.training.trackers.tracker.WRITE_SECONDS", 0.0)
-    monkeypatch.setattr(events_module, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(events_module, "TENSORBOARD_FLUSH_SECONDS", 0.0)
     with (
         pytest.raises(OSError, match="File too large"),
         EventWriter(tmp_path, 1) as events,

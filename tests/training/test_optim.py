@@ -96,8 +96,10 @@ def test_ranges_equal_torchs_adamw(settings, max_grad_norm, num_ranges):
 def test_gradients_as_they_came_move_the_weights_as_their_fp32_sum_does(num_parts, monkeypatch):
     settings = OptimSettings(learning_rate=1e-2, weight_decay=0.1)
     results = []
-    for block, num_micro_batches in product((CHUNK, optim.BLOCK), (num_parts, num_parts + 1)):
-        monkeypatch.setattr(optim, "BLOCK", block)
+    for block, num_micro_batches in product(
+        (CHUNK, optim.UPDATE_BLOCK), (num_parts, num_parts + 1)
+    ):
+        monkeypatch.setattr(optim, "UPDATE_BLOCK", block)
         arrays, layout = arrays_of(model(), torch.bfloat16, num_parts)
         gradients = arrays.gradients_of(num_micro_batches)
         assert (gradients.dtype == torch.bfloat16) == (num_micro_batches == num_parts)

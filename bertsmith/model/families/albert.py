@@ -20,7 +20,7 @@ from bertsmith.system.bounds import check_choice
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
 
-PARTS = {
+SHARED_PARTS = {
     "attention": ("attention", "attention_norm"),
     "feed_forward": ("feed_forward", "feed_forward_norm"),
 }
@@ -88,7 +88,7 @@ class AlbertConfig(BertConfig):
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        owners = {part: self.owners(part) for part in PARTS}
+        owners = {part: self.owners(part) for part in SHARED_PARTS}
         found = {
             f"layers.{first}.{part}": number
             for part, firsts in owners.items()
@@ -134,7 +134,7 @@ class AlbertConfig(BertConfig):
 def _build_layers(config: AlbertConfig) -> list[TransformerLayer]:
     """Build the layers from the bottom; shared parts are the same modules."""
     layers = build_layers(config)
-    for part, modules in PARTS.items():
+    for part, modules in SHARED_PARTS.items():
         for layer, owner in zip(layers, config.owners(part), strict=True):
             for name in modules:
                 setattr(layer, name, getattr(layers[owner], name))
@@ -145,7 +145,7 @@ def _classifier(config: AlbertConfig, num_labels: int) -> ClassificationHead:
     return ClassificationHead(config, num_labels, config.classifier_dropout_prob)
 
 
-LAYER = "albert.encoder.albert_layer_groups.{i}"
+ALBERT_LAYER = "albert.encoder.albert_layer_groups.{i}"
 
 ALBERT = Family(
     config=AlbertConfig,
@@ -162,15 +162,15 @@ ALBERT = Family(
         "embeddings.norm": ("albert.embeddings.LayerNorm",),
         "embeddings.project": ("albert.encoder.embedding_hidden_mapping_in",),
         "layers.{i}.attention.qkv": (
-            f"{LAYER}.attention.query",
-            f"{LAYER}.attention.key",
-            f"{LAYER}.attention.value",
+            f"{ALBERT_LAYER}.attention.query",
+            f"{ALBERT_LAYER}.attention.key",
+            f"{ALBERT_LAYER}.attention.value",
         ),
-        "layers.{i}.attention.output": (f"{LAYER}.attention.dense",),
-        "layers.{i}.attention_norm": (f"{LAYER}.attention.LayerNorm",),
-        "layers.{i}.feed_forward.up": (f"{LAYER}.ffn",),
-        "layers.{i}.feed_forward.down": (f"{LAYER}.ffn_output",),
-        "layers.{i}.feed_forward_norm": (f"{LAYER}.full_layer_layer_norm",),
+        "layers.{i}.attention.output": (f"{ALBERT_LAYER}.attention.dense",),
+        "layers.{i}.attention_norm": (f"{ALBERT_LAYER}.attention.LayerNorm",),
+        "layers.{i}.feed_forward.up": (f"{ALBERT_LAYER}.ffn",),
+        "layers.{i}.feed_forward.down": (f"{ALBERT_LAYER}.ffn_output",),
+        "layers.{i}.feed_forward_norm": (f"{ALBERT_LAYER}.full_layer_layer_norm",),
         "pooler.dense": ("albert.pooler",),
         "heads.masked_lm.dense": ("predictions.dense",),
         "heads.masked_lm.norm": ("predictions.LayerNorm",),

@@ -19,7 +19,7 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 
 @dataclass(unsafe_hash=True)
 class DistilBertConfig(BertConfig):
-    """The shape of a DistilBERT, with BERT's field names; see `KEYS`."""
+    """The shape of a DistilBERT, with BERT's field names; see `DISTILBERT_KEYS`."""
 
     type_vocab_size: int = 0
     seq_classif_dropout: float = 0.2
@@ -54,7 +54,7 @@ class DistilBertLayer(TransformerLayer):
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 
 
-KEYS: dict[str, str | None] = {
+DISTILBERT_KEYS: dict[str, str | None] = {
     "hidden_size": "dim",
     "num_hidden_layers": "n_layers",
     "num_attention_heads": "n_heads",
@@ -68,7 +68,7 @@ KEYS: dict[str, str | None] = {
     "pooling": None,
 }
 
-LAYER = "distilbert.transformer.layer.{i}"
+DISTILBERT_LAYER = "distilbert.transformer.layer.{i}"
 
 DISTILBERT = Family(
     config=DistilBertConfig,
@@ -88,15 +88,15 @@ DISTILBERT = Family(
         "embeddings.position": ("distilbert.embeddings.position_embeddings",),
         "embeddings.norm": ("distilbert.embeddings.LayerNorm",),
         "layers.{i}.attention.qkv": (
-            f"{LAYER}.attention.q_lin",
-            f"{LAYER}.attention.k_lin",
-            f"{LAYER}.attention.v_lin",
+            f"{DISTILBERT_LAYER}.attention.q_lin",
+            f"{DISTILBERT_LAYER}.attention.k_lin",
+            f"{DISTILBERT_LAYER}.attention.v_lin",
         ),
-        "layers.{i}.attention.output": (f"{LAYER}.attention.out_lin",),
-        "layers.{i}.attention_norm": (f"{LAYER}.sa_layer_norm",),
-        "layers.{i}.feed_forward.up": (f"{LAYER}.ffn.lin1",),
-        "layers.{i}.feed_forward.down": (f"{LAYER}.ffn.lin2",),
-        "layers.{i}.feed_forward_norm": (f"{LAYER}.output_layer_norm",),
+        "layers.{i}.attention.output": (f"{DISTILBERT_LAYER}.attention.out_lin",),
+        "layers.{i}.attention_norm": (f"{DISTILBERT_LAYER}.sa_layer_norm",),
+        "layers.{i}.feed_forward.up": (f"{DISTILBERT_LAYER}.ffn.lin1",),
+        "layers.{i}.feed_forward.down": (f"{DISTILBERT_LAYER}.ffn.lin2",),
+        "layers.{i}.feed_forward_norm": (f"{DISTILBERT_LAYER}.output_layer_norm",),
         "heads.masked_lm.dense": ("vocab_transform",),
         "heads.masked_lm.norm": ("vocab_layer_norm",),
         "heads.masked_lm": ("vocab_projector",),
@@ -106,7 +106,7 @@ DISTILBERT = Family(
     architectures=architectures("DistilBert"),
     tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
     absent={**ABSENT_SIZES, "num_hidden_layers": 6},
-    keys=KEYS,
+    keys=DISTILBERT_KEYS,
     build_layers=lambda config: build_layers(config, DistilBertLayer),
     dropout_keys={
         **dict.fromkeys(SEQUENCE_HEADS, "seq_classif_dropout"),

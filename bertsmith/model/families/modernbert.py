@@ -41,7 +41,7 @@ LAYER_TYPES = ("full_attention", "sliding_attention")
 
 @dataclass(unsafe_hash=True)
 class ModernBertConfig(BertConfig):
-    """The shape of a ModernBERT, with BERT's field names; see `KEYS`.
+    """The shape of a ModernBERT, with BERT's field names; see `MODERNBERT_KEYS`.
 
     `hidden_dropout_prob` is that inside feed-forward layers, `attention_probs_dropout_prob` that of
     attention weights and of what attention gives.
@@ -292,7 +292,7 @@ def _draw(weight: Tensor, std: float, config: ModernBertConfig) -> None:
         nn.init.trunc_normal_(weight, std=std, a=-most, b=most)
 
 
-KEYS: dict[str, str | None] = {
+MODERNBERT_KEYS: dict[str, str | None] = {
     "hidden_act": "hidden_activation",
     "hidden_dropout_prob": "mlp_dropout",
     "attention_probs_dropout_prob": "attention_dropout",
@@ -301,7 +301,7 @@ KEYS: dict[str, str | None] = {
     "pooling": "classifier_pooling",
 }
 
-FIXED = {
+FIXED_VALUES = {
     "attention_bias": False,
     "mlp_bias": False,
     "norm_bias": False,
@@ -310,7 +310,7 @@ FIXED = {
     "sparse_prediction": False,
 }
 
-LAYER = "model.layers.{i}"
+MODERNBERT_LAYER = "model.layers.{i}"
 
 MODERNBERT = Family(
     config=ModernBertConfig,
@@ -324,12 +324,12 @@ MODERNBERT = Family(
     names={
         "embeddings.word": ("model.embeddings.tok_embeddings",),
         "embeddings.norm": ("model.embeddings.norm",),
-        "layers.{i}.attention.qkv": (f"{LAYER}.attn.Wqkv",),
-        "layers.{i}.attention.output": (f"{LAYER}.attn.Wo",),
-        "layers.{i}.attention_norm": (f"{LAYER}.attn_norm",),
-        "layers.{i}.feed_forward.up_gate": (f"{LAYER}.mlp.Wi",),
-        "layers.{i}.feed_forward.down": (f"{LAYER}.mlp.Wo",),
-        "layers.{i}.feed_forward_norm": (f"{LAYER}.mlp_norm",),
+        "layers.{i}.attention.qkv": (f"{MODERNBERT_LAYER}.attn.Wqkv",),
+        "layers.{i}.attention.output": (f"{MODERNBERT_LAYER}.attn.Wo",),
+        "layers.{i}.attention_norm": (f"{MODERNBERT_LAYER}.attn_norm",),
+        "layers.{i}.feed_forward.up_gate": (f"{MODERNBERT_LAYER}.mlp.Wi",),
+        "layers.{i}.feed_forward.down": (f"{MODERNBERT_LAYER}.mlp.Wo",),
+        "layers.{i}.feed_forward_norm": (f"{MODERNBERT_LAYER}.mlp_norm",),
         "final_norm": ("model.final_norm",),
         "heads.masked_lm.dense": ("head.dense",),
         "heads.masked_lm.norm": ("head.norm",),
@@ -353,9 +353,9 @@ MODERNBERT = Family(
         "cls_token_id": 50281,
         "sep_token_id": 50282,
     },
-    fixed={**FIXED, "rope_scaling": None},
-    written=FIXED,
-    keys=KEYS,
+    fixed={**FIXED_VALUES, "rope_scaling": None},
+    written=FIXED_VALUES,
+    keys=MODERNBERT_KEYS,
     values={"pooling": {"first_token": "cls", "mean": "mean"}},
     base_model_prefix="model",
     new_model={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},

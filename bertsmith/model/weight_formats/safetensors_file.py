@@ -19,7 +19,7 @@ from bertsmith.system.files import atomic_write
 from bertsmith.system.memory import lacks_memory
 from bertsmith.system.paths import utf8_name
 
-CHECKSUM = "bertsmith_sha256"
+CHECKSUM_KEY = "bertsmith_sha256"
 """The key of the checksum in the file's metadata."""
 
 TYPE_NAMES = {
@@ -48,7 +48,7 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
         if lacks_memory(error):
             raise MemoryError(str(error)) from error
         raise damaged(file, str(error)) from error
-    if CHECKSUM in metadata and metadata[CHECKSUM] != checksum(tensors):
+    if CHECKSUM_KEY in metadata and metadata[CHECKSUM_KEY] != checksum(tensors):
         raise damaged(file, "its checksum differs from the one it was saved with")
     return tensors
 
@@ -56,7 +56,7 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 def write_safetensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors with their checksum, whole or not at all."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {CHECKSUM: checksum(stored), "format": "pt"}
+    metadata = {CHECKSUM_KEY: checksum(stored), "format": "pt"}
     with atomic_write(file) as opened:
         opened.writelines(safetensors_parts(stored, metadata))
 

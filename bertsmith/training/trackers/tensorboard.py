@@ -12,7 +12,7 @@ from typing import Any
 
 from bertsmith.training.trackers.tracker import Tracker
 
-FLUSH_SECONDS = 30.0
+TENSORBOARD_FLUSH_SECONDS = 30.0
 
 
 class EventWriter(Tracker):
@@ -35,7 +35,7 @@ class EventWriter(Tracker):
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             self._write(step=step, summary=self._scalar(name, value))
-        if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
+        if time.monotonic() - self._flushed_at >= TENSORBOARD_FLUSH_SECONDS:
             self._records.flush()
             self._flushed_at = time.monotonic()
 

@@ -17,7 +17,7 @@ from bertsmith.model.trainable import ParameterSpec
 from bertsmith.training.update_rules.rule import UpdateStep
 
 MOMENTUM = 0.95
-ITERATIONS = 5
+NEWTON_SCHULZ_STEPS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the quintic, steepest at zero; singular values become 0.7 to 1.2, not 1."""
 
@@ -53,7 +53,7 @@ def orthogonalize(stack: Tensor) -> Tensor:
     is_high = stack.shape[1] > stack.shape[2]
     x = stack.mT if is_high else stack
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp_min(1e-7)
-    for _ in range(ITERATIONS):
+    for _ in range(NEWTON_SCHULZ_STEPS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if is_high else x
