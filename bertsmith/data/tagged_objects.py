@@ -12,7 +12,7 @@ from typing import Any
 
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.examples import LABEL_COLUMNS
-from bertsmith.data.json_rows import json_type, list_names
+from bertsmith.data.json_rows import as_json, json_type, list_names
 from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, shorten_cell
@@ -218,6 +218,14 @@ def spellings(word: str) -> tuple[str, ...]:
         return (word, *QUOTES[word])
     plain = ESCAPES.sub(lambda match: BRACKETS.get(match[0]) or match[0][1], word)
     return (word,) if plain == word else (word, plain)
+
+
+def word_labels(row: Mapping[str, Any], label_column: str | None) -> list[Any]:
+    """Return the labels of a row's words as they were given; empty where it has none."""
+    values = {str(key): value for key, value in row.items()}
+    key = _first_key(values, label_column, LABEL_KEYS)
+    labels = as_json(values[key]) if key else []
+    return labels if isinstance(labels, list) else []
 
 
 def _first_key(value: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str | None:

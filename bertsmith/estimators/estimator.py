@@ -38,12 +38,13 @@ from bertsmith.estimators.rows import as_source, peek, prediction_items
 from bertsmith.estimators.trained_settings import read_trained_settings
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
+from bertsmith.model.saving import write_task_settings
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.losses import BALANCED
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings.finetune import FinetuneSettings
-from bertsmith.tasks.task import Task
+from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 
@@ -467,8 +468,13 @@ class Estimator(ABC):
         """Return what `_note_labels` will need of the labels as they were given."""
         return {}
 
-    def _note_labels(self, given: Mapping[str, Any]) -> None:  # noqa: B027 - most note nothing
+    def _note_labels(self, kept: Mapping[str, Any]) -> None:
         """Note in the fitted model and its folder what the labels were."""
+        if kept:
+            predictor = self._fitted
+            definition: Any = dataclasses.replace(predictor.definition, **kept)
+            self.predictor_ = predictor.with_definition(definition)
+            write_task_settings(predictor.loaded.folder.path, named_settings(definition))
 
     def _note_model(self) -> None:  # noqa: B027 - most note nothing
         """Set the attributes that follow from the fitted model, as `classes_`."""

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Unpack
@@ -22,10 +21,9 @@ from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import ClassifyOptions, RegressOptions
 from bertsmith.estimators.rows import as_values, matrix_names
-from bertsmith.model.saving import write_task_settings
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.regression import Regress
-from bertsmith.tasks.task import Task, named_settings
+from bertsmith.tasks.task import Task
 from bertsmith.tasks.text_classification import Classify
 
 
@@ -122,13 +120,6 @@ class TextClassifier(TextEstimator):
                 "such as strings."
             )
         return {"label_kind": kinds[0]} if kinds and kinds[0] in LABEL_TYPES else {}
-
-    def _note_labels(self, kept: Mapping[str, Any]) -> None:
-        if kept:
-            predictor = self._fitted
-            definition: Any = replace(predictor.definition, **kept)
-            self.predictor_ = predictor.with_definition(definition)
-            write_task_settings(predictor.loaded.folder.path, named_settings(definition))
 
     @classmethod
     def _parameters_of(cls, definition: Task[Any, Any]) -> Mapping[str, Any]:

@@ -2,9 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
+from bertsmith.data.label_values import LABEL_TYPES
 from bertsmith.data.table_rows import Row
+from bertsmith.data.tagged_objects import word_labels
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import TagOptions
@@ -20,7 +24,8 @@ class TokenClassifier(Estimator):
 
     X holds lists of words and y a list of labels for each; or X texts and y their entities, each
     as `{"start": 0, "end": 3, "label": "PER"}`. Texts are split into words to be predicted;
-    `predictor_` gives entities with their places.
+    `predictor_` gives entities with their places. Labels of words may be whole numbers, and are
+    predicted as such, also by the saved model.
     """
 
     task = Tag
@@ -45,5 +50,16 @@ class TokenClassifier(Estimator):
             return {"text": item, "entities": labels}
         return {"words": list(item), "labels": labels}
 
-    def _answers(self, predictions: Iterator[Any]) -> list[list[str]]:
+    def _look_at_labels(
+        self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return the type of labels that are numbers."""
+        if isinstance(source, Path):
+            return {}
+        name = columns.get("label_column")
+        kinds = {type(label).__name__ for row in source for label in word_labels(row, name)}
+        (kind, *others) = sorted(kinds) or [""]
+        return {"label_kind": kind} if kind in LABEL_TYPES and not others else {}
+
+    def _answers(self, predictions: Iterator[Any]) -> list[list[Any]]:
         return [list(prediction.labels) for prediction in predictions]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.label_schemes import Scheme, convert_labels, find_spans
+from bertsmith.data.label_values import LabelKind, label_values
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.text_files import row_place
 from bertsmith.errors import InputError, option
@@ -37,20 +38,27 @@ class TagPrediction:
     """The labels of a sentence's words, and their probabilities.
 
     `probabilities` is float64 `[words, labels]`, in the order of `names`. `is_repaired` is true if
-    the likeliest labels broke the scheme, so that `labels` are others.
+    the likeliest labels broke the scheme, so that `label_names` are others.
     """
 
     sentence: TaggedSentence
-    labels: tuple[str, ...]
+    label_names: tuple[str, ...]
     probabilities: NDArray[np.float64]
     names: tuple[str, ...]
     scheme: Scheme
     num_windows: int = 1
     is_repaired: bool = False
+    label_kind: LabelKind | None = None
     is_truncated: ClassVar[bool] = False  # long sentences are read in windows
 
+    @cached_property
+    def labels(self) -> tuple[Any, ...]:
+        """The label of each word, of the type that labels had in training."""
+        values = dict(zip(self.names, label_values(self.names, self.label_kind), strict=True))
+        return tuple(values.get(name, name) for name in self.label_names)
+
     @property
-    def answer(self) -> tuple[str, ...]:
+    def answer(self) -> tuple[Any, ...]:
         return self.labels
 
     def to_json(self) -> dict[str, Any]:
@@ -69,7 +77,7 @@ class TagPrediction:
 
     def line(self, example: TaggedSentence) -> Any:
         types = span_types(self.names, self.scheme)
-        return marked_text(example, self.labels, self.scheme, types)
+        return marked_text(example, self.label_names, self.scheme, types)
 
     def _repr_html_(self) -> str:
         if self.scheme == "plain":
@@ -84,7 +92,7 @@ class TagPrediction:
         types, places = span_types(self.names, self.scheme), self.sentence.places
         marks = [
             Mark(places[first][0], places[last - 1][1], label, color_of(label, types))
-            for label, first, last in find_spans(self.labels, self.scheme)
+            for label, first, last in find_spans(self.label_names, self.scheme)
         ]
         return mark_spans(self.sentence.text, marks)
 
@@ -103,7 +111,7 @@ class TagPrediction:
         rows = self.probabilities.tolist()
         return [
             row[numbers[label]] if label in numbers else 0.0
-            for row, label in zip(rows, self.labels, strict=True)
+            for row, label in zip(rows, self.label_names, strict=True)
         ]
 
     @cached_property
@@ -114,7 +122,7 @@ class TagPrediction:
         text, places = self.sentence.text, self.sentence.places
         sure = self.label_probabilities
         found = []
-        for label, first, last in find_spans(self.labels, self.scheme):
+        for label, first, last in find_spans(self.label_names, self.scheme):
             start, end = places[first][0], places[last - 1][1]
             mean = sum(sure[first:last]) / (last - first)
             found.append(Entity(label, text[start:end], start, end, mean))
@@ -123,11 +131,11 @@ class TagPrediction:
 
 def conll(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
     for sentence, prediction in pairs:
-        yield conll_block(sentence.words, prediction.labels, sentence.before)
+        yield conll_block(sentence.words, prediction.label_names, sentence.before)
 
 
 def conllu(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
-    return (conllu_block(sentence, prediction.labels) for sentence, prediction in pairs)
+    return (conllu_block(sentence, prediction.label_names) for sentence, prediction in pairs)
 
 
 class TagAccumulator(PredictionCounts):
@@ -148,7 +156,7 @@ class TagAccumulator(PredictionCounts):
             gold = with_scheme(sentence, self.scheme, self.place).labels
             self.tags.remarks.update(sentence.remarks)
             self.tags.remarks["repaired_predictions"] += prediction.is_repaired
-            self.tags.add(sentence.labels, prediction.labels, gold_scheme=sentence.scheme)
+            self.tags.add(sentence.labels, prediction.label_names, gold_scheme=sentence.scheme)
             numbers = label_numbers(gold, self.labels)
             known = np.flatnonzero(numbers >= 0)
             right = prediction.probabilities[known, numbers[known]]

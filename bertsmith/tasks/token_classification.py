@@ -30,6 +30,7 @@ from bertsmith.data.label_schemes import (
     count_illegal,
     detect_scheme,
 )
+from bertsmith.data.label_values import LabelKind, label_values
 from bertsmith.data.tagged import REMARKS, Remark, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
@@ -83,6 +84,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
     note: str = field(default="", compare=False)
     """Remark on the labels, shown after training."""
+    label_kind: LabelKind | None = None
+    """The type of the labels that `labels` names, as they were given in memory; None of strings."""
 
     titles = ("text, with its labels",)
     name = "tag"
@@ -151,8 +154,21 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder; its labels show a missing scheme."""
-        scheme = loaded.model.task_settings.get("scheme") or scheme_of_names(loaded.labels)
-        return replace(super().restore(loaded), labels=loaded.labels, scheme=scheme)
+        settings = loaded.model.task_settings
+        scheme = settings.get("scheme") or scheme_of_names(loaded.labels)
+        kind = settings.get("label_kind")
+        restored = super().restore(loaded)
+        return replace(restored, labels=loaded.labels, scheme=scheme, label_kind=kind)
+
+    @property
+    def label_values(self) -> tuple[Any, ...]:
+        """The labels as they were given, such as 0 and 1, in the order of their names."""
+        return label_values(self.labels, self.label_kind)
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        kind = {} if self.label_kind is None else {"label_kind": self.label_kind}
+        return super().task_settings | kind
 
     def with_columns(self, columns: TagColumns | None) -> Self:
         """Return a copy with the command line's word rule, repair and strictness."""
@@ -252,7 +268,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
                 f"teacher follow {teacher.scheme}. Pass {option('learn', teacher.scheme)}."
             )
         loss = self.loss.relabelled(self.labels, teacher.labels)
-        return replace(super().with_teacher_labels(teacher), loss=loss)
+        same = super().with_teacher_labels(teacher)
+        return replace(same, loss=loss, label_kind=teacher.label_kind)
 
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
@@ -294,6 +311,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             self.scheme,
             len(rows),
             is_repaired,
+            self.label_kind,
         )
 
     def accumulator(self, place: Path) -> TagAccumulator:
@@ -306,16 +324,17 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         product of their probabilities.
         """
         gold = with_scheme(example, self.scheme, Path("examples")).labels
-        wrong = [i for i, label in enumerate(gold) if label != prediction.labels[i]]
+        wrong = [i for i, label in enumerate(gold) if label != prediction.label_names[i]]
         sure = prediction.label_probabilities
         shown = wrong or range(len(gold))
         arrows = [
-            Mark(*example.places[i], f"{gold[i]} → {prediction.labels[i]}", WRONG) for i in wrong
+            Mark(*example.places[i], f"{gold[i]} → {prediction.label_names[i]}", WRONG)
+            for i in wrong
         ]
         return Outcome(
             text=example.text,
             gold=" ".join(f"{example.words[i]}/{gold[i]}" for i in shown),
-            predicted=" ".join(f"{example.words[i]}/{prediction.labels[i]}" for i in shown),
+            predicted=" ".join(f"{example.words[i]}/{prediction.label_names[i]}" for i in shown),
             score=1.0 - len(wrong) / max(1, len(gold)),
             confidence=math.prod(sure) if sure else None,
             parts=mark_spans(example.text, arrows),

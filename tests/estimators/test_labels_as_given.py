@@ -89,6 +89,32 @@ def test_several_labels_keep_their_type(model, tmp_path, labels):
     )
 
 
+@pytest.mark.parametrize("labels", [(0, 1), (0.5, 2.0), ("0", "1"), (np.int64(-3), np.int64(7))])
+def test_labels_of_words_keep_their_type(model, tmp_path, labels):
+    short, long = labels
+    words = [text.split() for text in TEXTS]
+    y = [[long if len(word) > 4 else short for word in each] for each in words]
+    tagger = bertsmith.TokenClassifier(model, verbose=0, **QUICK).fit(words, y)
+    predictor = bertsmith.load(tagger.save(tmp_path / "d"), **HOW)
+    twin = bertsmith.TokenClassifier.load(tmp_path / "d", **HOW)
+    expected = tagger.predict(words)
+    kind = type(np.array([short]).tolist()[0])
+    assert {type(label) for each in expected for label in each} == {kind}
+    assert twin.predict(words) == expected
+    predictions = predictor.predict([{"words": each} for each in words])
+    assert [list(each.labels) for each in predictions] == expected
+    assert list(predictor.labels) == predictor.classes_.tolist() == [short, long]
+    assert json.loads(json.dumps(predictions[0].to_json()))["labels"] == expected[0]
+    pairs = [
+        (a, b)
+        for one, other in zip(y, expected, strict=True)
+        for a, b in zip(one, other, strict=True)
+    ]
+    assert twin.evaluate(words, y).accuracy == np.mean([a == b for a, b in pairs])
+    config = json.loads((tmp_path / "d" / "config.json").read_text())
+    assert config["id2label"] == {"0": str(short), "1": str(long)}
+
+
 def test_a_matrix_of_labels_comes_back_as_a_matrix(model, tmp_path):
     matrix = np.array([[each, 0, len(t) > 30] for each, t in zip(IS_GOOD, TEXTS, strict=True)])
     frame = pandas.DataFrame(matrix.astype(int), columns=["good", "never ", "long"])
