@@ -44,9 +44,9 @@ from benchmarks.common import (
     spread,
     table,
 )
-from bertsmith.evaluation.baselines import build_tfidf
 from bertsmith.metrics.regression import spearman
 from bertsmith.pages.charts import COLORS, Chart, Point, Series, short, write_svg
+from bertsmith.tasks.tfidf import build_tfidf
 
 RATE = 1e-3
 """Learning rate of fine-tuning: the better of 5e-4 and 1e-3 for BERT-tiny in every earlier run."""

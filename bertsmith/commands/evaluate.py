@@ -17,7 +17,6 @@ from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windowing import LongTexts
 from bertsmith.errors import ConfigError
-from bertsmith.evaluation.baselines import Baseline, StoredMajority
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.minimal_pairs import (
@@ -26,9 +25,11 @@ from bertsmith.evaluation.minimal_pairs import (
     load_pair_scorer,
 )
 from bertsmith.evaluation.page import ErrorSurvey, write_evaluation_page
+from bertsmith.evaluation.stored_majority import StoredMajority
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.compute import Advanced, InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
+from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import OutcomeCallback, Predictor
@@ -185,7 +186,8 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     predictor = predictor.with_definition(
         with_separator(predictor.definition, settings.label_separator)
     )
-    survey, majority = ErrorSurvey(), StoredMajority(predictor.loaded.folder.run)
+    survey = ErrorSurvey()
+    majority = StoredMajority(predictor.definition, predictor.loaded.folder.run)
     callbacks: list[OutcomeCallback] = [survey, majority]
     with ExitStack() as stack:
         if settings.errors is not None:
@@ -199,7 +201,13 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
     print_result(settings, predictor, result, data, more, majority.baselines())
     if settings.page is not None:
         write_evaluation_page(
-            settings.page, predictor, survey, result, model=settings.model, data=data
+            settings.page,
+            predictor,
+            survey,
+            result,
+            majority.baselines(),
+            model=settings.model,
+            data=data,
         )
 
 

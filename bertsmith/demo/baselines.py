@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bertsmith.data.examples import Example
-from bertsmith.evaluation.baselines import build_tfidf, most_frequent
 from bertsmith.metrics.classification import accuracy, confusion_matrix, macro_f1
+from bertsmith.tasks.baseline import most_frequent
+from bertsmith.tasks.tfidf import build_tfidf
 
 
 class Score(NamedTuple):

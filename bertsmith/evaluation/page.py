@@ -22,6 +22,7 @@ from bertsmith.metrics.entities import TagReport
 from bertsmith.metrics.names import format_score
 from bertsmith.pages.charts import Chart, Color, Point, Scale, Series, round_step, shorten_name
 from bertsmith.pages.page import unbroken_percent, write_page
+from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.marks import MarkedPart
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.scoring import Evaluation, Outcome
@@ -74,6 +75,8 @@ class ScoreTile(NamedTuple):
     title: str
     value: str
     meaning: str
+    baselines: Sequence[str]
+    """Plain methods, each with its value of the score."""
 
 
 class Miss(NamedTuple):
@@ -185,6 +188,7 @@ def write_evaluation_page(
     predictor: Predictor[Task[Any, Any]],
     survey: ErrorSurvey,
     evaluation: Evaluation,
+    baselines: Sequence[Baseline],
     *,
     model: Path,
     data: Path,
@@ -203,7 +207,7 @@ def write_evaluation_page(
         task=definition.name,
         model=str(model),
         data=str(data),
-        scores=scores_of(evaluation),
+        scores=scores_of(evaluation, baselines),
         notes=[*notes(), *_scale_notes(definition)],
         scatter=draw_scatter(survey.points),
         scatter_count=len(survey.points),
@@ -225,8 +229,8 @@ def write_evaluation_page(
     )
 
 
-def scores_of(evaluation: Evaluation) -> list[ScoreTile]:
-    """List each score once, shares as percentages."""
+def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> list[ScoreTile]:
+    """List each score once, shares as percentages, with those that plain methods have."""
     hidden, counted, most, titles = set[str](), "texts", 1.0, dict(TITLES)
     match evaluation:
         case ClassReport():
@@ -238,15 +242,24 @@ def scores_of(evaluation: Evaluation) -> list[ScoreTile]:
         case AnswerReport():
             hidden, most = {"NoAns_f1"}, 100.0  # equals NoAns_exact
             titles["f1"] = ("F1", "overlap of the answers' words with the right ones")
-    found = []
+    tiles = []
     for name, value in evaluation.to_json().items():
         if not isinstance(value, float) or name in hidden or name.endswith(("thresh", "threshold")):
             continue
         title, meaning = titles.get(name, (name.replace("_", " "), ""))
-        is_plain = name in PLAIN or abs(value) >= ENDLESS
-        shown = format_score(name, value, 3) if is_plain else unbroken_percent(value / most)
-        found.append(ScoreTile(title, shown, meaning.format(counted)))
-    return found
+        plain = [
+            f"{each.method}: {_shown(name, each.scores[name], most)}"
+            for each in baselines
+            if name in each.scores
+        ]
+        shown = _shown(name, value, most)
+        tiles.append(ScoreTile(title, shown, meaning.format(counted), plain))
+    return tiles
+
+
+def _shown(name: str, value: float, most: float) -> str:
+    is_plain = name in PLAIN or abs(value) >= ENDLESS
+    return format_score(name, value, 3) if is_plain else unbroken_percent(value / most)
 
 
 def _confusion_of(evaluation: Evaluation) -> Confusion | None:

@@ -15,7 +15,6 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, Interrupted, option
-from bertsmith.evaluation.baselines import Baseline, cheap_baselines, costly_baselines
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.metrics.report import Report
@@ -32,13 +31,13 @@ from bertsmith.system.notebook import html_lines
 from bertsmith.system.paths import is_within
 from bertsmith.system.progress import has_details
 from bertsmith.system.torch_modes import drawing_from
+from bertsmith.tasks.baseline import Baseline
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
     FineTuning,
     HeldOutExamples,
     training_examples,
 )
-from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
@@ -355,14 +354,27 @@ def _score_saved(
 def _score_baselines(
     settings: FinetuneSettings, dataset: TaskDataset[Any], *, costly: bool
 ) -> tuple[Baseline, ...]:
-    if isinstance(dataset.task, MultiLabel) or not dataset.held_out:
+    task, train, held_out = dataset.task, dataset.train, dataset.held_out
+    if not (train and held_out):
         return ()
     journal = read_journal(RunFolder(settings.out).journal_path)
-    name, train, held_out = dataset.task.name, dataset.train, dataset.held_out
-    baselines = cheap_baselines(name, train, held_out, journal[0] if journal else {})
+    before = scores_before(task.name, journal[0] if journal else {})
+    baselines = task.baselines.cheap(task, train, held_out, before)
     if costly:
-        baselines += costly_baselines(name, train, held_out, settings.model, settings)
+        baselines += task.baselines.costly(task, train, held_out, settings.model, settings)
     return tuple(baselines)
+
+
+def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores before training from a journal's first entry, if it has them."""
+    if first_entry.get("step") != 0:
+        return {}
+    prefix = f"held_out_{task}_"
+    return {
+        name.removeprefix(prefix): value
+        for name, value in first_entry.items()
+        if name.startswith(prefix) and not name.endswith(("_loss", "_score"))
+    }
 
 
 def _prepare_run(

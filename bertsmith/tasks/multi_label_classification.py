@@ -26,6 +26,7 @@ from bertsmith.errors import InputError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.pages.page import unbroken_percent
 from bertsmith.system.notebook import html_table
+from bertsmith.tasks.baselines import MultiLabelBaselines
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
@@ -131,6 +132,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     titles = ("labels, with probabilities", "text", "second text")
     name = "classify"
+    baselines = MultiLabelBaselines()
     heads = ("multi_label",)
     cell_types: ClassVar = {"labels": str, "probabilities": str}
     empty_labels = True

@@ -29,6 +29,7 @@ from bertsmith.errors import InputError, option
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
 from bertsmith.system.notebook import html_table
+from bertsmith.tasks.baselines import ChoiceBaselines
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
@@ -122,6 +123,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 
     titles = ("number", "probability", "prompt", "choice")
     name = "choose"
+    baselines = ChoiceBaselines()
     noun = "prompt"
     settings = ChooseSettings
     pipeline = "multiple-choice"

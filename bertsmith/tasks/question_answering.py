@@ -53,6 +53,7 @@ from bertsmith.tasks.answer_prediction import (
     one_line,
     spaced,
 )
+from bertsmith.tasks.baselines import AnswerBaselines
 from bertsmith.tasks.inference import compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
@@ -174,6 +175,7 @@ class Answer(Task[Question, AnswerPrediction]):
 
     titles = ("answer", "probability", "question", "passage")
     name = "answer"
+    baselines = AnswerBaselines()
     noun = "question"
     settings = AnswerSettings
     columns = QuestionColumns

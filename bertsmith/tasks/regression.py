@@ -27,6 +27,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.system.counts import format_number
 from bertsmith.system.notebook import html_table
+from bertsmith.tasks.baselines import NumberBaselines
 from bertsmith.tasks.cross_encoder import Activation, read_activation
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
@@ -108,6 +109,7 @@ class Regress(TextTask[NumberPrediction]):
 
     titles = ("value", "text", "second text")
     name = "regress"
+    baselines = NumberBaselines()
     are_classes_named = False
     settings = RegressSettings
     heads = ("regress",)

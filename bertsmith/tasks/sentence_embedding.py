@@ -31,6 +31,7 @@ from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.notebook import html_table
+from bertsmith.tasks.baselines import VectorBaselines
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
@@ -270,6 +271,7 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     titles = ("cosine", "text", "second text")
     name = "embed"
+    baselines = VectorBaselines()
     cell_types: ClassVar = {"cosine": float}
     settings = EmbedSettings
     columns = RelatedColumns

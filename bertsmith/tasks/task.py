@@ -27,6 +27,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun
+from bertsmith.tasks.baseline import Baselines
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
@@ -157,6 +158,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     example of its own in training, and batch sizes count rows."""
     rows_are_windows: ClassVar[bool] = False
     """Whether training may drop some rows of an example where all are too many for memory."""
+    baselines: ClassVar[Baselines] = Baselines()
+    """The plain methods that are scored beside its models."""
     reads_tokens: ClassVar[bool] = False
     """Whether `outputs` has a row for each token, not for each sequence."""
 

@@ -21,6 +21,7 @@ from bertsmith.data.labels import class_names, class_numbers, mixed_labels, seve
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.system.notebook import html_table
+from bertsmith.tasks.baselines import ClassBaselines
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
@@ -118,6 +119,7 @@ class Classify(LabelTask[ClassPrediction]):
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
 
     name = "classify"
+    baselines = ClassBaselines()
     settings = ClassifySettings
     heads = ("classify", "multi_label")
     cell_types: ClassVar = {"label": str, "probability": float}

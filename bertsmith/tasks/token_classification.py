@@ -40,6 +40,7 @@ from bertsmith.data.windows import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, counted
+from bertsmith.tasks.baselines import WordBaselines
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax64, token_logits
 from bertsmith.tasks.losses import ClassLoss, class_loss
@@ -89,6 +90,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     titles = ("text, with its labels",)
     name = "tag"
+    baselines = WordBaselines()
     noun = "sentence"
     settings = TagSettings
     columns = TagColumns

@@ -1,0 +1,35 @@
+"""The answer that training gave most often, scored beside a model on other data."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertsmith.tasks.baseline import Baseline
+from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.task import Task
+
+
+class StoredMajority:
+    """Counter of gold answers that scores the most frequent answer of training on them.
+
+    A callback of `evaluate`; `run` is the run.json of the model's folder.
+    """
+
+    def __init__(self, task: Task[Any, Any], run: Mapping[str, Any]) -> None:
+        result = run.get("result")
+        stored = result.get("baselines") if isinstance(result, Mapping) else None
+        rows = [row for row in stored or () if isinstance(row, Mapping)]
+        answers = [row.get("answer") for row in rows if row.get("key") == "majority"]
+        self.task = task
+        self.answer = next((answer for answer in answers if isinstance(answer, str)), None)
+        self._gold: Counter[str] = Counter()
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        if self.answer is not None:
+            self._gold.update(self.task.baselines.gold_keys(self.task, examples))
+
+    def baselines(self) -> list[Baseline]:
+        """Return the score, or nothing where training told no such answer."""
+        if self.answer is None or not self._gold:
+            return []
+        return [self.task.baselines.score_constant(self.task, self.answer, self._gold)]

@@ -1,0 +1,45 @@
+"""The cosine of two texts' vectors before fine-tuning, which a score of pairs has to beat."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bertsmith.data.examples import Example
+from bertsmith.errors import BertsmithError
+from bertsmith.metrics.regression import pearson, spearman
+from bertsmith.metrics.retrieval import unit_length
+from bertsmith.system.compute import InferenceCompute
+from bertsmith.tasks.baseline import Baseline
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextVectors
+
+MAX_PAIRS = 1000
+"""Pairs whose cosine is computed."""
+
+
+def score_cosines(
+    held_out: Sequence[Example], model: Path, compute: InferenceCompute
+) -> Baseline | None:
+    """Score the cosine of the mean vectors of the model that was fine-tuned.
+
+    None where its folder is not there any more, or has a pooling of its own.
+    """
+    try:
+        encoder = Predictor.load(
+            model, TextVectors, device=compute.device, precision=compute.precision
+        )
+        pairs = held_out[:MAX_PAIRS]
+        vectors = encoder.encode(
+            [text for example in pairs for text in (example.text, example.pair or "")]
+        )
+    except BertsmithError:  # the run is complete
+        return None
+    units = unit_length(vectors).astype(np.float64)
+    cosines = (units[0::2] * units[1::2]).sum(axis=1)
+    gold = np.array([float(str(example.label)) for example in pairs], np.float64)
+    method = "cosine of the model's mean vectors before fine-tuning"
+    if len(pairs) < len(held_out):
+        method += f" (of the first {len(pairs):,} pairs)"
+    scores = {"pearson": pearson(gold, cosines), "spearman": spearman(gold, cosines)}
+    return Baseline("cosine", method, scores)

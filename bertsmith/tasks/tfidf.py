@@ -1,0 +1,125 @@
+"""TF-IDF with logistic regression, the plain method that a classifier of texts has to beat.
+
+It is left to a single run of the command, takes a few seconds at most, and needs scikit-learn.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.examples import Example
+from bertsmith.metrics.class_report import summarize
+from bertsmith.metrics.classification import confusion_matrix
+from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
+from bertsmith.tasks.baseline import Baseline
+
+MAX_TRAIN_CHARS = 1_000_000
+MAX_EVAL_CHARS = 5_000_000
+MAX_CLASSES = 100
+MAX_WEIGHTS = 2_000_000
+"""Bounds of the method, which then takes about three seconds of one core."""
+
+
+def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
+    """Score logistic regression on words and pairs of words, fitted to as many texts as fit in.
+
+    None where scikit-learn is not installed, or the texts are too many or of too many classes.
+    """
+    fitted = [train[place] for place in _draw(train)]
+    targets = [str(example.label) for example in fitted]
+    answers = _fit_and_predict(fitted, targets, held_out, len(set(targets)))
+    if answers is None:
+        return None
+    gold = [str(example.label) for example in held_out]
+    names = sorted({*gold, *answers.tolist()})
+    numbers = {name: place for place, name in enumerate(names)}
+    true, predicted = (np.array([numbers[name] for name in each]) for each in (gold, answers))
+    report = summarize(confusion_matrix(true, predicted, len(names)), names)
+    scores = {"accuracy": report.accuracy, "macro_f1": report.macro_f1}
+    return Baseline("tfidf", _method("", fitted, train), scores)
+
+
+def score_tfidf_of_several(
+    train: Sequence[Example],
+    held_out: Sequence[Example],
+    flags: NDArray[np.bool_],
+    gold: NDArray[np.bool_],
+    labels: Sequence[str],
+) -> Baseline | None:
+    """Score a logistic regression for each of several labels; else as `score_tfidf`.
+
+    Args:
+        flags: the labels of `train`, bool `[texts, labels]`.
+        gold: those of `held_out`.
+    """
+    places = _draw(train)
+    fitted, rows = [train[place] for place in places], flags[places]
+    is_varied = rows.any(0) & ~rows.all(0)
+    targets = rows[:, is_varied].astype(np.int64)
+    answers = _fit_and_predict(fitted, targets, held_out, targets.shape[1])
+    if answers is None:
+        return None
+    predicted = np.broadcast_to(rows.all(0), gold.shape).copy()
+    predicted[:, is_varied] = answers.reshape(len(held_out), -1) > 0
+    report = MultiLabelReport.of(LabelCounts.of(gold, predicted), labels)
+    method = _method(" for each label", fitted, train)
+    return Baseline("tfidf", method, multi_label_scores(report))
+
+
+def multi_label_scores(report: MultiLabelReport) -> dict[str, float]:
+    return {name: getattr(report, name) for name in ("micro_f1", "macro_f1", "subset_accuracy")}
+
+
+def _method(which: str, fitted: Sequence[Example], train: Sequence[Example]) -> str:
+    part = f" (of {len(fitted):,} of the {len(train):,} texts)" if len(fitted) < len(train) else ""
+    return f"TF-IDF with logistic regression{which}{part}"
+
+
+def _fit_and_predict(
+    fitted: Sequence[Example], targets: Any, held_out: Sequence[Example], num_classes: int
+) -> NDArray[Any] | None:
+    """Predict labels, or flags where `targets` is a matrix; None where that is out of bounds."""
+    has_pairs = any(example.pair is not None for example in fitted)
+    if has_pairs or not 0 < num_classes <= MAX_CLASSES or _num_chars(held_out) > MAX_EVAL_CHARS:
+        return None
+    several = isinstance(targets, np.ndarray)
+    model = build_tfidf(MAX_WEIGHTS // num_classes, several=several)
+    if model is None:
+        return None
+    try:
+        model.fit([example.text for example in fitted], targets)
+    except ValueError:  # no text has a word of two letters, or all have the same label
+        return None
+    return np.asarray(model.predict([example.text for example in held_out]))
+
+
+def build_tfidf(max_features: int | None = None, *, several: bool = False) -> Any:
+    """Build the pipeline of TF-IDF and logistic regression; None without scikit-learn.
+
+    With `several`, each column of a matrix of 0 and 1 has a regression of its own.
+    """
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.multiclass import OneVsRestClassifier
+        from sklearn.pipeline import make_pipeline
+    except ImportError:
+        return None
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=max_features)
+    regression = LogisticRegression(C=10.0, max_iter=1000)
+    return make_pipeline(vectorizer, OneVsRestClassifier(regression) if several else regression)
+
+
+def _draw(examples: Sequence[Example]) -> NDArray[np.int64]:
+    """Draw the places of examples, always the same, that have `MAX_TRAIN_CHARS` at most."""
+    if _num_chars(examples) <= MAX_TRAIN_CHARS:
+        return np.arange(len(examples))
+    order = np.random.default_rng(0).permutation(len(examples))
+    ends = np.cumsum([len(examples[place].text) for place in order])
+    return order[ends <= MAX_TRAIN_CHARS]
+
+
+def _num_chars(examples: Sequence[Example]) -> int:
+    return sum(len(example.text) for example in examples)
