@@ -57,8 +57,8 @@ class PretrainingStudentSettings(StudentSettings):
 
     teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")] = Path()
     """Folder of the pre-trained teacher, with a masked-LM head. It is only read."""
-    family: Literal["distilbert"] | None = None
-    """Family of the student: distilbert has no segments and no pooler. By default the teacher's."""
+    family: Literal["teacher", "distilbert"] = "teacher"
+    """Family of the student: that of the teacher, or distilbert, without segments and pooler."""
     soft_weight: float = 0.7
     """Weight of the distillation loss on masked tokens, from 0 to 1; masked LM has the rest.
     DistilBERT has 5 to 2."""
@@ -69,7 +69,7 @@ class PretrainingStudentSettings(StudentSettings):
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
         """Build the student of a loaded model, in the requested family."""
         student, made_of = super().shortened(model)
-        if self.family is None or student.config.model_type == self.family:
+        if self.family == "teacher" or student.config.model_type == self.family:
             return student, made_of
         return distilled(student), f"{made_of}, without segments and pooler"
 

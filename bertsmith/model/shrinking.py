@@ -134,8 +134,7 @@ def distilled(model: BertModel) -> BertModel:
         raise ConfigError(
             f"{option('family', 'distilbert')}: found the family {config.model_type} with the "
             f"output heads {', '.join(model.heads) or 'none'}; allowed is a BERT with a masked-LM "
-            f"head. Leave {option('family')} out, or pass {option('family')} None if a recipe has "
-            "it."
+            f"head. Pass {option('family', 'teacher')}."
         )
     shared = {
         field.name: getattr(config, field.name)
