@@ -16,7 +16,6 @@ import bertsmith
 from bertsmith.cli import COMMANDS, main
 from bertsmith.commands import distill_pretraining, finetune, pretrain
 from bertsmith.config import to_jsonable
-from bertsmith.demo.folder import Places
 from bertsmith.demo.page import next_steps, program
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.catalog import task_named
@@ -138,7 +137,7 @@ def test_after_finetuning_the_next_step_asks_the_model(task, file, texts, tmp_pa
 
 
 def test_next_steps_of_the_demo_can_be_typed(tmp_path, capsys):
-    for step in next_steps(Places(tmp_path / "my demo")):
+    for step in next_steps(tmp_path / "my demo"):
         for command in step["commands"]:
             words = shlex.split(command.removeprefix(program()))
             test_shown_commands_and_flags_exist(words, capsys)

@@ -7,7 +7,7 @@ from typing import Any
 
 from bertsmith.commands.flags import parse, tell
 from bertsmith.demo.job import DemoSettings, run_demo
-from bertsmith.demo.page import MORE_MINUTES, shortened
+from bertsmith.demo.page import METHODS, MORE_MINUTES, PRETRAINED, UNTRAINED, shortened
 from bertsmith.system.counts import percent
 from bertsmith.training.display import Display
 
@@ -36,24 +36,17 @@ def main(args: Sequence[str], prog: str) -> None:
 
 def describe_demo(results: dict[str, Any]) -> Iterator[str]:
     pretraining, seconds = results["pretraining"], results["seconds"]["total"]
-    accuracy = {row["name"]: row["accuracy"]["mean"] for row in results["comparison"]}
-    num_labels = results["question"]["num_train"]
+    right = {row["name"]: percent(row["accuracy"]["mean"]) for row in results["comparison"]}
     yield (
         f"pre-training   {percent(pretraining['held_out_mlm_accuracy'])} of the hidden "
         f"words right on held-out text, after {pretraining['real_tokens']:,} tokens"
     )
     yield (
-        f"the question   {percent(accuracy['pretrained'])} right with pre-training, "
-        f"{percent(accuracy['untrained'])} without (same model, {num_labels} labels)"
+        f"the question   {right.pop(PRETRAINED)} right with pre-training, {right.pop(UNTRAINED)} "
+        f"without (same model, {results['question']['num_train']} labels)"
     )
-    plain = {
-        "tfidf": "TF-IDF with logistic regression",
-        "majority": "always the most frequent answer",
-    }
-    shown = [
-        f"{percent(accuracy[name])} {words}" for name, words in plain.items() if name in accuracy
-    ]
-    yield f"plain methods  {', '.join(shown)}"
+    plain = ", ".join(f"{share} {METHODS[name][0]}" for name, share in right.items())
+    yield f"plain methods  {plain}"
     if note := shortened(results):
         yield f"note           {note}"
     yield f"more minutes   {MORE_MINUTES}"

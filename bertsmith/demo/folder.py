@@ -1,104 +1,53 @@
-"""The demo's folder and its parts; it replaces an earlier demo, and nothing else.
+"""The demo's folder: a new demo replaces an earlier one there, and nothing else.
 
-A run is built where it will stay, so that every path written into it is right. The earlier run
-waits beside it meanwhile, and comes back if the new one fails.
+A demo is built where it will stay, so that every path written into it is right. The earlier one
+waits in a folder of its own meanwhile, and comes back if the new one fails.
 """
 
-import contextlib
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from bertsmith.errors import ConfigError
-from bertsmith.system.files import locked, write_error, write_json
+from bertsmith.system.files import hold_folder, write_json, writing
 
-RESULT_NAME = "demo.json"
 COMMAND = "demo"
+TEXT, RESULT, PAGE = "documentation.txt", "demo.json", "report.html"
+PARTS = (RESULT, TEXT, "question", "tokenizer", "corpus", "pretrained", "classifier", PAGE)
+"""What a demo consists of; all else in its folder is the user's."""
+EARLIER = "earlier-demo"
 
 
-@dataclass(frozen=True)
-class Places:
-    """The folders and files of a demo."""
-
-    out: Path
-
-    @property
-    def text(self) -> Path:
-        return self.out / "documentation.txt"
-
-    @property
-    def tokenizer(self) -> Path:
-        return self.out / "tokenizer"
-
-    @property
-    def corpus(self) -> Path:
-        return self.out / "corpus"
-
-    @property
-    def pretrained(self) -> Path:
-        return self.out / "pretrained"
-
-    @property
-    def classifier(self) -> Path:
-        """The pre-trained model after fine-tuning on the first draw."""
-        return self.out / "classifier"
-
-    @property
-    def dev(self) -> Path:
-        """Labelled paragraphs that choose the best weights."""
-        return self.out / "question" / "dev.csv"
-
-    @property
-    def test(self) -> Path:
-        """Labelled paragraphs to score on."""
-        return self.out / "question" / "test.csv"
-
-    def train(self, draw: int) -> Path:
-        return self.out / "question" / ("train.csv" if draw == 0 else f"train-{draw + 1}.csv")
-
-
-@contextlib.contextmanager
+@contextmanager
 def fresh_folder(out: Path) -> Iterator[None]:
-    """Give an empty `out`; if the block ends with an error, what stood there is there again.
+    """Give a folder without a demo; if the block ends with an error, the earlier one is back.
 
     Raises:
-        ConfigError: something other than a demo stands at `out`.
+        ConfigError: something other than a demo stands at `out`, or another process works there.
         InputError: the folder cannot be written.
     """
-    previous = out.with_name(f".{out.name}.previous")
-    with locked(out):  # refuses one that another process works in, before it is moved
-        pass
-    _restore(out, previous)  # left by a demo that was killed
-    check_out(out)
-    is_new = not out.exists()
-    try:
+    with hold_folder(out, lambda: check_out(out)):
+        earlier = out / EARLIER
+        with writing(out):
+            if earlier.exists():  # left by a demo that was killed
+                _move_parts(earlier, out)
+            earlier.mkdir(exist_ok=True)
+            _move_parts(out, earlier)
         try:
-            _remove(previous)
-            if not is_new:
-                out.rename(previous)
-            out.mkdir(parents=True)
-            write_json(out / RESULT_NAME, {"command": COMMAND, "is_complete": False})
-        except OSError as error:
-            raise write_error(out, error) from error
-        with locked(out):
+            write_json(out / RESULT, {"command": COMMAND, "is_complete": False})
             yield
-    except BaseException:
-        if is_new or previous.exists():
-            _remove(out)
-        _restore(out, previous)
-        raise
-    _finish(out, previous)
+        except BaseException:
+            _move_parts(earlier, out)
+            earlier.rmdir()
+            raise
+        shutil.rmtree(earlier)
 
 
 def check_out(out: Path) -> None:
-    if not out.exists() or is_demo(out):
-        return
-    if not out.is_dir():
-        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
-    if any(out.iterdir()):
+    """Refuse a folder that holds something, but no demo."""
+    if any(out.iterdir()) and not (is_demo(out) or (out / EARLIER).exists()):
         raise ConfigError(
             f"{out}: holds other things than a demo, and would be replaced. Choose another --out."
         )
@@ -106,44 +55,18 @@ def check_out(out: Path) -> None:
 
 def is_demo(out: Path) -> bool:
     """Return whether a demo wrote this folder, complete or not."""
-    return _facts(out).get("command") == COMMAND
-
-
-def _facts(out: Path) -> dict[str, Any]:
     try:
-        facts = json.loads((out / RESULT_NAME).read_text(encoding="utf-8"))
+        facts = json.loads((out / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}
-    return facts if isinstance(facts, dict) else {}
+        return False
+    return isinstance(facts, dict) and facts.get("command") == COMMAND
 
 
-def _restore(out: Path, previous: Path) -> None:
-    """Put the earlier demo back in its place, if it waits beside an unfinished one."""
-    if not is_demo(previous):
-        return
-    if _facts(out).get("is_complete"):
-        _finish(out, previous)
-        return
-    if is_demo(out):
-        _remove(out)
-    with contextlib.suppress(OSError):  # an empty folder, which a full disk left
-        out.rmdir()
-    if not out.exists():
-        previous.rename(out)
-
-
-def _finish(out: Path, previous: Path) -> None:
-    """Remove the earlier demo, but keep what somebody has put there."""
-    for path in previous.glob("*"):
-        if not (out / path.name).exists():
-            path.rename(out / path.name)
-    _remove(previous)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, under another name, so that nobody finds half of it."""
-    doomed = folder.with_name(f".{folder.name.strip('.')}.removed")
-    shutil.rmtree(doomed, ignore_errors=True)
-    if folder.exists():
-        folder.rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+def _move_parts(source: Path, target: Path) -> None:
+    """Put a demo's parts into another folder, in place of those there."""
+    for name in PARTS:
+        if (target / name).is_dir():
+            shutil.rmtree(target / name)
+        (target / name).unlink(missing_ok=True)
+        if (source / name).exists():
+            (source / name).rename(target / name)

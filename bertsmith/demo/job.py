@@ -1,95 +1,78 @@
 """The whole road in one call, from the documentation on this computer to a report.
 
-Every step is the same public function that the command of its name calls; what is particular to
-the demo is only where the text and the question come from, and the report.
+What learns is what everybody can call: `pretrain` and `TextClassifier`. Each part gets a share of
+the minutes, so that a slow computer reads less and trains less, and ends in time.
 """
 
-import tempfile
+import csv
+import math
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, cast
 
 from bertsmith.data.corpus import build_corpus
+from bertsmith.data.examples import Example
 from bertsmith.data.settings import CorpusSettings
-from bertsmith.demo import figures
-from bertsmith.demo.baselines import (
-    Score,
-    majority_class,
-    tfidf_with_logistic_regression,
-)
-from bertsmith.demo.corpus import Documentation, Installation, read_documentation
-from bertsmith.demo.figures import PRETRAINED, UNTRAINED
-from bertsmith.demo.folder import COMMAND, RESULT_NAME, Places, fresh_folder
-from bertsmith.demo.pace import (
-    COUNTING,
-    ENDING,
-    READING_SECONDS,
-    SMALL_TEST,
-    SPARE_SECONDS,
-    TOTAL_SECONDS,
-    DemoScale,
-    finetuning_seconds,
-    measure_pace,
-    shorten_finetuning,
-)
-from bertsmith.demo.page import METHODS, write_demo_page
-from bertsmith.demo.question import (
-    LABELS,
-    DemoQuestion,
-    QuestionSize,
-    ask,
-    is_for_corpus,
-    write_documents,
-    write_examples,
-)
-from bertsmith.errors import ConfigError
-from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.run import finetune
+from bertsmith.demo.corpus import ModuleText, installed_libraries, read_documentation
+from bertsmith.demo.folder import COMMAND, RESULT, TEXT, fresh_folder
+from bertsmith.demo.page import FINETUNE_STEPS, METHODS, PRETRAINED, UNTRAINED, write_demo_page
+from bertsmith.demo.question import LABELS, build_question, draw_examples, split_modules
+from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.estimators.pretrain import pretrain
+from bertsmith.estimators.texts import TextClassifier
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.loading import load_model
-from bertsmith.pretraining.job import PretrainJob
-from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.run import run_pretraining
-from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.system.files import atomic_dir, write_json
+from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.terminal import Say
-from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.baseline import most_frequent
+from bertsmith.tasks.baselines import ClassBaselines
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.settings.classify import ClassifySettings
-from bertsmith.tasks.text_classification import Classify
-from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.recorder import Callback
+from bertsmith.tasks.tfidf import score_tfidf
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.training.recorder import Callback, Status
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.settings import OptimSettings, TrainingSettings
 from bertsmith.vocabulary.settings import TokenizerSettings
-from bertsmith.vocabulary.train import TokenizerReport, train_tokenizer
+from bertsmith.vocabulary.train import write_tokenizer
 
-LONGEST_TEXT = 128
+READING_SHARE = 0.08
+"""Share of the time after which modules are left unread."""
+ENDING_SHARE, ENDING = 0.3, 5.0
+"""Share of the time for all that follows pre-training, and the most that it gets, as a multiple of
+the seconds in which the vocabulary was learned: a slow computer needs more."""
+PAGE_SHARE = 0.03
+"""Share of the time for examples and the page."""
+COUNTING = 0.5
+"""Seconds of counting the first word embeddings, which `pretrain(minutes=…)` does not count, as a
+multiple of those in which the vocabulary was learned."""
+STARTING = 5.0
+"""Seconds in which the program is loaded, before the demo counts its own."""
+LEAST_PRETRAINING = 20.0
+"""Seconds of pre-training even where the rest has taken all of the time."""
+TRAINING_SHARE = 0.5
+"""Share of a fine-tuning's time after which its training ends; the rest is for scoring."""
 
-# As the recipe quarter-hour, for fewer steps, and with next sentence prediction, which the page
-# explains.
-MODEL = ModelSettings(
-    preset="tiny",
-    max_position_embeddings=LONGEST_TEXT,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.05,
-    position_initializer="sinusoidal",
-    word_initializer="counted",
-)
-PRETRAINING = PretrainingSettings(
-    max_length=64, start_share=1 / 6, start_length=16, masking_rate=0.25
-)
-OPTIM = OptimSettings(optimizer="muon", learning_rate=6e-3, warmup_fraction=0.06)
-BATCH_SIZE = 64
+MAX_VOCABULARY, LEAST_VOCABULARY = 8000, 1000
+CHARS_PER_TOKEN = 200
+"""Characters of text for each token of the vocabulary: of less text, fewer tokens are learned."""
+HELD_OUT = 0.02
+NUM_TRAIN, NUM_DEV = 25, 10
+"""Labelled paragraphs of each library to learn from, and to choose the best weights by."""
+NUM_DRAWS = 3
+"""Choices of labelled paragraphs, so that a score does not hang on which few were labelled."""
 FINETUNE_LEARNING_RATE = 5e-4
-HELD_OUT = CorpusSettings(held_out=0.02)
+MAX_TEST, TEST_PER_MINUTE = 150, 30
+"""Paragraphs of each library to score on."""
+NUM_PARTS = 7
 
+SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomposition.")
 FILLS = (
     "The default [MASK] is None.",
     "Raises an error if the file does not [MASK].",
@@ -107,67 +90,49 @@ class DemoSettings:
     out: Path = Path("runs/demo")
     """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
     demo in it is replaced; nothing else is."""
-    minutes: float | None = None
-    """Minutes of pre-training; the rest takes one to three more. Default: 1,800 steps, or as many
-    as let all end after five minutes on this computer."""
-    quick: bool = False
-    """Only try whether everything works: little text and a few steps, no useful model."""
+    minutes: float = 5.0
+    """Minutes that everything takes together. The more, the better is the model."""
 
     def __post_init__(self) -> None:
         if self.out.name in ("", ".."):
             raise ConfigError(f"--out: found '{self.out}'; allowed is a folder of its own.")
-        if self.quick and self.minutes is not None:
-            raise ConfigError("--quick and --minutes exclude each other. Give one of them.")
-        if self.minutes is not None and not 0 < self.minutes < 1e6:
+        if not 0 < self.minutes < 1e6:
             raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")
 
 
-FULL = DemoScale()
-QUICK = DemoScale(
-    max_chars=800_000,
-    max_chars_per_library=100_000,
-    vocab_size=1000,
-    question=QuestionSize(train=4, dev=2, test=6),
-    num_draws=2,
-    finetune_steps=4,
-    pretrain_steps=20,
-)
+class Timer:
+    """The seconds of the demo: of each part, and how many are left."""
 
-
-NUM_STEPS = 7
-SHORT_MINUTES = 5.0
-"""Minutes of pre-training below which reading is kept short as well."""
-MIN_FINETUNING_SECONDS = 60.0
-"""Fine-tuning has so much time, whatever pre-training has."""
-
-
-class Clock:
-    """A timer of the demo's steps that announces each as it begins."""
-
-    def __init__(self, say: Say) -> None:
+    def __init__(self, total: float, say: Say) -> None:
         self.seconds: dict[str, float] = {}
-        self.say = say
-        self.ends_at: float | None = None
-        """Seconds after which the demo is expected to end, where that is known."""
-        self._started_at = time.perf_counter()
+        self.total, self.say = total, say
+        self._ends_at = time.monotonic() + total
 
     @contextmanager
-    def step(self, name: str, words: str) -> Iterator[None]:
-        """Time a block under `name`."""
-        left = "" if self.ends_at is None else f" {self._left(self.ends_at)}"
-        self.say(f"[{len(self.seconds) + 1} of {NUM_STEPS}] {words}{left}")
-        started_at = time.perf_counter()
+    def part(self, name: str, words: str) -> Iterator[None]:
+        """Announce a block and time it under `name`."""
+        self.say(f"[{len(self.seconds) + 1} of {NUM_PARTS}] {words} {self._describe_left()}")
+        began = time.monotonic()
         yield
-        self.seconds[name] = time.perf_counter() - started_at
-
-    def _left(self, ends_at: float) -> str:
-        minutes = (ends_at - self.total) / 60
-        return f"About {minutes:.0f} minutes to go." if minutes >= 1.5 else "About a minute to go."
+        self.seconds[name] = time.monotonic() - began
 
     @property
-    def total(self) -> float:
-        """Seconds since the beginning."""
-        return time.perf_counter() - self._started_at
+    def left(self) -> float:
+        return self._ends_at - time.monotonic()
+
+    def _describe_left(self) -> str:
+        minutes = self.left / 60
+        return f"{minutes:.1f} minutes left." if minutes >= 1 else "Less than a minute left."
+
+
+class EndAfter(Callback):
+    """Ends a training after some seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends_at = time.monotonic() + seconds
+
+    def on_step(self, entry: Mapping[str, Any], status: Status) -> bool:
+        return time.monotonic() >= self._ends_at
 
 
 def run_demo(
@@ -175,236 +140,262 @@ def run_demo(
     *,
     say: Say = lambda line: None,
     callbacks: Sequence[Callback] = (),
-    installation: Installation | None = None,
+    libraries: Mapping[str, Path] | None = None,
 ) -> dict[str, Any]:
     """Go the whole road and return the figures that `demo.json` and the report hold.
 
     Args:
-        callbacks: called with every entry of pre-training.
-        installation: whose documentation to read; this Python's where not given.
+        callbacks: receive the entries of all trainings.
+        libraries: the folder of each library to read; those of this Python where not given.
 
     Raises:
         ConfigError: something else stands at `out`.
         InputError: too little documentation is installed, or the disk is full.
+        KeyboardInterrupt: Ctrl-C; what stood at `out` stands there again.
     """
-    scale = QUICK if settings.quick else FULL
-    places = Places(settings.out)
     with fresh_folder(settings.out):
-        source = installation or Installation.current()
-        results = _run(settings, scale, places, Clock(say), callbacks, source)
-        write_json(settings.out / RESULT_NAME, results)
+        timer = Timer(60 * settings.minutes - STARTING, say)
+        found = installed_libraries() if libraries is None else libraries
+        try:
+            results = _run(settings, timer, callbacks, found)
+        except Interrupted:  # names a checkpoint, which is removed
+            raise KeyboardInterrupt from None
+        write_json(settings.out / RESULT, results)
     return results
 
 
 def _run(
     settings: DemoSettings,
-    scale: DemoScale,
-    places: Places,
-    clock: Clock,
+    timer: Timer,
     callbacks: Sequence[Callback],
-    installation: Installation,
+    libraries: Mapping[str, Path],
 ) -> dict[str, Any]:
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    is_planned = settings.minutes is None and not settings.quick
-    if is_planned:
-        clock.ends_at = TOTAL_SECONDS
-        clock.say(
-            f"Plan: {TOTAL_SECONDS / 60:.0f} minutes in all. Reading and building a corpus take "
-            "about one, then the speed of this computer tells how much training fits in."
-        )
-    with clock.step("reading", "Reading the documentation of the installed packages."):
-        is_short = is_planned or (settings.minutes or SHORT_MINUTES) < SHORT_MINUTES
-        seconds = READING_SECONDS if is_short else None
-        documentation = read_documentation(
-            installation,
-            tuple(LABELS),
-            max_chars=scale.max_chars,
-            max_chars_per_library=scale.max_chars_per_library,
-            seconds=seconds,
-            say=clock.say,
-        )
-        if seconds is not None and clock.total > seconds:
-            scale = replace(scale, question=replace(scale.question, test=SMALL_TEST))
-        question = ask(documentation.documents, scale.question, scale.num_draws)
-        write_texts(places, documentation, question)
-    with clock.step("vocabulary", f"Learning a vocabulary of {scale.vocab_size:,} tokens."):
-        tokenizer, report = learn_vocabulary(places, scale)
-    with clock.step("corpus", "Turning the text into a corpus of token ids."):
-        manifest = build_corpus([places.text], tokenizer, places.corpus, HELD_OUT)
-    pace = None
-    if not settings.quick:
-        num_test, vocabulary_seconds = len(question.test), clock.seconds["vocabulary"]
-        planned = pretrain_job(settings, scale, places)
-        measured = measure_pace(planned, scale, num_test, vocabulary_seconds, lambda: clock.total)
-        seconds = 60 * (settings.minutes or 0)
-        if is_planned:
-            pace, scale = measured, measured.scale
-            seconds = scale.pretrain_seconds or 0.0
-            clock.say(str(pace))
-        else:  # on a slow computer the rest is not to take longer than what was asked for
-            allowed = max(MIN_FINETUNING_SECONDS, seconds)
-            scale = shorten_finetuning(scale, measured.tokens_per_second, num_test, allowed)
-        seconds += finetuning_seconds(scale, measured.tokens_per_second, num_test)
-        seconds += COUNTING * vocabulary_seconds
-        clock.ends_at = clock.total + seconds + ENDING * vocabulary_seconds
-    job = pretrain_job(settings, scale, places)
-    with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
-        # With `measure`, a wish to stop in the last step ends the demo.
-        pretraining = run_pretraining(
-            job, places.pretrained, callbacks=callbacks, measure=lambda model: {}
-        )
-    if pace is not None:  # planned anew, since another speed may have shown in the meantime
-        left = TOTAL_SECONDS - SPARE_SECONDS - clock.total - ENDING * clock.seconds["vocabulary"]
-        speed = pretraining["tokens_per_second"]
-        scale = shorten_finetuning(scale, speed, len(question.test), left)
-    with clock.step("fine-tuning", "Fine-tuning on the question, with and without pre-training."):
-        evaluations = compare_models(places, scale, clock, callbacks, is_planned=is_planned)
-        num_draws = len(evaluations[PRETRAINED])
-        question = replace(question, draws=question.draws[:num_draws])
-    if clock.ends_at is not None:  # the estimate before had all of training in it
-        clock.ends_at = clock.total + ENDING * clock.seconds["vocabulary"]
-    with clock.step("baselines", "Asking two plain methods the same question."):
-        scores = {
-            name: [Score(report.accuracy, report.macro_f1) for report in group]
-            for name, group in evaluations.items()
-        }
-        tfidf = [tfidf_with_logistic_regression(draw, question.test) for draw in question.draws]
-        if known := [score for score in tfidf if score is not None]:
-            scores["tfidf"] = known
-        else:
-            clock.say(
+    out, started_at = settings.out, datetime.now(UTC).isoformat(timespec="seconds")
+    with timer.part("reading", "Reading the documentation of the installed packages."):
+        documentation = read_documentation(libraries, [*LABELS], READING_SHARE * timer.total)
+        learned, scored = split_modules(documentation.documents)
+        known, unknown = build_question(learned, scored)
+        draws = [draw_examples(known, (NUM_DEV, NUM_TRAIN), seed) for seed in range(NUM_DRAWS)]
+        num_test = min(MAX_TEST, math.ceil(TEST_PER_MINUTE * settings.minutes))
+        (test,) = draw_examples(unknown, (num_test,))
+        dev, train = draws[0]
+        write_texts(out, learned, train=train, dev=dev, test=test)
+    with timer.part("baselines", "Asking two plain methods a question about it."):
+        tfidf = score_tfidf(train, test)
+        if tfidf is None:
+            timer.say(
                 "scikit-learn is not installed, so TF-IDF with logistic regression is left out "
                 "(pip install 'bertsmith[demo]' adds it)."
             )
-        scores["majority"] = [majority_class(question.draws[0], question.test)]
-    with clock.step("examples", "Filling masks and answering a few paragraphs."):
-        examples = {"fills": fill_masks(places), "predictions": predict_first(places, question)}
-    run, answers = RunFolder(places.pretrained).read_run(), evaluations[PRETRAINED][0].to_json()
+        counts, answers = (Counter(texts_and_labels(part)[1]) for part in (train, test))
+        majority = ClassBaselines().score_constant(None, most_frequent(counts), answers)
+    size = documentation.num_chars // CHARS_PER_TOKEN
+    size = min(MAX_VOCABULARY, max(LEAST_VOCABULARY, size))
+    with timer.part("vocabulary", f"Learning a vocabulary of {size:,} tokens."):
+        vocabulary = learn_vocabulary(out, size)
+    with timer.part("corpus", "Turning the text into a corpus of token ids."):
+        tokenizer, reading = load_tokenizer(out / "tokenizer"), CorpusSettings(held_out=HELD_OUT)
+        manifest = build_corpus([out / TEXT], tokenizer, out / "corpus", reading)
+    with timer.part("pre-training", "Pre-training: guessing hidden words, telling what follows."):
+        ending = min(ENDING_SHARE * timer.total, ENDING * timer.seconds["vocabulary"])
+        seconds = timer.left - ending - COUNTING * timer.seconds["vocabulary"]
+        model = pretrain(
+            corpus=out / "corpus",
+            out=out / "pretrained",
+            recipe="quarter-hour",
+            minutes=max(LEAST_PRETRAINING, seconds) / 60,
+            pairs="next_sentence",  # which the page explains
+            start_share=1 / 6,
+            learning_rate=6e-3,  # for fewer steps than the recipe's
+            keep=0,
+            show_progress=False,
+            callbacks=callbacks,
+        )
+    with timer.part("fine-tuning", "Fine-tuning on the question, with and without pre-training."):
+        reports, finetune_steps = compare_models(out, draws, test, timer, callbacks)
+    with timer.part("examples", "Filling masks and answering a few paragraphs."):
+        filler = Predictor.load(model.out, FillMask)
+        fills = [
+            {"text": text, "words": list(map(asdict, filler(text).masks[0]))} for text in FILLS
+        ]
+        predictions = predict_first(out / "classifier", test)
+        num_draws = len(reports[PRETRAINED])
+        further = [score_tfidf(train, test) for _, train in draws[1:num_draws]]
+    scores: dict[str, list[Mapping[str, Any]]] = {
+        name: [report.to_json() for report in group] for name, group in reports.items()
+    }
+    if tfidf is not None:
+        scores["tfidf"] = [baseline.scores for baseline in (tfidf, *further) if baseline]
+    scores["majority"] = [majority.scores]
+    run, splits = RunFolder(model.out).read_run(), manifest.splits
+    config = run["config"]
     results = {
         "command": COMMAND,
         "is_complete": True,
-        "out": str(settings.out),
+        "out": str(out),
+        "minutes": settings.minutes,
         "started_at": started_at,
-        "plan": None if pace is None else pace.to_json(),
-        "documentation": figures.of_documentation(documentation),
-        "vocabulary": figures.of_vocabulary(tokenizer, report),
-        "corpus": figures.of_corpus(manifest),
-        "pretraining": pretraining,
-        "model": figures.of_model(load_model(places.pretrained), job),
-        "question": figures.of_question(question),
-        "comparison": figures.of_comparison(scores),
-        **{name: answers[name] for name in ("classes", "confusion")},
-        **examples,
+        "documentation": {
+            "num_modules": len(documentation.documents),
+            "num_chars": documentation.num_chars,
+            "chars_by_library": dict(documentation.chars_by_library.most_common()),
+            "skipped": dict(documentation.skipped.most_common()),
+        },
+        "vocabulary": vocabulary,
+        "corpus": {
+            "num_sentences": splits["train"].sentences,
+            "num_tokens": splits["train"].tokens,
+            "num_held_out_tokens": splits["held_out"].tokens,
+        },
+        "pretraining": dict(model.figures),
+        "model": {
+            "preset": config["preset"],
+            "num_layers": config["model"]["num_hidden_layers"],
+            "hidden_size": config["model"]["hidden_size"],
+            "num_parameters": sum(part.numel() for part in load_model(model.out).parameters()),
+            "masking_rate": config["pretraining"]["masking_rate"],
+        },
+        "question": {
+            "labels": list(known),
+            "num_train": len(train),
+            "num_train_each": len(train) // len(known),
+            "num_dev": len(dev),
+            "num_test": len(test),
+            "num_draws": num_draws,
+            "finetune_steps": finetune_steps,
+        },
+        "comparison": [
+            {
+                "name": name,
+                **{
+                    key: mean_and_sd([each[key] for each in group])
+                    for key in ("accuracy", "macro_f1")
+                },
+            }
+            for name, group in scores.items()
+        ],
+        "confusion": reports[PRETRAINED][0].confusion,
+        "fills": fills,
+        "predictions": predictions,
         **{name: run[name] for name in ("versions", "machine", "precision")},
-        "seconds": {**clock.seconds, "total": clock.total},
-        "peak_memory_bytes": figures.peak_memory_bytes(),
+        "seconds": {**timer.seconds, "total": timer.total - timer.left},
+        "peak_memory_bytes": peak_memory_bytes(),
     }
-    write_demo_page(places, results)
+    write_demo_page(out, results)
     return results
 
 
-def write_texts(places: Places, documentation: Documentation, question: DemoQuestion) -> None:
-    write_documents(places.text, filter(is_for_corpus, documentation.documents))
-    write_examples(places.dev, question.dev)
-    write_examples(places.test, question.test)
-    for draw, examples in enumerate(question.draws):
-        write_examples(places.train(draw), examples)
-
-
-def learn_vocabulary(places: Places, scale: DemoScale) -> tuple[Tokenizer, TokenizerReport]:
+def learn_vocabulary(out: Path, size: int) -> dict[str, Any]:
     settings = TokenizerSettings(
-        files=(str(places.text),),
-        vocab_size=scale.vocab_size,
-        held_out_share=HELD_OUT.held_out,
-        model_max_length=LONGEST_TEXT,
+        files=(str(out / TEXT),),
+        vocab_size=size,
+        held_out_share=HELD_OUT,
+        model_max_length=128,
         compare=False,
     )
-    tokenizer, _, report = train_tokenizer(settings)
-    with atomic_dir(places.tokenizer) as folder:
-        tokenizer.save(folder)
-    return tokenizer, report
+    tokenizer, _, report = write_tokenizer(settings, out / "tokenizer")
+    stats = report.stats.get("bertsmith")  # of little text, no document may be held out
+    return {
+        "size": tokenizer.vocab_size,
+        "fertility": stats and stats.fertility,
+        "unknown_rate": stats and stats.unknown_rate,
+        "examples": [
+            {"text": text, "pieces": tokenizer.encode(text).tokens[1:-1]} for text in SEGMENTED
+        ],
+    }
 
 
-def pretrain_job(settings: DemoSettings, scale: DemoScale, places: Places) -> PretrainJob:
-    """Build the job that serves a few minutes on two cores best."""
-    minutes = settings.minutes
-    if scale.pretrain_seconds is not None:
-        minutes = scale.pretrain_seconds / 60
-    return PretrainJob(
-        corpus=places.corpus,
-        model=MODEL,
-        pretraining=PRETRAINING,
-        training=TrainingSettings(
-            steps=scale.pretrain_steps if minutes is None else None,
-            minutes=minutes,
-            batch_size=BATCH_SIZE,
-            keep=0,
-        ),
-        optim=OPTIM,
-    )
+def mean_and_sd(values: Sequence[float]) -> dict[str, Any]:
+    """Compute mean and sample standard deviation (None of a single value)."""
+    sd = stdev(values) if len(values) > 1 else None
+    return {"mean": fmean(values), "sd": sd, "values": list(values)}
 
 
 def compare_models(
-    places: Places,
-    scale: DemoScale,
-    clock: Clock,
+    out: Path,
+    draws: Sequence[Sequence[Sequence[Example]]],
+    test: Sequence[Example],
+    timer: Timer,
     callbacks: Sequence[Callback],
-    *,
-    is_planned: bool,
-) -> dict[str, list[ClassReport]]:
-    """Fine-tune both models on every draw and score them on the same held-out modules.
+) -> tuple[dict[str, list[ClassReport]], int]:
+    """Fine-tune both models on every draw for which there is time, and score them.
 
-    Only the pre-trained model's first classifier is kept. Where the demo `is_planned`, a further
-    draw is left out if it would end too late.
+    Args:
+        draws: examples to choose the best weights by, and to learn from.
+
+    Returns:
+        The reports of each model, and the fewest steps of a fine-tuning. `out` keeps the first
+        classifier of the pre-trained model.
     """
-    evaluations: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
-    ending = SPARE_SECONDS + ENDING * clock.seconds["vocabulary"]
-    with tempfile.TemporaryDirectory(dir=places.out, prefix=".models.") as folder:
-        for draw in range(scale.num_draws):
-            began = clock.total
-            for name, group in evaluations.items():
-                clock.say(
-                    f"Fine-tuning {METHODS[name][0]}, labels {draw + 1} of {scale.num_draws}."
-                )
-                is_kept = name == PRETRAINED and draw == 0
-                out = places.classifier if is_kept else Path(folder) / f"{name}-{draw}"
-                settings = ClassifySettings(
-                    model=places.pretrained,
-                    train=places.train(draw),
-                    eval=places.dev,
-                    out=out,
-                    steps=scale.finetune_steps,
-                    learning_rate=FINETUNE_LEARNING_RATE,
-                    from_scratch=name == UNTRAINED,
-                    seed=draw,
-                )
-                finetune(Classify, settings, callbacks)
-                group.append(cast(ClassReport, evaluate(load_predictor(out), places.test)))
-            ends_at = 2 * clock.total - began + ending
-            if is_planned and draw + 1 < scale.num_draws and ends_at > TOTAL_SECONDS:
-                clock.say("No further fine-tuning fits in.")
-                break
-    return evaluations
+    reports: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
+    fewest = FINETUNE_STEPS
+    for draw, (dev, train) in enumerate(draws):
+        before, steps = timer.left, FINETUNE_STEPS
+        left = timer.left - PAGE_SHARE * timer.total
+        for name, group in reports.items():
+            timer.say(f"Fine-tuning {METHODS[name][0]}, labels {draw + 1} of {len(draws)}.")
+            classifier = TextClassifier(
+                out / "pretrained",
+                out=out / "classifier" if name == PRETRAINED and draw == 0 else None,
+                steps=steps,
+                learning_rate=FINETUNE_LEARNING_RATE,
+                from_scratch=name == UNTRAINED,
+                seed=draw,
+                threads=1,  # so few rows would not pay for starting processes
+            )
+            limit = EndAfter(TRAINING_SHARE * left / len(reports))
+            classifier.fit(
+                *texts_and_labels(train),
+                eval=texts_and_labels(dev),
+                show_progress=False,
+                callbacks=[*callbacks, *([limit] if name == PRETRAINED else [])],
+            )
+            steps = classifier.result_.training.steps  # the other model gets as many
+            group.append(cast(ClassReport, classifier.evaluate(*texts_and_labels(test))))
+        fewest = min(fewest, steps)
+        if timer.left - PAGE_SHARE * timer.total < before - timer.left:
+            break  # another draw would take as long as this one
+    return reports, fewest
 
 
-def fill_masks(places: Places) -> list[dict[str, Any]]:
-    filler = Predictor.load(places.pretrained, FillMask)
-    return [
-        {"text": text, "words": [asdict(word) for word in filler(text).masks[0]]} for text in FILLS
-    ]
+def texts_and_labels(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
+    return [example.text for example in examples], [str(example.label) for example in examples]
 
 
-def predict_first(places: Places, question: DemoQuestion) -> list[dict[str, Any]]:
-    first = {example.label: example for example in reversed(question.test)}
-    examples = [first[label] for label in sorted(first, key=str)]
-    predictions = load(places.classifier)([example.text for example in examples])
+def predict_first(classifier: Path, test: Sequence[Example]) -> list[dict[str, Any]]:
+    """Predict the first test paragraph of each label."""
+    first = {str(example.label): example.text for example in reversed(test)}
+    predict = TextClassifier.load(classifier).predictor_
     return [
         {
-            "text": example.text,
-            "label": example.label,
+            "text": first[label],
+            "label": label,
             "predicted": prediction.label,
             "probability": prediction.probability,
-            "is_right": prediction.label == example.label,
+            "is_right": prediction.label == label,
         }
-        for example, prediction in zip(examples, predictions, strict=True)
+        for label in sorted(first)
+        for prediction in [predict(first[label])]
     ]
+
+
+def write_texts(out: Path, documents: Sequence[ModuleText], **question: Sequence[Example]) -> None:
+    """Write the text to pre-train on, a paragraph a line, and the question as csv files."""
+    with atomic_write(out / TEXT, "w") as file:
+        for document in documents:
+            file.write("\n".join(document.paragraphs) + "\n\n")
+    for name, examples in question.items():
+        with atomic_write(out / "question" / f"{name}.csv", "w") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["text", "label"])
+            writer.writerows((example.text, example.label) for example in examples)
+
+
+def peak_memory_bytes() -> int | None:
+    """Return the peak memory of this process; None where the system does not tell."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -7,20 +7,14 @@ import pytest
 
 from bertsmith.demo import corpus
 from bertsmith.demo.corpus import (
-    LANGUAGE_REFERENCE,
     STANDARD_LIBRARY,
-    Installation,
+    installed_libraries,
     prose_paragraphs,
     read_docstrings,
     read_documentation,
-    read_strings,
-    source_files,
 )
 
 SENTENCE = "The {} is read from the file and returned as a list of words."
-TOPIC = (
-    'The if statement\n****\n\nThe "if" statement is used for conditional execution of one suite.\n'
-)
 # Importing this would be noticed at once.
 HOSTILE = '''"""{doc}"""
 raise SystemExit("imported")
@@ -41,28 +35,26 @@ def docstring(word):
 
 
 @pytest.fixture
-def installation(tmp_path):
-    """A standard library and two packages, one of which must never be imported."""
+def libraries(tmp_path):
+    """A standard library and two packages in it, one of which must never be imported."""
     site = tmp_path / "lib" / "site-packages"
     hostile = HOSTILE.format(doc=SENTENCE.format("word"), method=SENTENCE.format("line"))
     for name, text in {
         "json/decoder.py": docstring("number"),
         "json/tests/decoder.py": docstring("test"),
-        "pydoc_data/topics.py": f"topics = {{'if': {TOPIC!r}}}",
         "site-packages/hostile/__init__.py": hostile,
         "site-packages/hostile/_vendor/copy.py": docstring("copy"),
         "site-packages/single.py": docstring("single"),
-        "site-packages/single-1.0.dist-info/METADATA": "Name: single",
     }.items():
         write(site.parent / name, text)
-    return Installation(site.parent, (site,))
+    names = {"hostile": site / "hostile", "single": site / "single.py"}
+    return {STANDARD_LIBRARY: site.parent, **names}
 
 
-def test_documentation_is_read_without_importing(installation):
+def test_documentation_is_read_without_importing(libraries):
     before = set(sys.modules)
-    found = read_documentation(installation)
-    text = {document.library: document.paragraphs for document in found.documents}
-    assert text == {
+    documents = read_documentation(libraries, (), seconds=60).documents
+    assert {document.library: document.paragraphs for document in documents} == {
         "hostile": (
             SENTENCE.format("word"),
             SENTENCE.format("line"),
@@ -70,30 +62,26 @@ def test_documentation_is_read_without_importing(installation):
         ),
         "single": (SENTENCE.format("single"),),
         STANDARD_LIBRARY: (SENTENCE.format("number"),),
-        LANGUAGE_REFERENCE: ("The if statement is used for conditional execution of one suite.",),
     }
     assert not {"hostile", "single"} & (set(sys.modules) - before)
-    found = read_documentation(installation, first=["single", "absent"])
-    libraries = [document.library for document in found.documents]
-    assert libraries == ["single", STANDARD_LIBRARY, LANGUAGE_REFERENCE, "hostile"]
+    documents = read_documentation(libraries, ["single", "absent"], seconds=60).documents
+    assert [document.library for document in documents] == ["single", STANDARD_LIBRARY, "hostile"]
 
 
-def test_what_is_left_out_is_counted(installation):
-    odd = installation.site_packages[0] / "odd"
+def test_what_is_left_out_is_counted(libraries):
+    odd = libraries["odd"] = libraries["hostile"].parent / "odd"
     for name, text in (("python2", "print 'no longer'\n"), ("latin", b"'''\xe9t\xe9'''\n"),
                        ("again", docstring("single") + docstring("word"))):  # fmt: skip
         write(odd / f"{name}.py", text)
-    skipped = read_documentation(installation).skipped
+    skipped = read_documentation(libraries, (), seconds=60).skipped
     assert skipped["file of tests"] == skipped["file of a vendored copy"] == 1
     assert (skipped["unreadable file"], skipped["paragraph seen before"]) == (2, 1)
 
 
 def test_this_python_has_documentation():
-    found = Installation.current()
-    libraries = found.libraries()
+    libraries = installed_libraries()
     assert read_docstrings(libraries[STANDARD_LIBRARY] / "json" / "decoder.py")
-    assert "if" in read_strings(found.standard_library / "pydoc_data" / "topics.py")
-    assert "__init__.py" in source_files(libraries["numpy"])
+    assert read_docstrings(libraries["numpy"] / "__init__.py")
 
 
 def test_only_sentences_survive():
@@ -120,15 +108,21 @@ def test_only_sentences_survive():
     ]
 
 
-def test_reading_is_bounded_in_size_and_time(installation, monkeypatch):
+def test_reading_is_bounded_in_size_and_time(libraries, monkeypatch):
     monkeypatch.setattr(corpus, "ENOUGH_CHARS", 1)
-    for number in range(40):
-        path = installation.site_packages[0] / "large" / f"part{number}.py"
-        write(path, docstring(f"word{'x' * number}"))
-    found = read_documentation(installation, max_chars_per_library=500)
-    assert 500 <= found.chars_by_library()["large"] < 500 + 120
-    found = read_documentation(installation, ["large"], seconds=0)
+    for name, count in (("large", 40), ("small", 3)):
+        libraries[name] = libraries["hostile"].parent / name
+        for number in range(count):
+            path = libraries[name] / f"part{number}.py"
+            write(path, docstring(f"{name}{'x' * number}"))
+    read = read_documentation(libraries, ["large", "small"], seconds=60)
+    # In turns, so that time that runs out leaves as much of each.
+    assert [each.library for each in read.documents][:6].count("small") == 3
+    assert read.chars_by_library["large"] > 40 * 60
     # One module is enough for a question, and the rest is left out.
-    assert [document.library for document in found.documents].count("large") == 1
-    assert "single" not in found.chars_by_library()
-    assert found.skipped["file left out for want of time"] > 40
+    short = read_documentation(libraries, ["large", "small"], seconds=0)
+    assert [each.library for each in short.documents] == ["large", "small"]
+    assert short.skipped["file left out for want of time"] > 40
+    monkeypatch.setattr(corpus, "MAX_CHARS_OF_LIBRARY", 500)
+    read = read_documentation(libraries, ["large"], seconds=60)
+    assert 500 <= read.chars_by_library["large"] < 500 + 120

@@ -1,19 +1,17 @@
 """A demo takes the place of a demo, of nothing else, and only when it succeeds."""
 
-import shutil
-
 import pytest
 from refusals import refuses
 
-from bertsmith.demo.folder import COMMAND, RESULT_NAME, fresh_folder, is_demo
+from bertsmith.demo.folder import COMMAND, EARLIER, PAGE, RESULT, fresh_folder, is_demo
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import write_json
 
 
 def make_demo(out, word):
     with fresh_folder(out):
-        (out / "report.html").write_text(word, encoding="utf-8")
-        write_json(out / RESULT_NAME, {"command": COMMAND, "is_complete": True})
+        (out / PAGE).write_text(word, encoding="utf-8")
+        write_json(out / RESULT, {"command": COMMAND, "is_complete": True})
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
@@ -25,29 +23,30 @@ def test_failure_leaves_what_was_there(tmp_path, error):
     make_demo(out, "one")
     with pytest.raises(error), fresh_folder(out):
         raise error
-    assert (out / "report.html").read_text(encoding="utf-8") == "one"
+    assert (out / PAGE).read_text(encoding="utf-8") == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
 
 
 def test_a_demo_replaces_the_one_before_and_what_a_killed_one_left(tmp_path):
-    out, previous = tmp_path / "demo", tmp_path / ".demo.previous"
+    out = tmp_path / "demo"
     out.mkdir()
     make_demo(out, "one")
     (out / "mine").mkdir()  # of the user's own
     make_demo(out, "two")
-    # Killed while it worked: the earlier demo waits beside it.
-    out.rename(previous)
-    out.mkdir()
-    write_json(out / RESULT_NAME, {"command": COMMAND, "is_complete": False})
+    # Killed while it worked: the earlier demo waits in a folder of its own.
+    (out / EARLIER).mkdir()
+    for name in (RESULT, PAGE):
+        (out / name).rename(out / EARLIER / name)
+    write_json(out / RESULT, {"command": COMMAND, "is_complete": False})
+    (out / "corpus").mkdir()
     with pytest.raises(RuntimeError), fresh_folder(out):
         raise RuntimeError
-    assert (out / "report.html").read_text(encoding="utf-8") == "two"
+    assert (out / PAGE).read_text(encoding="utf-8") == "two"
     # Killed when it was complete, before it removed the earlier one.
-    shutil.copytree(out, previous)
+    (out / EARLIER).mkdir()
     make_demo(out, "three")
-    assert (out / "report.html").read_text(encoding="utf-8") == "three"
-    assert (out / "mine").is_dir()
-    assert [path.name for path in tmp_path.iterdir()] == ["demo"]
+    assert (out / PAGE).read_text(encoding="utf-8") == "three"
+    assert {path.name for path in out.iterdir()} == {RESULT, PAGE, "mine"}
 
 
 def test_other_things_are_never_replaced(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from html import unescape
 from itertools import product
 from pathlib import Path
@@ -12,32 +11,28 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data.examples import ExampleReader
-from bertsmith.demo.corpus import STANDARD_LIBRARY, Installation
-from bertsmith.demo.job import QUICK, DemoSettings, run_demo
+from bertsmith.demo.job import NUM_PARTS, DemoSettings, run_demo
 from bertsmith.demo.question import LABELS, remove_names
 from bertsmith.errors import ConfigError, InputError
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The folder of a quick demo of made-up libraries, its figures, and the text of its page."""
-    libraries, out = tmp_path_factory.mktemp("lib"), tmp_path_factory.mktemp("runs") / "demo"
+    """The folder of a short demo of made-up libraries, its figures, and the text of its page."""
+    sources, out = tmp_path_factory.mktemp("lib"), tmp_path_factory.mktemp("runs") / "demo"
     rng = Random(0)
     for library, number in product(LABELS, range(30)):
-        package = "json" if library == STANDARD_LIBRARY else f"site-packages/{library}"
         words = [f"{rng.choice('bdfg')}{rng.choice('aeiou')}{library[-2:]}" for _ in range(25)]
-        path = libraries / package / f"part{number}.py"
+        path = sources / library / f"part{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'"""The {" ".join(words)} is."""\n')
-    installation = Installation(libraries, (libraries / "site-packages",))
-    few = replace(QUICK, vocab_size=200, pretrain_steps=3, finetune_steps=2)
+    libraries = {library: sources / library for library in LABELS}
     said = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bertsmith.demo.job.QUICK", few)
-        settings = DemoSettings(out=out, quick=True)
-        results = run_demo(settings, installation=installation, say=said.append)
+        patch.setattr("bertsmith.demo.job.LEAST_PRETRAINING", 5.0)
+        results = run_demo(DemoSettings(out, minutes=0.1), libraries=libraries, say=said.append)
     parts = [line.split("]")[0] for line in said if line.startswith("[")]
-    assert parts == [f"[{number} of {len(parts)}" for number in range(1, len(parts) + 1)]
+    assert parts == [f"[{number} of {NUM_PARTS}" for number in range(1, NUM_PARTS + 1)]
     html = (out / "report.html").read_text(encoding="utf-8")
     return out, results, " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
@@ -101,15 +96,11 @@ def test_commands_on_the_page_work(demo, bertsmith):
 
 def test_a_demo_that_cannot_be(tmp_path, refused):
     (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
-    assert f"bertsmith: {tmp_path}: " in refused("demo", "--out", tmp_path, "--quick")
-    (tmp_path / "lib").mkdir()
-    settings = DemoSettings(out=tmp_path / "demo", quick=True)
+    assert f"bertsmith: {tmp_path}: " in refused("demo", "--out", tmp_path)
     with refuses(InputError, "0 of the 8"):
-        run_demo(settings, installation=Installation(tmp_path / "lib", ()))
-    assert {path.name for path in tmp_path.iterdir()} == {"thesis.txt", "lib"}
+        run_demo(DemoSettings(tmp_path / "demo"), libraries={})
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
     with refuses(ConfigError, "--minutes: found 0"):
         DemoSettings(minutes=0)
-    with refuses(ConfigError, "--quick and --minutes"):
-        DemoSettings(minutes=2, quick=True)
     with refuses(ConfigError, "--out: found '.'"):
         DemoSettings(out=Path())

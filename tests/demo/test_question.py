@@ -1,4 +1,4 @@
-"""The question gives no library away, and no module is in two of its parts."""
+"""The question gives no library away, and no module is both learned from and scored on."""
 
 import re
 
@@ -6,23 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertsmith.data.examples import ExampleReader
 from bertsmith.demo.corpus import ModuleText
 from bertsmith.demo.question import (
-    DEV_PERCENT,
     LABELS,
     NAMES,
     SHORT_NAMES,
-    TEST_PERCENT,
-    QuestionSize,
-    ask,
-    is_for_corpus,
-    part_of,
+    TEST_EVERY,
+    build_question,
+    draw_examples,
     remove_names,
-    write_examples,
+    split_modules,
 )
-
-SIZE = QuestionSize(train=5, dev=3, test=7)
 
 
 def paragraph(*words: object) -> str:
@@ -58,31 +52,25 @@ def test_no_name_survives(text):
         assert cleaned == text
 
 
-def test_parts_share_no_module_and_have_about_their_share(documents):
-    question = ask(documents, SIZE)
-    parts = [part_of(document) for document in documents]
-    part_by_text = {
-        remove_names(text): part
-        for document, part in zip(documents, parts, strict=True)
-        for text in document.paragraphs
-    }
-    train = [example for draw in question.draws for example in draw]
-    for part, examples in (("train", train), ("dev", question.dev), ("test", question.test)):
-        assert {part_by_text[example.text] for example in examples} == {part}
-    for part, percent in (("test", TEST_PERCENT), ("dev", DEV_PERCENT)):
-        assert parts.count(part) / len(parts) == pytest.approx(percent / 100, abs=0.05)
-    for document, part in zip(documents, parts, strict=True):
-        assert is_for_corpus(document) == (document.library not in LABELS or part != "test")
+def test_no_module_is_both_learned_from_and_scored_on(documents):
+    learned, scored = split_modules(documents)
+    assert {document.library for document in scored} == set(LABELS)
+    assert len(learned) + len(scored) == len(documents)
+    assert len(scored) == len(LABELS) * 40 / TEST_EVERY
+    train, test = build_question(learned, scored)
+    assert list(train) == list(test) == sorted(LABELS.values())
+    texts = [set().union(*part.values()) for part in (train, test)]
+    assert not texts[0] & texts[1]
+    for modules, part in ((learned, texts[0]), (scored, texts[1])):
+        assert part <= {remove_names(text) for module in modules for text in module.paragraphs}
 
 
-def test_question_is_balanced_and_the_same_each_time(documents, tmp_path):
-    question = ask(documents, SIZE)
-    assert question == ask(documents, SIZE)
-    assert question.label_counts() == dict.fromkeys(LABELS.values(), SIZE.test)
-    assert [len(draw) for draw in question.draws] == [SIZE.train * len(LABELS)] * 3
-    assert question.draws[0] != question.draws[1]
-    write_examples(tmp_path / "test.csv", question.test)
-    reader = ExampleReader(tmp_path / "test.csv")
-    read = reader.read()
-    assert [(e.text, e.label) for e in read] == [(e.text, e.label) for e in question.test]
-    assert reader.num_skipped == 0
+def test_draws_are_balanced_disjoint_and_the_same_each_time(documents):
+    train, _ = build_question(*split_modules(documents))
+    sets = draw_examples(train, (5, 3), seed=1)
+    assert sets == draw_examples(train, (5, 3), seed=1) != draw_examples(train, (5, 3), seed=2)
+    for examples, count in zip(sets, (5, 3), strict=True):
+        labels = [example.label for example in examples]
+        assert {label: labels.count(label) for label in train} == dict.fromkeys(train, count)
+        assert all(example.text in train[example.label] for example in examples)
+    assert not {each.text for each in sets[0]} & {each.text for each in sets[1]}
