@@ -116,14 +116,14 @@ class CompressSettings(InferenceCompute):
             ConfigError: none or several.
         """
         ways = [self.layers, self.vocabulary]
-        given = [way for way in ways if way != type(way)()]
-        if len(given) != 1:
+        chosen = [way for way in ways if way != type(way)()]
+        if len(chosen) != 1:
             raise ConfigError(
                 f"Choose one way to make the model smaller: {option('num_layers')} (or "
                 f"{option('layers')}), or {option('vocabulary')}. To combine them, compress the "
                 "result again."
             )
-        return given[0]
+        return chosen[0]
 
 
 def compress(settings: CompressSettings) -> Compressed:
@@ -140,7 +140,8 @@ def compress(settings: CompressSettings) -> Compressed:
     with hold_folder(settings.out):
         path = find_checkpoint(settings.model)
         check_model_out(settings.out, path, overwrite=settings.overwrite)
-        folder, device = read_folder(path), select_device(settings.device)
+        folder = read_folder(path)
+        device = select_device(settings.device)
         source = SourceModel(folder, build(folder).to(device), settings.corpus)
         trial = ComparisonInput(
             settings.data, settings.columns, settings.limit,

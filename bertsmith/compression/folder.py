@@ -107,9 +107,9 @@ def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
     if not any(out.iterdir()):
         return
     names = (*MODEL_FILES, *sentence_files(SmallFiles(out)), RECORD_FILE)
-    known = {Path(name).parts[0] for name in names}
-    known |= {CARD_FILE} if is_own_card(out) else set()
-    others = sorted({path.name for path in out.iterdir()} - known)
+    model_names = {Path(name).parts[0] for name in names}
+    model_names |= {CARD_FILE} if is_own_card(out) else set()
+    others = sorted({path.name for path in out.iterdir()} - model_names)
     if others:
         raise ConfigError(
             f"{out}: holds more than a model ({', '.join(others[:3])}). Choose another "
@@ -126,7 +126,8 @@ def save_beside(
     source: SourceModel, smaller: CompressionResult, out: Path, trial: ComparisonInput
 ) -> Compressed:
     """Save the smaller model, measure it beside its source, and record both."""
-    report, notes = smaller.model.load_report, smaller.notes
+    report = smaller.model.load_report
+    notes = smaller.notes
     if report is not None and report.unused:
         notes = (*notes, f"left out, having no place in the model: {', '.join(report.unused[:3])}")
     if (source.path / GENERATOR).is_dir():

@@ -86,8 +86,8 @@ def _in_kept_ids(batch: Batch, kept_ids: Tensor, unk_id: int) -> Batch:
     """Map a batch to the ids of the kept tokens, with `unk_id` for others."""
 
     def now(ids: Tensor) -> Tensor:
-        known = torch.where(torch.isin(ids, kept_ids), ids, unk_id)
-        return torch.searchsorted(kept_ids, known)
+        ids_or_unk = torch.where(torch.isin(ids, kept_ids), ids, unk_id)
+        return torch.searchsorted(kept_ids, ids_or_unk)
 
     targets = {**batch.targets, "masked_labels": now(batch.targets["masked_labels"])}
     return replace(batch, input_ids=now(batch.input_ids), targets=targets)

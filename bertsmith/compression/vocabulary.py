@@ -62,20 +62,22 @@ class VocabularySettings:
             InputError: the texts cannot be read, or use no token.
         """
         if bool(self.vocabulary) == (source.corpus is not None):
+            number = "only one" if self.vocabulary else "one"
             raise ConfigError(
-                "Which texts have the tokens to keep? Give "
-                f"{'only one' if self.vocabulary else 'one'} of them: "
+                f"Which texts have the tokens to keep? Give {number} of them: "
                 f"{option('vocabulary', 'TEXTS')}, or {option('vocabulary')} alone with "
                 f"{option('corpus', 'DIR')}."
             )
-        tokenizer, read = source.tokenizer, SourceReport()
+        tokenizer = source.tokenizer
+        read = SourceReport()
         counts = self.token_counts(source, read)
         ids = kept_tokens(
             tokenizer, counts, min_count=self.min_count, keep_characters=self.keep_characters
         )
         source_name = source.corpus or ", ".join(map(str, self.vocabulary or ()))
         tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
-        num_read, covered = int(counts.sum()), float(counts[ids].sum() / counts.sum())
+        num_read = int(counts.sum())
+        covered = float(counts[ids].sum() / counts.sum())
         trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
         return CompressionResult(
             trimmed,
@@ -109,10 +111,10 @@ class VocabularySettings:
         return counts
 
     def documents(self, read: SourceReport | None = None) -> Iterable[str]:
-        found = iter_documents(
+        documents = iter_documents(
             self.vocabulary or (), text_column=self.texts_column, errors=self.errors, report=read
         )
-        return (document.text for document in found)
+        return (document.text for document in documents)
 
     def sample_texts(self, source: SourceModel) -> list[str]:
         if source.corpus is None:
@@ -141,8 +143,8 @@ def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
             continue
         ends = np.cumsum(lengths)
         with_unknown = set(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unk_id), "right"))
-        for place in with_unknown:
-            np.add.at(counts, list(_cut_in_vain(tokenizer, pieces, batch[place])), 1)
+        for index in with_unknown:
+            np.add.at(counts, list(_cut_in_vain(tokenizer, pieces, batch[index])), 1)
     return counts
 
 
@@ -159,23 +161,23 @@ def kept_tokens(
     `keep_characters` every single character too, so that a word of known characters can always be
     cut.
     """
-    kept = counts >= min_count
+    is_kept = counts >= min_count
     if keep_characters:
-        kept |= single_characters(tokenizer)
-    return np.flatnonzero(with_required(tokenizer, kept)).tolist()
+        is_kept |= single_characters(tokenizer)
+    return np.flatnonzero(with_required(tokenizer, is_kept)).tolist()
 
 
 def _cut_in_vain(tokenizer: WordPieceTokenizer, ids: Mapping[str, int], text: str) -> Iterator[int]:
     """Yield the ids of each unknown word's tokens before cutting failed."""
     for word in tokenizer.words(text):
-        found: list[int] = []
+        token_ids: list[int] = []
         start = 0
         while start < len(word) <= tokenizer.max_input_chars_per_word:
             prefix = CONTINUING_PREFIX if start else ""
             ends = range(len(word), start, -1)
             end = next((end for end in ends if prefix + word[start:end] in ids), None)
             if end is None:
-                yield from found
+                yield from token_ids
                 break
-            found.append(ids[prefix + word[start:end]])
+            token_ids.append(ids[prefix + word[start:end]])
             start = end

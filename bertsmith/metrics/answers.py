@@ -92,9 +92,9 @@ class ScorePairs(Iterable[Pair]):
         self._flags.append(bool(exact) | 2 * isinstance(f1, int))
         self._f1.append(f1)
 
-    def column(self, place: Literal[0, 1]) -> Sequence[float]:
+    def column(self, index: Literal[0, 1]) -> Sequence[float]:
         """Return all exact matches (0) or all F1 (1)."""
-        return array("d", (pair[place] for pair in self))
+        return array("d", (pair[index] for pair in self))
 
     def __len__(self) -> int:
         return len(self._f1)
@@ -108,7 +108,7 @@ class ScorePairs(Iterable[Pair]):
 class QuestionScores:
     """Scores of questions in order of addition, 11 bytes each.
 
-    `is_answered` says whether each question has a gold answer; `given` holds one letter for each:
+    `is_answered` says whether each question has a gold answer; `replies` holds one letter for each:
     `m` for no prediction, `e` for an empty one, `t` for a text. `scores` follow SQuAD 2.0's
     protocol; `other_scores` holds those of 1.1, by position, of the few answered questions that
     differ (all words of a text are articles).
@@ -118,15 +118,15 @@ class QuestionScores:
     scores: ScorePairs = field(default_factory=ScorePairs)
     other_scores: dict[int, Pair] = field(default_factory=dict)
     is_answered: bytearray = field(default_factory=bytearray)
-    given: bytearray = field(default_factory=bytearray)
+    replies: bytearray = field(default_factory=bytearray)
 
     def __len__(self) -> int:
-        return len(self.given)
+        return len(self.replies)
 
     @property
     def num_missing(self) -> int:
         """Number of questions without a prediction; they score 0."""
-        return self.given.count(b"m")
+        return self.replies.count(b"m")
 
     @property
     def has_unanswerable(self) -> bool:
@@ -139,7 +139,7 @@ class QuestionScores:
         scorer rejects questions without an answer, these score 0 too.
         """
         self.is_answered.append(bool(answers))
-        self.given += b"m" if prediction is None else b"t" if prediction else b"e"
+        self.replies += b"m" if prediction is None else b"t" if prediction else b"e"
         both = both_scores(prediction, answers, self.language)
         if answers and both["1.1"] != both["2.0"]:
             self.other_scores[len(self.scores)] = both["1.1"]
@@ -153,8 +153,8 @@ class QuestionScores:
         if protocol == "2.0" or not (self.other_scores or self.has_unanswerable):
             return self.scores
         return ScorePairs(
-            self.other_scores.get(place, pair) if has else NOTHING
-            for place, (pair, has) in enumerate(zip(self.scores, self.is_answered, strict=True))
+            self.other_scores.get(index, pair) if has else NOTHING
+            for index, (pair, has) in enumerate(zip(self.scores, self.is_answered, strict=True))
         )
 
     def with_threshold(
@@ -167,17 +167,17 @@ class QuestionScores:
         """
         taken_back = [(float(not has),) * 2 for has in (False, True)]
         return ScorePairs(
-            taken_back[has] if is_given != ord("m") and prob > threshold else pair
-            for pair, prob, has, is_given in zip(
-                pairs, no_answer_probs, self.is_answered, self.given, strict=True
+            taken_back[has] if reply != ord("m") and prob > threshold else pair
+            for pair, prob, has, reply in zip(
+                pairs, no_answer_probs, self.is_answered, self.replies, strict=True
             )
         )
 
     def count_unanswered(self, no_answer_probs: Sequence[float], threshold: float) -> int:
         """Count the predictions that are empty, or taken as empty by `with_threshold`."""
         return sum(
-            is_given == ord("e") or (is_given == ord("t") and prob > threshold)
-            for prob, is_given in zip(no_answer_probs, self.given, strict=True)
+            reply == ord("e") or (reply == ord("t") and prob > threshold)
+            for prob, reply in zip(no_answer_probs, self.replies, strict=True)
         )
 
     def mean(
@@ -195,7 +195,7 @@ class QuestionScores:
         # Python 3.12 on.
         add = sum if protocol == "2.0" else partial(reduce, operator.add)
         exact, f1 = (
-            100.0 * add(pair[place] for pair in compress(pairs, chosen)) / total for place in (0, 1)
+            100.0 * add(pair[index] for pair in compress(pairs, chosen)) / total for index in (0, 1)
         )
         return AnswerScores(exact, f1, total)
 
@@ -218,16 +218,16 @@ class QuestionScores:
         """
         current: float = self.is_answered.count(0)
         best, threshold = current, lowest
-        places = range(len(self)) if order is None else order
-        for place in sorted(places, key=no_answer_probs.__getitem__):
-            if self.given[place] == ord("m"):
+        indices = range(len(self)) if order is None else order
+        for index in sorted(indices, key=no_answer_probs.__getitem__):
+            if self.replies[index] == ord("m"):
                 continue
-            if self.is_answered[place]:
-                current += scores[place]
-            elif self.given[place] == ord("t"):
+            if self.is_answered[index]:
+                current += scores[index]
+            elif self.replies[index] == ord("t"):
                 current -= 1
             if current > best:
-                best, threshold = current, no_answer_probs[place]
+                best, threshold = current, no_answer_probs[index]
         return BestThreshold(100.0 * best / len(self), threshold)
 
 
@@ -254,9 +254,11 @@ def answer_scores(prediction: str, answers: Sequence[str], language: Language = 
     >>> answer_scores("the Eiffel Tower!", ["Eiffel Tower", "tower"])
     (1, 1.0)
     """
-    given = compared_form(prediction, language)
+    predicted_form = compared_form(prediction, language)
     forms = [compared_form(answer, language) for answer in answers]
-    return int(given in forms), max(overlap_f1(prediction, answer, language) for answer in answers)
+    return int(predicted_form in forms), max(
+        overlap_f1(prediction, answer, language) for answer in answers
+    )
 
 
 def answer_or_none_scores(
@@ -268,13 +270,15 @@ def answer_or_none_scores(
     counts as none.
     """
     answers = [answer for answer in answers if compared_form(answer, language)] or [""]
-    given = compared_form(prediction, language)
+    predicted_form = compared_form(prediction, language)
     forms = [compared_form(answer, language) for answer in answers]
     f1 = max(
-        overlap_f1(prediction, answer, language) if given and form else int(given == form)
+        overlap_f1(prediction, answer, language)
+        if predicted_form and form
+        else int(predicted_form == form)
         for answer, form in zip(answers, forms, strict=True)
     )
-    return int(given in forms), f1
+    return int(predicted_form in forms), f1
 
 
 @lru_cache(maxsize=RECENT_TEXTS)
@@ -283,14 +287,14 @@ def overlap_f1(prediction: str, answer: str, language: Language = "en") -> float
 
     Chinese texts share their longest common run of units.
     """
-    given, wanted = units(prediction, language), units(answer, language)
+    predicted_units, answer_units = units(prediction, language), units(answer, language)
     if language == "zh":
-        num_same = longest_common_run(given, wanted)
+        num_same = longest_common_run(predicted_units, answer_units)
     else:
-        num_same = sum((Counter(given) & Counter(wanted)).values())
+        num_same = sum((Counter(predicted_units) & Counter(answer_units)).values())
     if num_same == 0:
         return 0
-    precision, recall = num_same / len(given), num_same / len(wanted)
+    precision, recall = num_same / len(predicted_units), num_same / len(answer_units)
     return (2 * precision * recall) / (precision + recall)
 
 
@@ -334,13 +338,15 @@ def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
     >>> longest_common_run("abcdef", "xbcdyef")
     3
     """
-    longest, above = 0, [0] * (len(b) + 1)
+    longest = 0
+    above = [0] * (len(b) + 1)
     for first in a:
         row = [0] * (len(b) + 1)
-        for place, second in enumerate(b):
+        for column, second in enumerate(b):
             if first == second:
-                row[place + 1] = above[place] + 1
-        longest, above = max(longest, *row), row
+                row[column + 1] = above[column] + 1
+        longest = max(longest, *row)
+        above = row
     return longest
 
 

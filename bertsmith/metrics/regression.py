@@ -20,8 +20,10 @@ def pearson(true: Numbers, predicted: Numbers) -> float:
     """Compute Pearson's correlation of two arrays `[examples]`, in [-1, 1]."""
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
-    found = np.clip(np.dot(_of_length_1(true), _of_length_1(predicted)), -1.0, 1.0)
-    return float(np.round(found) if len(true) == 2 else found)  # two points lie on a line
+    correlation = np.clip(np.dot(_of_length_1(true), _of_length_1(predicted)), -1.0, 1.0)
+    return float(
+        np.round(correlation) if len(true) == 2 else correlation
+    )  # two points lie on a line
 
 
 def _is_constant(values: Numbers) -> bool:

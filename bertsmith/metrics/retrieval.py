@@ -108,9 +108,9 @@ def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
     """
     if len(places) > MANY_RIGHT:
         return np.argsort(np.argsort(-scores, kind="stable"))[places] + 1
-    wanted = scores[places][:, None]
-    is_higher = (scores > wanted).sum(1)
-    is_earlier = ((scores == wanted) & (np.arange(len(scores)) < places[:, None])).sum(1)
+    own_scores = scores[places][:, None]
+    is_higher = (scores > own_scores).sum(1)
+    is_earlier = ((scores == own_scores) & (np.arange(len(scores)) < places[:, None])).sum(1)
     return is_higher + is_earlier + 1
 
 

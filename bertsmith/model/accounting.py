@@ -69,8 +69,8 @@ def _component_of(name: str) -> str:
     ('LayerNorms', 'masked_lm head')
     """
     for pattern, component in COMPONENTS:
-        if found := re.match(pattern, name):
-            return found.expand(component)
+        if match := re.match(pattern, name):
+            return match.expand(component)
     return name
 
 
@@ -89,9 +89,11 @@ def count_parameters(model: nn.Module) -> dict[str, Component]:
     layers = max(1, len(getattr(model, "layers", ())))
     counts: dict[str, Component] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        kind, count = _component_of(name), parameter.numel()
+        kind = _component_of(name)
+        count = parameter.numel()
         before = counts.get(kind, Component())
-        is_new, is_matrix = id(parameter) in once, parameter.ndim > 1
+        is_new = id(parameter) in once
+        is_matrix = parameter.ndim > 1
         once.discard(id(parameter))
         counts[kind] = Component(
             matrices=before.matrices + is_new * is_matrix * count,

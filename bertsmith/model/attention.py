@@ -84,14 +84,14 @@ class SelfAttention(nn.Module):
         """Compute context vectors of every block; attention weights pass through `record`."""
         parts = zip(rows, blocks, strict=False)
         heads = [(split_heads(part, block, self.num_heads), block) for part, block in parts]
-        found = [self.weigh(query, key, block.bias) for (query, key, _), block in heads]
+        weights = [self.weigh(query, key, block.bias) for (query, key, _), block in heads]
         # A block may have more rows than sequences.
         seen = record(
-            [each[: block.num_sequences] for each, block in zip(found, blocks, strict=True)]
+            [each[: block.num_sequences] for each, block in zip(weights, blocks, strict=True)]
         )
         return [
             join_heads(self.mix(torch.cat([mine, every[len(mine) :]]), value, block), block)
-            for mine, every, ((_, _, value), block) in zip(seen, found, heads, strict=True)
+            for mine, every, ((_, _, value), block) in zip(seen, weights, heads, strict=True)
         ]
 
     def attend_row(self, qkv: Tensor, view: AttentionView, *, first_only: bool) -> Tensor:

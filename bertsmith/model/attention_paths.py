@@ -31,15 +31,15 @@ def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
 
     `is_learning` is whether gradients will be taken.
     """
-    nearest = min(ATTENTION_LENGTHS, key=lambda known: abs(math.log(length / known)))
+    nearest = min(ATTENTION_LENGTHS, key=lambda measured: abs(math.log(length / measured)))
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
     return attention_paths()[_use_name(precision, is_learning, nearest)]
 
 
 def attention_paths() -> Mapping[str, str]:
     """Return the path by precision, use and length, such as "bf16 reading 128"."""
-    kept = kept_choices()
-    return measured_paths() if kept is None else kept.attention
+    choices = kept_choices()
+    return measured_paths() if choices is None else choices.attention
 
 
 @lru_cache
@@ -60,14 +60,16 @@ def measure_paths() -> dict[str, str]:
 
 
 def _use_name(precision: str, is_learning: bool, length: int) -> str:
-    return f"{precision} {'learning' if is_learning else 'reading'} {length}"
+    use = "learning" if is_learning else "reading"
+    return f"{precision} {use} {length}"
 
 
 def _faster_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
     """Time both paths of model/attention.py, for 1,024 tokens of two heads."""
     if dtype == torch.bfloat16 and not multiplies_bf16():
         return "fused"  # plain products took 2 to 30 times as long on a Zen 3, up to a second each
-    size, sequences = 64, 1024 // length
+    size = 64
+    sequences = 1024 // length
     generator = torch.Generator().manual_seed(0)
     parts = torch.randn(3, sequences, 2, length, size, generator=generator)
     parts = parts.to(dtype).requires_grad_(is_learning)
@@ -96,4 +98,5 @@ def describe_attention(device: torch.device, precision: Precision) -> str:
     if device.type != "cuda" or precision == "fp32":
         return "attention by blocks"
     trial = varlen_trial(device)
-    return f"attention {'of the whole row' if trial.pays else 'by blocks'} ({trial})"
+    way = "of the whole row" if trial.pays else "by blocks"
+    return f"attention {way} ({trial})"

@@ -79,15 +79,15 @@ class ModelOutput(dict[str, Any]):
     loss: Tensor | None = None
 
     def __post_init__(self) -> None:
-        given: Any = self.last_hidden_state
-        if isinstance(given, dict):  # accelerate rebuilds it from its items
+        items: Any = self.last_hidden_state
+        if isinstance(items, dict):  # accelerate rebuilds it from its items
             for field in fields(self):
-                object.__setattr__(self, field.name, given.get(field.name))
+                object.__setattr__(self, field.name, items.get(field.name))
         logits = ("logits",) if self.start_logits is None else ("start_logits", "end_logits")
-        found = (*logits, "next_sentence_logits", "sentence_order_logits")
-        if all(getattr(self, name) is None for name in found):
-            found = ("last_hidden_state", "pooler_output")
-        for name in ("loss", *found, "hidden_states", "attentions"):
+        names = (*logits, "next_sentence_logits", "sentence_order_logits")
+        if all(getattr(self, name) is None for name in names):
+            names = ("last_hidden_state", "pooler_output")
+        for name in ("loss", *names, "hidden_states", "attentions"):
             if (value := getattr(self, name)) is not None:
                 self[name] = value
 
@@ -95,8 +95,8 @@ class ModelOutput(dict[str, Any]):
         """Return what there is, in the order of transformers' outputs."""
         return tuple(self.values())
 
-    def __getitem__(self, place: int | slice | str) -> Any:
-        return getattr(self, place) if isinstance(place, str) else self.to_tuple()[place]
+    def __getitem__(self, key: int | slice | str) -> Any:
+        return getattr(self, key) if isinstance(key, str) else self.to_tuple()[key]
 
 
 @dataclass
@@ -195,12 +195,12 @@ class BertModel(TrainableModel):
 
         safetensors writes no tensors that share memory.
         """
-        found = super().state_dict(*args, **options)
+        state = super().state_dict(*args, **options)
         if not options.get("keep_vars"):
             own = dict(self.named_parameters(), **dict(self.named_buffers()))
-            for name in found.keys() - own.keys():
-                found[name] = found[name].clone()
-        return found
+            for name in state.keys() - own.keys():
+                state[name] = state[name].clone()
+        return state
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
         """Use another dropout probability, for attention weights too unless they have their own."""
@@ -318,8 +318,9 @@ class BertModel(TrainableModel):
         if num_choices is not None:
             logits["choose"] = logits["choose"].view(-1, num_choices)
         starts, ends = logits["answer"].unbind(-1) if "answer" in logits else (None, None)
-        loss, places = None, (start_positions, end_positions)
-        if any(given is not None for given in (labels, *places)):
+        loss = None
+        places = (start_positions, end_positions)
+        if any(target is not None for target in (labels, *places)):
             loss = self._loss(logits, labels, places, border)
         return ModelOutput(
             last_hidden_state=states[-1] if states else border.unpack(hidden),
@@ -379,7 +380,8 @@ class BertModel(TrainableModel):
         Raises:
             InputError: the model cannot read them.
         """
-        config, number = self.config, self.embeddings.number_columns
+        config = self.config
+        number = self.embeddings.number_columns
         if inputs_embeds is not None:
             input_ids = ids_in_place(input_ids, inputs_embeds, config.embedding_size)
             number = number_columns
@@ -390,15 +392,19 @@ class BertModel(TrainableModel):
             if position_ids.shape[:1] == (1,):  # as in transformers, one row for all
                 position_ids = position_ids.expand(len(input_ids), -1)
             check_tensor("position_ids", position_ids, input_ids.shape)
-            given = position_ids.long() - config.first_position
-            number = lambda input_ids: given  # noqa: E731
+            positions = position_ids.long() - config.first_position
+
+            def number_as_given(input_ids: Tensor) -> Tensor:
+                return positions
+
+            number = number_as_given
         border = PaddedBatch.pack(
             input_ids, attention_mask, token_type_ids, config.max_length, number
         )
         batch = border.batch
         if position_ids is not None:
-            found = batch.position_ids + config.first_position
-            border.check_range("position_ids", found, config.max_position_embeddings)
+            stored_ids = batch.position_ids + config.first_position
+            border.check_range("position_ids", stored_ids, config.max_position_embeddings)
         border.check_range("input_ids", batch.input_ids, config.vocab_size)
         if config.type_vocab_size > 1:  # else they are not read
             border.check_range("token_type_ids", batch.token_type_ids, config.type_vocab_size)

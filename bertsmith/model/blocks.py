@@ -211,7 +211,8 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
         allowed = max(MAX_PADDING * cells, FREE_PADDING)
         if i > first and (cells - tokens - length > allowed or cells * longest > max_scores):
             blocks.append((first, i))
-            first, tokens = i, 0
+            first = i
+            tokens = 0
         tokens += length
     return [*blocks, (first, len(lengths))]
 
@@ -237,14 +238,17 @@ class AttentionView:
 
     def _block(self, first: int, end: int) -> Block:
         lengths = self.lengths[first:end]
-        num_rows, length = len(lengths), lengths[0]
+        num_rows = len(lengths)
+        length = lengths[0]
         if self.device.type == "cpu":
             num_rows = rounded_up(num_rows, steps=4, smallest=1)
             length = rounded_up(length, steps=8)
-        pattern, columns = self.pattern.within(lengths[0]), None
+        pattern = self.pattern.within(lengths[0])
+        columns = None
         if self.columns is not None:
             start = sum(self.lengths[:first])
-            pattern, columns = self.pattern, self.columns[start : start + sum(lengths)]
+            pattern = self.pattern
+            columns = self.columns[start : start + sum(lengths)]
         return Block(lengths, num_rows, length, self.device, pattern, columns, first)
 
     @cached_property
@@ -271,7 +275,9 @@ class BlockLayout:
         position_ids: Tensor | None = None,
         columns: Tensor | None = None,
     ) -> None:
-        self.lengths, self.device, self.position_ids = lengths, device, position_ids
+        self.lengths = lengths
+        self.device = device
+        self.position_ids = position_ids
         self.columns = None if columns is None else columns.cpu().numpy()
         self._views: dict[AttentionPattern, AttentionView] = {}
         self._rotations: dict[tuple[float, int], Rotation] = {}
@@ -328,8 +334,8 @@ class _ToRow(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        found = gradient.index_select(0, ctx.places.context_in_row)
-        return found.index_fill_(0, ctx.places.context_of_none, 0), None
+        context_gradient = gradient.index_select(0, ctx.places.context_in_row)
+        return context_gradient.index_fill_(0, ctx.places.context_of_none, 0), None
 
 
 def split_heads(qkv: Tensor, block: Block, num_heads: int) -> Tensor:

@@ -176,8 +176,8 @@ class BertConfig:
         """Return the fields for the ids of padding and of a row's first and last token."""
         ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
         ids |= {"cls_token_id": first, "sep_token_id": last}
-        known = {field.name for field in fields(cls)}
-        return {name: number for name, number in ids.items() if name in known}
+        field_names = {field.name for field in fields(cls)}
+        return {name: number for name, number in ids.items() if name in field_names}
 
     def stored_layer(self, number: int) -> str:
         """Return the number of a layer in Hugging Face's names of its weights."""

@@ -97,22 +97,22 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
             f"{', '.join(FAMILIES)}. Choose an encoder of one of them."
         )
     for key, (is_allowed, allowed) in ALLOWED_VALUES.items():
-        found = settings.get(key)
-        if found is not None and not is_allowed(found):
+        value = settings.get(key)
+        if value is not None and not is_allowed(value):
             raise CheckpointError(
-                f"{file}: {key} is {json.dumps(found)[:60]}; allowed is {allowed}. Copy it again."
+                f"{file}: {key} is {json.dumps(value)[:60]}; allowed is {allowed}. Copy it again."
             )
     return settings
 
 
 def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build a JSON object; refuse a number that is its key twice, as in `id2label`."""
-    found = dict(pairs)
-    if len(found) < len(pairs) and all(key.isdecimal() for key in found):
+    values = dict(pairs)
+    if len(values) < len(pairs) and all(key.isdecimal() for key in values):
         raise ValueError(
-            f"the key '{max(found, key=[key for key, _ in pairs].count)}' stands there twice"
+            f"the key '{max(values, key=[key for key, _ in pairs].count)}' stands there twice"
         )
-    return found
+    return values
 
 
 def _is_list_of_names(value: object) -> bool:
@@ -129,9 +129,9 @@ def _names_labels(value: object) -> bool:
 ALLOWED_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "architectures": (_is_list_of_names, "a list of names"),
     "id2label": (_names_labels, "an object of names by the labels' numbers"),
-    "num_labels": (lambda found: type(found) is int and found >= 0, "a whole number"),
-    "label2id": (lambda found: isinstance(found, dict), "an object of numbers by labels"),
-    TASK_SETTINGS: (lambda found: isinstance(found, dict), "an object"),
+    "num_labels": (lambda value: type(value) is int and value >= 0, "a whole number"),
+    "label2id": (lambda value: isinstance(value, dict), "an object of numbers by labels"),
+    TASK_SETTINGS: (lambda value: isinstance(value, dict), "an object"),
 }
 """Entries of config.json besides the sizes of the model, which the config itself checks."""
 
@@ -154,15 +154,15 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
             f"{file}: attention heads were removed from this model (pruned_heads), and bertsmith "
             "reads only models that have all of theirs. Use the model that it was made from."
         )
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in fields(family.config):
         their_key = family.keys.get(field.name, field.name)
         if their_key is not None and settings.get(their_key) is not None:
-            found = settings[their_key]
+            value = settings[their_key]
             names = {their: ours for ours, their in family.values.get(field.name, {}).items()}
-            given[field.name] = names.get(found, found) if names else found
+            values[field.name] = names.get(value, value) if names else value
     try:
-        return family.config(**{**family.absent, **given})
+        return family.config(**{**family.absent, **values})
     except ConfigError as error:
         told = str(error)
         for name, their_key in family.keys.items():

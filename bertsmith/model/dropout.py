@@ -79,7 +79,9 @@ def dropout_seed(
         finally:
             generator.set_state(state)
         return
-    _local.seed, _local.bits, _local.key = seed, None, step_key
+    _local.seed = seed
+    _local.bits = None
+    _local.key = step_key
     try:
         yield
     finally:
@@ -107,7 +109,7 @@ def follow(lengths: Sequence[int], places: Sequence[int]) -> None:
         return
     if not _local.by_place.keys() >= set(places):
         _local.by_place |= _streams(_local.key, places)
-    _local.sequences = _Sequences(lengths, [_local.by_place[place] for place in places])
+    _local.sequences = _Sequences(lengths, [_local.by_place[index] for index in places])
 
 
 def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, np.random.SFC64]:
@@ -119,11 +121,11 @@ def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, np.random
     words = source.random_raw(4 * (max(places) + 1)).reshape(-1, 4)
     words[:, 3] = 1  # a counter
     streams = {}
-    for place in places:
+    for index in places:
         stream = _local.spare.pop() if _local.spare else np.random.SFC64(0)
-        state: Any = {"state": words[place]}
+        state: Any = {"state": words[index]}
         stream.state = {"bit_generator": "SFC64", "state": state, "has_uint32": 0, "uinteger": 0}
-        streams[place] = stream
+        streams[index] = stream
     return streams
 
 

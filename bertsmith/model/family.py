@@ -107,14 +107,14 @@ class Family:
         Raises:
             ConfigError: there is none.
         """
-        found = self.architectures.get(frozenset(heads))
-        if found is None:
+        class_name = self.architectures.get(frozenset(heads))
+        if class_name is None:
             raise ConfigError(
                 f"heads: found {', '.join(heads)} for the family {self.name}; transformers has no "
                 "class for these together. Save the model with pre-training heads that belong "
                 "together, or with the head of one task, or with none."
             )
-        return found
+        return class_name
 
     def check_pretraining_heads(self, heads: tuple[str, ...]) -> None:
         """Refuse heads with which a model could not be saved.
@@ -158,8 +158,8 @@ class Family:
     def head_names(self, heads: tuple[str, ...]) -> tuple[str, ...]:
         """Return Hugging Face's names of all modules of these heads."""
         prefixes = tuple(f"heads.{head}." for head in heads)
-        found = (names for ours, names in self.names.items() if ours.startswith(prefixes))
-        return tuple(name for names in found for name in names)
+        module_names = (names for ours, names in self.names.items() if ours.startswith(prefixes))
+        return tuple(name for names in module_names for name in names)
 
 
 def architectures(stem: str) -> dict[frozenset[str], str]:

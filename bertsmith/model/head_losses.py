@@ -72,23 +72,23 @@ def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -
     """
     length = is_real.shape[1]
     losses = []
-    for number, (name, given) in enumerate({"start": starts, "end": ends}.items()):
-        places = _check_places(f"{name}_positions", given, is_real)
+    for number, (name, positions) in enumerate({"start": starts, "end": ends}.items()):
+        places = _check_places(f"{name}_positions", positions, is_real)
         scores = logits[..., number].float().masked_fill(~is_real, -torch.inf)
         losses.append(F.cross_entropy(scores, places, ignore_index=length))
     return torch.stack(losses).mean()
 
 
-def _check_places(name: str, given: Tensor, is_real: Tensor) -> Tensor:
+def _check_places(name: str, positions: Tensor, is_real: Tensor) -> Tensor:
     """Return int64 [batch] with places beyond the length as the length.
 
     Raises:
         InputError: another shape, or a place at padding.
     """
     rows, length = is_real.shape
-    if given.numel() != rows:
-        raise InputError(f"{name} has the shape {list(given.shape)}. It must be [{rows}].")
-    places = given.view(-1).long().clamp(0, length)
+    if positions.numel() != rows:
+        raise InputError(f"{name} has the shape {list(positions.shape)}. It must be [{rows}].")
+    places = positions.view(-1).long().clamp(0, length)
     is_wrong = ~F.pad(is_real, (0, 1), value=True).gather(1, places[:, None]).squeeze(1)
     if is_wrong.any():
         row = int(is_wrong.nonzero()[0])
@@ -104,10 +104,10 @@ def _check_classes(labels: Tensor, num_classes: int) -> None:
     wrong = ((labels < 0) & (labels != IGNORE_INDEX)) | (labels >= num_classes)
     if not wrong.any():
         return
-    place = wrong.nonzero()[0].tolist()
-    names = zip(("row", "column"), place, strict=False)
+    indices = wrong.nonzero()[0].tolist()
+    names = zip(("row", "column"), indices, strict=False)
     raise InputError(
         f"labels, {', '.join(f'{name} {number}' for name, number in names)}: found "
-        f"{int(labels[tuple(place)])}. This head has classes 0 to {num_classes - 1}, and "
+        f"{int(labels[tuple(indices)])}. This head has classes 0 to {num_classes - 1}, and "
         f"{IGNORE_INDEX} is ignored."
     )

@@ -81,8 +81,10 @@ class ClassificationHead(nn.Module):
     def __init__(self, config: BertConfig, num_labels: int, dropout: float | None = None) -> None:
         super().__init__()
         self.num_labels = num_labels
-        given = (dropout, config.classifier_dropout, config.hidden_dropout_prob)
-        self.dropout_prob = next(found for found in given if found is not None)
+        probabilities = (dropout, config.classifier_dropout, config.hidden_dropout_prob)
+        self.dropout_prob = next(
+            probability for probability in probabilities if probability is not None
+        )
         self.dense = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, vectors: Tensor) -> Tensor:

@@ -53,33 +53,34 @@ def find_checkpoint(path: str | Path) -> Path:
     Raises:
         CheckpointError: there is no such folder, and the hub cannot be reached or has it not.
     """
-    wanted = Path(path)
+    folder = Path(path)
     try:
-        if wanted.is_dir():
-            return wanted
-        if wanted.exists():
+        if folder.is_dir():
+            return folder
+        if folder.exists():
             raise CheckpointError(f"{path}: this is a file. Name the folder of the checkpoint.")
     except OSError as error:  # a text in the model's place is too long for a name
         raise CheckpointError(
             f"'{str(path)[:60]}…': {error.strerror}. Name the folder of a checkpoint."
         ) from None
-    if wanted.parent.is_dir() or not HUB_NAME.fullmatch(str(path)):
-        raise _missing_folder(wanted)
+    if folder.parent.is_dir() or not HUB_NAME.fullmatch(str(path)):
+        raise _missing_folder(folder)
     return _fetch(str(path))
 
 
 def _missing_folder(path: Path) -> CheckpointError:
     """Build the error, which names folders beside it that have a similar name."""
-    parent, found = path.parent, ""
+    parent = path.parent
+    hint = ""
     if parent.is_dir() and os.access(parent, os.R_OK):
         folders = [entry.name for entry in parent.iterdir() if entry.is_dir()]
         near = ", ".join(difflib.get_close_matches(path.name, folders))
         if parent != Path():
-            found = f" The folder {parent} has no '{path.name}'."
-        found += f" Near: {near}." if near else ""
+            hint = f" The folder {parent} has no '{path.name}'."
+        hint += f" Near: {near}." if near else ""
     hub = ", or a model of the Hugging Face hub as org/name" if len(path.parts) == 1 else ""
     return CheckpointError(
-        f"{path}: there is no such folder.{found} Name the folder of a checkpoint{hub}."
+        f"{path}: there is no such folder.{hint} Name the folder of a checkpoint{hub}."
     )
 
 

@@ -148,8 +148,9 @@ def slower_note(precision: str) -> str | None:
     advice = f"{option('precision', 'fp32')} is as fast here, and more exact."
     if precision == "bf16" and not multiplies_bf16():
         return f"bf16: this processor does not multiply in it. {advice}"
-    found, int8 = measured_products().value, int8_speed()
-    fp32, speed = found.best_fp32_gflops, found.bf16_gflops
+    products = measured_products().value
+    int8 = int8_speed()
+    fp32, speed = products.best_fp32_gflops, products.bf16_gflops
     if precision == "int8" and int8 is not None:
         speed = int8.int8_gflops
     if speed > fp32:

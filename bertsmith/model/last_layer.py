@@ -35,7 +35,7 @@ def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[
     Without `every_token`, they are of those tokens that are computed anyway.
     """
     seen = LastLayer()
-    hook = model.final_norm.register_forward_hook(lambda norm, given, found: seen.see(found))
+    hook = model.final_norm.register_forward_hook(lambda norm, inputs, output: seen.see(output))
     try:
         with computing_every_token(model) if every_token else contextlib.nullcontext():
             yield seen
@@ -46,7 +46,8 @@ def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[
 @contextlib.contextmanager
 def computing_every_token(model: BertModel) -> Iterator[None]:
     """Compute the last layer for all tokens in the block."""
-    before, model.every_token = model.every_token, True
+    before = model.every_token
+    model.every_token = True
     try:
         yield
     finally:

@@ -110,8 +110,10 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
         CheckpointError: the encoder or a layer of another part is not complete, or a shape does not
             fit the config.
     """
-    state, missing, lost = {}, [], []
-    found: set[str] = set()  # layers of poolers and heads
+    state = {}
+    missing = []
+    lost = []
+    filled_layers: set[str] = set()  # layers of poolers and heads
     absences: dict[str, list[str]] = {}
     firsts: dict[int, str] = {}
     for name, parameter in model.state_dict(keep_vars=True).items():
@@ -124,14 +126,14 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
         elif absent:
             absences.setdefault(layer, []).extend(absent)
         else:
-            found.add(layer)
+            filled_layers.add(layer)
         first = firsts.setdefault(id(parameter), name)
         if first == name and not absent:
             parts = [tensors[their] for their in theirs]
             state[name] = _stack(parts, theirs[0], parameter.shape, directory)
         elif first in state and not absent:
             _check_copies(theirs, their_names(first, model.config), tensors, directory)
-    lost += [name for layer in absences.keys() & found for name in absences[layer]]
+    lost += [name for layer in absences.keys() & filled_layers for name in absences[layer]]
     if lost:
         raise CheckpointError(
             f"{directory}: {len(lost)} weights are missing: {list_weights(lost)}. Copy or download "
@@ -174,9 +176,9 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
 
 def _report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
     family = family_named(model.config.model_type)
-    wanted = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
-    matched = wanted - set(missing)
+    expected = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
+    matched = expected - set(missing)
     copies = (copy for copy, original in family.tied.items() if original in matched)
-    known = {*matched, *copies, *(f"{family.prefix}embeddings.{name}" for name in BUFFERS)}
-    unused = [name for name in stored if canonical(name, family) not in known]
+    used = {*matched, *copies, *(f"{family.prefix}embeddings.{name}" for name in BUFFERS)}
+    unused = [name for name in stored if canonical(name, family) not in used]
     return LoadReport(tuple(sorted(matched)), tuple(sorted(missing)), tuple(sorted(unused)))

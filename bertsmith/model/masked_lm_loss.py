@@ -26,12 +26,12 @@ def token_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
 
     Shapes and the number of logits that exist at a time are those of `MaskedLMLoss`.
     """
-    found = []
+    log_probs = []
     for rows in _chunks(hidden, weight):
-        wanted = labels[rows]
-        logits = F.linear(hidden[rows], weight, bias)[: len(wanted)].float()
-        found.append(-F.cross_entropy(logits, wanted, reduction="none"))
-    return torch.cat(found)
+        targets = labels[rows]
+        logits = F.linear(hidden[rows], weight, bias)[: len(targets)].float()
+        log_probs.append(-F.cross_entropy(logits, targets, reduction="none"))
+    return torch.cat(log_probs)
 
 
 class MaskedLMLoss(torch.autograd.Function):
@@ -58,10 +58,10 @@ class MaskedLMLoss(torch.autograd.Function):
         samples = torch.empty_like(labels if draws is not None else labels[:0])
 
         def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-            wanted = labels[rows]
-            logits[len(wanted) :] = 0.0
+            targets = labels[rows]
+            logits[len(targets) :] = 0.0
             sample = None if draws is None else (draws[rows], samples[rows])
-            return _cross_entropy_and_gradient(logits[: len(wanted)], wanted, sample)
+            return _cross_entropy_and_gradient(logits[: len(targets)], targets, sample)
 
         loss_sum, num_correct = _decode_in_chunks(ctx, hidden, weight, bias, take)
         ctx.mark_non_differentiable(num_correct, samples)
@@ -95,7 +95,8 @@ def _decode_in_chunks(
         loss, correct = take(logits, rows)
         loss_sum += loss
         num_correct += correct
-        gradient, vectors = logits, hidden[rows].to(logits.dtype)
+        gradient = logits
+        vectors = hidden[rows].to(logits.dtype)
         grad_hidden[rows] = gradient @ weight.to(logits.dtype)
         grad_weight = _accumulate(grad_weight, gradient.T @ vectors)
         # A product with ones is a sum over rows, and three times as fast as torch's own.
@@ -129,7 +130,8 @@ def _chunks(hidden: Tensor, weight: Tensor, num_kinds: int = 1) -> list[slice]:
     `num_kinds` arrays of a slice's logits exist at a time.
     """
     most = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // num_kinds
-    count, largest = len(hidden), max(1, most // len(weight))
+    count = len(hidden)
+    largest = max(1, most // len(weight))
     size = -(-count // max(1, -(-count // largest)))
     return [slice(first, first + size) for first in range(0, count, max(1, size))]
 
@@ -150,17 +152,17 @@ def _cross_entropy_and_gradient(
     num_correct = torch.zeros((), device=logits.device)
     for first in range(0, len(logits), size):
         rows = slice(first, first + size)
-        part, wanted = logits[rows], labels[rows]
+        part, targets = logits[rows], labels[rows]
         highest, guess = row_maximum(part)
-        num_correct += (guess[:, 0] == wanted).sum()
-        distance = highest.float() - part.gather(-1, wanted[:, None]).float()
+        num_correct += (guess[:, 0] == targets).sum()
+        distance = highest.float() - part.gather(-1, targets[:, None]).float()
         torch.softmax(part, -1, out=part)
         if sample is not None:
             draws, samples = sample
             samples[rows] = sample_tokens(part, draws[rows])
         # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
         loss_sum += (distance - part.gather(-1, guess).float().log()).sum()
-        places = torch.arange(len(wanted), device=part.device), wanted
+        places = torch.arange(len(targets), device=part.device), targets
         part.index_put_(places, part[places] - 1)
     return loss_sum, num_correct
 
@@ -183,22 +185,22 @@ def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
     sums = whole.sum(-1, dtype=torch.float32)
     rest = probabilities[:, num_blocks * SAMPLED_BLOCK :].sum(-1, keepdim=True, dtype=torch.float32)
     blocks = torch.cat([sums, rest], -1).cumsum(-1)
-    wanted = draws * blocks[:, -1]
-    block = _first_above(blocks, wanted)[:, None]
+    thresholds = draws * blocks[:, -1]
+    block = _first_above(blocks, thresholds)[:, None]
     before = blocks.gather(-1, (block - 1).clamp(min=0)) * (block > 0)
     ids = block * SAMPLED_BLOCK + torch.arange(SAMPLED_BLOCK, device=block.device)
     inside = probabilities.gather(-1, ids.clamp(max=words - 1)).float() * (ids < words)
-    place = _first_above(inside.cumsum(-1), wanted - before[:, 0])
-    return block[:, 0] * SAMPLED_BLOCK + place
+    column = _first_above(inside.cumsum(-1), thresholds - before[:, 0])
+    return block[:, 0] * SAMPLED_BLOCK + column
 
 
-def _first_above(sums: Tensor, wanted: Tensor) -> Tensor:
-    """Find the first of rising `sums` `[rows, count]` above `wanted` `[rows]`.
+def _first_above(sums: Tensor, thresholds: Tensor) -> Tensor:
+    """Find the first of rising `sums` `[rows, count]` above `thresholds` `[rows]`.
 
     Where rounding leaves none, it is the first of the highest.
     """
     highest = sums[:, -1].nextafter(sums.new_zeros(()))
-    return (sums <= torch.minimum(wanted.clamp(min=0), highest)[:, None]).sum(-1)
+    return (sums <= torch.minimum(thresholds.clamp(min=0), highest)[:, None]).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -268,9 +270,11 @@ def divergence_and_gradient(
         size = max(1, CACHED_BYTES // (logits.shape[-1] * 4))
     loss = torch.zeros((), device=logits.device)
     num_alike = torch.zeros((), device=logits.device)
-    for part, wanted in zip(torch.split(logits, size), torch.split(taught, size), strict=True):
-        num_alike += (row_maximum(wanted)[1] == row_maximum(part)[1]).sum()
-        of_teacher = F.log_softmax(wanted.float() / temperature, -1)
+    for part, teacher_logits in zip(
+        torch.split(logits, size), torch.split(taught, size), strict=True
+    ):
+        num_alike += (row_maximum(teacher_logits)[1] == row_maximum(part)[1]).sum()
+        of_teacher = F.log_softmax(teacher_logits.float() / temperature, -1)
         of_student = F.log_softmax(part.float() / temperature, -1)
         probabilities = of_teacher.exp()
         loss += temperature**2 * (probabilities * (of_teacher - of_student)).sum()

@@ -47,9 +47,9 @@ class _NoFirstValues(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
+        options = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
-            tensor = given["tensor"] if "tensor" in given else args[0]
+            tensor = options["tensor"] if "tensor" in options else args[0]
             if tensor.is_meta:  # tensors of new heads are not, and need their initial values
                 return tensor
-        return func(*args, **given)
+        return func(*args, **options)

@@ -101,7 +101,8 @@ class ModelFolder:
 
     def take_tensors(self) -> dict[str, Tensor]:
         """Return the tensors by today's names, in memory that only the caller holds."""
-        tensors, self._tensors = self._tensors, None
+        tensors = self._tensors
+        self._tensors = None
         return self._read_tensors() if tensors is None else tensors
 
     def _read_tensors(self) -> dict[str, Tensor]:
@@ -135,7 +136,7 @@ class ModelFolder:
     def heads(self) -> tuple[str, ...]:
         """The heads that the folder holds, of those that we know."""
         layers = {name: self.family.names.get(f"heads.{name}.dense") for name in PRETRAINING_HEADS}
-        found = [
+        pretraining_heads = [
             name
             for name, theirs in layers.items()
             if theirs
@@ -143,14 +144,14 @@ class ModelFolder:
             and f"{theirs[0]}.weight" in self.shapes
             and (name not in PAIR_HEADS or name == self.pair_head)
         ]
-        return (*found, *([self.task_head] if self.task_head else []))
+        return (*pretraining_heads, *([self.task_head] if self.task_head else []))
 
     @property
     def pair_head(self) -> str | None:
         """Return the pair task of the folder's head, if any: BERT's has one name for both tasks."""
-        known = [name for name in PAIR_HEADS if name in self.family.heads]
-        if len(known) < 2:
-            return known[0] if known else None
+        pair_heads = [name for name in PAIR_HEADS if name in self.family.heads]
+        if len(pair_heads) < 2:
+            return pair_heads[0] if pair_heads else None
         task = (self.settings.get(TASK_SETTINGS) or {}).get(PAIR_TASK)
         return task if task in PAIR_HEADS else "next_sentence"
 
@@ -176,30 +177,32 @@ class ModelFolder:
                     f"{self.files.path(CONFIG_FILE)}: id2label calls both {first} and {number} "
                     f"{name!r}; allowed is one name for each label. Correct it there."
                 )
-        for name, place in (self.settings.get("label2id") or {}).items():
-            is_same = str(place).isdecimal() and labels.get(int(place)) == name
-            if not is_same and name != f"LABEL_{place}":  # what is left where names came later
+        for name, label_id in (self.settings.get("label2id") or {}).items():
+            is_same = str(label_id).isdecimal() and labels.get(int(label_id)) == name
+            # LABEL_0, … are left where names came later.
+            if not is_same and name != f"LABEL_{label_id}":
                 warn_once(
                     f"{self.files.path(CONFIG_FILE)}: label2id gives {name!r} the number "
-                    f"{place!r}, id2label {firsts.get(name, 'none')}. id2label is used; correct "
-                    "the wrong one."
+                    f"{label_id!r}, id2label {firsts.get(name, 'none')}. id2label is used; "
+                    "correct the wrong one."
                 )
                 break
         return {number: labels[number] for number in numbers}
 
-    def check_classifier(self, wanted: str | None) -> None:
-        """Refuse a sequence classifier of another kind than `wanted`; None wants any that we have.
+    def check_classifier(self, kind: str | None) -> None:
+        """Refuse a sequence classifier of another kind than `kind`; None accepts any that we have.
 
         Raises:
             CheckpointError: names the kind.
         """
-        found, head = problem_type(self.settings), task_head(self.settings)
-        if found is None or (head is not None and wanted in (None, head)):
+        stored_type = problem_type(self.settings)
+        head = task_head(self.settings)
+        if stored_type is None or (head is not None and kind in (None, head)):
             return
-        allowed = list(PROBLEM_TYPES.values()) if wanted is None else [PROBLEM_TYPES[wanted]]
+        allowed = list(PROBLEM_TYPES.values()) if kind is None else [PROBLEM_TYPES[kind]]
         outputs = f" with {num_labels(self.settings)} outputs" if head is None else ""
         raise CheckpointError(
-            f"{self.files.path(CONFIG_FILE)}: problem_type is {found!r}{outputs}; wanted is "
+            f"{self.files.path(CONFIG_FILE)}: problem_type is {stored_type!r}{outputs}; wanted is "
             f"{' or '.join(map(repr, allowed))}. Use another folder, or train a head from this one "
             "with 'bertsmith finetune classify --model'."
         )

@@ -61,13 +61,13 @@ class PaddedBatch:
         mask = as_mask(attention_mask, input_ids)
         lengths, order = mask.sum(1).sort(descending=True, stable=True)
         check_padding(lengths, order)
-        place, column = mask[order].nonzero(as_tuple=True)
-        cells = order[place] * mask.shape[1] + column
+        row, column = mask[order].nonzero(as_tuple=True)
+        cells = order[row] * mask.shape[1] + column
         positions = number(input_ids)
         batch = Batch(
             input_ids=input_ids.flatten()[cells].long(),
             token_type_ids=token_type_ids.flatten()[cells].long(),
-            position_ids=positions[order[place], column],
+            position_ids=positions[order[row], column],
             lengths=tuple(lengths.tolist()),
             order=tuple(order.tolist()),
             columns=column if has_holes(mask) else None,

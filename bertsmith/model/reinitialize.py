@@ -30,7 +30,8 @@ def initialize_sinusoidal(model: BertModel) -> None:
     learned one position at a time, and a small model stays long on the plateau of token
     frequencies, for how long depends on the seed.
     """
-    position, first = model.embeddings.position, model.config.first_position
+    position = model.embeddings.position
+    first = model.config.first_position
     if position is None:  # rotary positions are sinusoids already
         return
     amplitude = AMPLITUDE * model.config.initializer_range
@@ -106,8 +107,8 @@ def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]
 
 def extended(rows: Tensor, first_id: int, pieces: Sequence[Sequence[int]]) -> Tensor:
     """Return `rows` `[tokens, size]` with the means of old rows from `first_id` on."""
-    kept = rows[first_id + len(pieces) :]
-    return torch.cat([rows[:first_id], means(rows[:first_id], pieces), kept])
+    later_rows = rows[first_id + len(pieces) :]
+    return torch.cat([rows[:first_id], means(rows[:first_id], pieces), later_rows])
 
 
 def means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
@@ -130,7 +131,8 @@ def set_positions(model: BertModel, size: int) -> None:
     Longformer did so (Beltagy et al. 2020, section 5) and needed little training after it: local
     attention patterns hold everywhere but at the borders of the copies.
     """
-    embedding, first = model.embeddings.position, model.config.first_position
+    embedding = model.embeddings.position
+    first = model.config.first_position
     model.config = replace(model.config, max_position_embeddings=first + size)
     if embedding is None:
         return

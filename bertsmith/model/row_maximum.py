@@ -39,5 +39,5 @@ def _in_two_steps(x: Tensor) -> tuple[Tensor, Tensor]:
     # The last block may be shorter: indices beyond it repeat its last column.
     columns = (first + torch.arange(ROW_BLOCK, device=x.device)).clamp_(max=num_columns - 1)
     inside = x.gather(-1, columns)
-    place = inside.argmax(-1, keepdim=True)
-    return inside.gather(-1, place), columns.gather(-1, place)
+    offset = inside.argmax(-1, keepdim=True)
+    return inside.gather(-1, offset), columns.gather(-1, offset)

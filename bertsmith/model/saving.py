@@ -92,9 +92,9 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
             raise ConfigError(
                 f"{out}: holds a model. Choose another folder, or replace it with overwrite=True."
             )
-        known = OWN_NAMES | ({CARD_FILE} if is_own_card(out) else set())
+        model_names = OWN_NAMES | ({CARD_FILE} if is_own_card(out) else set())
         names = {path.name for path in out.iterdir() if not path.match("events.out.*")}
-        others = sorted(names - known)
+        others = sorted(names - model_names)
         if others or is_within(source, out):
             raise ConfigError(
                 f"{out}: holds more than a model ({', '.join(others[:3]) or source}). Choose "

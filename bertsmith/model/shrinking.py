@@ -38,21 +38,21 @@ def trim_vocabulary(
             f"the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
             f"{model.config.vocab_size:,}. Use the tokenizer that the model was trained with."
         )
-    kept = torch.tensor(sorted(ids), dtype=torch.int64)
+    kept_ids = torch.tensor(sorted(ids), dtype=torch.int64)
     trimmed = copy.deepcopy(model)
     padding = model.config.pad_token_id if model.config.pad_token_id in ids else tokenizer.pad_id
-    pad = int(torch.searchsorted(kept, padding))
+    pad = int(torch.searchsorted(kept_ids, padding))
     ids_now = model.config.token_ids(pad, smaller.cls_id, smaller.sep_id)
-    trimmed.config = replace(model.config, vocab_size=len(kept), **ids_now)
+    trimmed.config = replace(model.config, vocab_size=len(kept_ids), **ids_now)
     trimmed.embeddings.word = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
-        model.embeddings.word.weight.detach()[kept],
+        model.embeddings.word.weight.detach()[kept_ids],
         freeze=False,
         padding_idx=trimmed.config.pad_token_id,
     )
     move_positions(trimmed, model.config.first_position - trimmed.config.first_position)
     for head in trimmed.heads.values():
         if isinstance(head, MaskedLMHead):
-            head.bias = nn.Parameter(head.bias.detach()[kept])
+            head.bias = nn.Parameter(head.bias.detach()[kept_ids])
     return trimmed, smaller
 
 

@@ -108,13 +108,13 @@ def training_flops(
 
 def flops_of(model: BertModel, work: Workload) -> dict[str, float]:
     """Count `training_flops` of a model and its companions, by purpose."""
-    found = training_flops(count_parameters(model), model.config, work)
+    flops = training_flops(count_parameters(model), model.config, work)
     for name, companion in model.companions.items():
         theirs = training_flops(count_parameters(companion), companion.config, work)
         for kind in ("layers", "attention"):
-            found[f"{name}'s {kind}"] = theirs.pop(kind)
-        found = {kind: count + theirs.get(kind, 0.0) for kind, count in found.items()}
-    return found
+            flops[f"{name}'s {kind}"] = theirs.pop(kind)
+        flops = {kind: count + theirs.get(kind, 0.0) for kind, count in flops.items()}
+    return flops
 
 
 @dataclass(frozen=True)

@@ -156,14 +156,14 @@ def _try(device: torch.device) -> VarlenTrial:
         query, key, value = x.unbind(1)
         return varlen_attention(query, key, value, bounds, bounds)
 
-    found = _outcome(whole, qkv, gradient)
+    result = _outcome(whole, qkv, gradient)
     exact_qkv = qkv.detach().float().requires_grad_()
     with sdpa_kernel(SDPBackend.MATH):
         expected = _outcome(in_blocks, exact_qkv, gradient.float())
     return VarlenTrial(
         varlen_seconds=_seconds(lambda: _outcome(whole, qkv, gradient), device),
         blocks_seconds=_seconds(lambda: _outcome(in_blocks, qkv, gradient), device),
-        error=max(_distance(*pair) for pair in zip(found, expected, strict=True)),
+        error=max(_distance(*pair) for pair in zip(result, expected, strict=True)),
         has_dropout=_has_dropout(qkv, gradient, bounds),
     )
 
@@ -181,12 +181,12 @@ def in_blocks(qkv: Tensor) -> Tensor:
 def _outcome(attend: Callable[[Tensor], Tensor], qkv: Tensor, gradient: Tensor) -> Sequence[Tensor]:
     """Return the result, and the gradients of query, key and value."""
     context = attend(qkv)
-    (found,) = torch.autograd.grad(context, qkv, gradient)
-    return (context.detach(), *found.unbind(1))
+    (qkv_gradient,) = torch.autograd.grad(context, qkv, gradient)
+    return (context.detach(), *qkv_gradient.unbind(1))
 
 
-def _distance(found: Tensor, exact: Tensor) -> float:
-    distance = (found.float() - exact).norm() / exact.norm()
+def _distance(result: Tensor, exact: Tensor) -> float:
+    distance = (result.float() - exact).norm() / exact.norm()
     return float(distance) if torch.isfinite(distance) else 1.0
 
 
@@ -196,12 +196,12 @@ def _has_dropout(qkv: Tensor, gradient: Tensor, bounds: Bounds) -> bool:
     ones = torch.ones_like(value)
     try:
         context = varlen_attention(query, key, ones, bounds, bounds, TRIAL_DROPOUT)
-        (found,) = torch.autograd.grad(context, qkv, gradient)
+        (qkv_gradient,) = torch.autograd.grad(context, qkv, gradient)
     except (AttributeError, TypeError, RuntimeError):
         return False
-    context, found = context.detach().float(), found.float()
+    context, qkv_gradient = context.detach().float(), qkv_gradient.float()
     about_one = abs(float(context.mean()) - 1) < 0.01 and float(context.std()) > 0.001
-    return about_one and bool(torch.isfinite(found).all())
+    return about_one and bool(torch.isfinite(qkv_gradient).all())
 
 
 def _seconds(run: Callable[[], object], device: torch.device, calls: int = 10) -> float:

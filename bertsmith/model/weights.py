@@ -26,9 +26,9 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
     for file in files:
         if is_pointer_file(file):
             raise CheckpointError(describe_pointer(file))
-        found = READERS[name](file)
-        _check_finite(file, found)
-        tensors.update(found)
+        file_tensors = READERS[name](file)
+        _check_finite(file, file_tensors)
+        tensors.update(file_tensors)
     return tensors
 
 

@@ -8,5 +8,6 @@ from bertsmith.system.cgroups import cpu_limit, whole_cores
 def available_cores() -> int:
     """Count the cores that affinity and the container's limit leave to this process."""
     allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-    cores, limit = len(allowed(0)), cpu_limit()
+    cores = len(allowed(0))
+    limit = cpu_limit()
     return cores if limit is None else min(cores, whole_cores(limit))

@@ -9,7 +9,8 @@ def count_noun(count: int, one: str, several: str | None = None) -> str:
     >>> count_noun(1, "text"), count_noun(2000, "text"), count_noun(0, "entity", "entities")
     ('1 text', '2,000 texts', '0 entities')
     """
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
+    noun = one if count == 1 else several or f"{one}s"
+    return f"{count:,} {noun}"
 
 
 def counted(count: int, one: str, several: str) -> list[str]:

@@ -40,10 +40,10 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
             with _open(path, mode) as file:
                 yield file
         else:
-            place = Path(os.path.realpath(path))
+            target = Path(os.path.realpath(path))
             if sweep:
-                remove_stopped_writes(place.parent, re.escape(place.name))
-            with _replacing(place, mode) as file:
+                remove_stopped_writes(target.parent, re.escape(target.name))
+            with _replacing(target, mode) as file:
                 yield file
 
 
@@ -111,10 +111,10 @@ def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Itera
         for flag, path in outputs.items():
             if path is None or (path.exists() and not path.is_file()):  # such as a pipe
                 continue
-            place = Path(os.path.realpath(path))
-            _make(stack, place.parent)
+            target = Path(os.path.realpath(path))
+            _make(stack, target.parent)
             with writing(path):
-                lock = place.with_name(f".{place.name}.lock")
+                lock = target.with_name(f".{target.name}.lock")
                 is_taken = _take(stack, lock, os.O_RDWR | os.O_CREAT)
             if not is_taken:
                 raise ConfigError(
@@ -126,12 +126,12 @@ def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Itera
 
 def _make(stack: contextlib.ExitStack, folder: Path) -> None:
     """Make a folder with those above it; the stack removes those that are still empty."""
-    place = Path(os.path.realpath(folder))
-    missing = [each for each in (place, *place.parents) if not each.exists()]
+    target = Path(os.path.realpath(folder))
+    missing = [each for each in (target, *target.parents) if not each.exists()]
     for each in reversed(missing):
         stack.callback(_remove_empty, each)
     with writing(folder):
-        place.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -171,9 +171,9 @@ def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
     stack.callback(os.close, lock)
     if flags != os.O_RDONLY:
         stack.callback(path.unlink, missing_ok=True)
-    place = os.path.realpath(path)
-    _local.held.add(place)
-    stack.callback(_local.held.discard, place)
+    real_path = os.path.realpath(path)
+    _local.held.add(real_path)
+    stack.callback(_local.held.discard, real_path)
     return True
 
 
@@ -237,7 +237,7 @@ def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
     temporary = re.compile(rf"\.{name}\.(\d{{1,9}})\.tmp")
     with contextlib.suppress(OSError):  # a folder that cannot be listed, or another was faster
         for leftover in folder.iterdir():
-            if (found := temporary.fullmatch(leftover.name)) and not _is_alive(int(found[1])):
+            if (match := temporary.fullmatch(leftover.name)) and not _is_alive(int(match[1])):
                 leftover.unlink(missing_ok=True)
 
 
@@ -265,22 +265,22 @@ def atomic_dir(path: Path) -> Iterator[Path]:
     What stood at `path` is removed only after the new folder is complete; of a link, the target is
     replaced. What killed processes left beside it is removed first.
     """
-    place = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
     with writing(path):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(place)
-        temporary, lock = _locked_folder(place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(target)
+        temporary, lock = _locked_folder(target)
     try:
         yield temporary
         replaced = temporary.with_suffix(".old")
         try:
-            if place.exists():
-                shutil.copymode(place, temporary)
-                place.rename(replaced)
-            temporary.rename(place)
+            if target.exists():
+                shutil.copymode(target, temporary)
+                target.rename(replaced)
+            temporary.rename(target)
         except BaseException:  # Ctrl-C, too
-            if replaced.exists() and not place.exists():
-                replaced.rename(place)
+            if replaced.exists() and not target.exists():
+                replaced.rename(target)
             raise
         shutil.rmtree(replaced, ignore_errors=True)
     except OSError as error:
@@ -323,7 +323,7 @@ def try_lock(folder: Path) -> int | None:
 def _remove_leftovers(path: Path) -> None:
     """Remove what killed processes left of folders for `path`; one in use is locked and stays."""
     name = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
-    for leftover in [found for found in path.parent.iterdir() if name.fullmatch(found.name)]:
+    for leftover in [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]:
         if leftover.suffix == ".old" and not (path.exists() and any(path.iterdir())):
             continue  # killed between two renames: this is all there is
         with contextlib.suppress(OSError):  # another process may be faster
@@ -339,9 +339,9 @@ def write_error(path: Path, error: OSError) -> InputError:
             "folder, then run the command again."
         )
     # A folder was to be made where a file stands: the system says "File exists" of the file.
-    found = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
+    cause = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
     advice = "Choose another place." if error.errno == errno.EEXIST else advice_on(error)
-    return InputError(f"{path}: cannot be written ({found}). {advice}")
+    return InputError(f"{path}: cannot be written ({cause}). {advice}")
 
 
 @contextlib.contextmanager

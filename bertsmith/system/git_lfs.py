@@ -23,8 +23,8 @@ def is_pointer_file(path: Path) -> bool:
         return False
 
 
-def describe_pointer(place: object) -> str:
+def describe_pointer(source: object) -> str:
     return (
-        f"{place}: a pointer of Git LFS, not the file itself, as the folder was cloned without "
+        f"{source}: a pointer of Git LFS, not the file itself, as the folder was cloned without "
         "git-lfs. Install it, then run 'git lfs pull' in the folder."
     )

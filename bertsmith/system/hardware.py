@@ -8,6 +8,7 @@ import torch
 
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import Compute
+from bertsmith.system.counts import count_noun
 from bertsmith.system.forks import is_forked
 from bertsmith.system.matrix_products import (
     Float32Route,
@@ -125,7 +126,8 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
     Threads and route are process-wide flags of torch, so they are restored. On a GPU the other
     routes are TF32, with errors a thousand times those of fp32, so none of them is taken.
     """
-    device, threads = select_device(settings.device), settings.threads
+    device = select_device(settings.device)
+    threads = settings.threads
     threads_before = torch.get_num_threads()
     try:
         if threads is None:
@@ -147,9 +149,8 @@ def describe_cores(device: torch.device, precision: Precision) -> str:
     >>> describe_cores(torch.device("cuda", 0), "bf16")
     'Training on cuda:0 in bf16.'
     """
-    threads = torch.get_num_threads()
-    cores = f"{threads} CPU core{'s' if threads > 1 else ''}"
-    return f"Training on {cores if device.type == 'cpu' else device} in {precision}."
+    hardware = count_noun(torch.get_num_threads(), "CPU core") if device.type == "cpu" else device
+    return f"Training on {hardware} in {precision}."
 
 
 def describe_computing(
@@ -158,17 +159,18 @@ def describe_computing(
     """Describe in one line how a run computes and by which figures that was chosen."""
     parts = [f"on {device} in {precision}"]
     if device.type == "cpu":
-        parts[0] += f" ({'as it began' if _kept else _describe_products(precision)})"
-        processes = "1 process" if num_processes == 1 else f"{num_processes} processes"
+        reason = "as it began" if _kept else _describe_products(precision)
+        parts[0] += f" ({reason})"
+        processes = count_noun(num_processes, "process", "processes")
         threads = max(1, torch.get_num_threads() // num_processes)
-        parts.append(f"{processes} of {threads} thread{'s' if threads > 1 else ''}")
+        parts.append(f"{processes} of {count_noun(threads, 'thread')}")
     return ", ".join([*parts, attention])
 
 
 def _describe_products(precision: Precision) -> str:
-    found = measured_products()
-    route = "medium" if found.value.float32_route == "medium" else "plain"
-    fp32, bf16 = found.value.best_fp32_gflops, found.value.bf16_gflops
-    busy = " while other programs were busy" if found.is_busy else ""
+    products = measured_products()
+    route = "medium" if products.value.float32_route == "medium" else "plain"
+    fp32, bf16 = products.value.best_fp32_gflops, products.value.bf16_gflops
+    busy = " while other programs were busy" if products.is_busy else ""
     slower = "; fp32 is faster" if precision == "bf16" and bf16 < fp32 else ""
     return f"measured here{busy}: bf16 {format_gflops(bf16)}, {route} fp32 {fp32:,.0f}{slower}"

@@ -30,7 +30,8 @@ MIN_BF16_GAIN = 1.3
 MAX_RATIO = 1.5
 """A product so much faster or slower than its measurement disproves it."""
 
-NUM_ROWS, SIZE = 2048, 512
+NUM_ROWS = 2048
+SIZE = 512
 
 _routes: list[str] = []
 """The routes of blocks that are at work, after that of the program."""
@@ -109,18 +110,20 @@ def gflops(multiply: Callable[[], object], num_rows: int = NUM_ROWS, seconds: fl
     return round(flops / shortest_seconds(multiply, seconds) / 1e9, 1)
 
 
-def _is_disproved(found: ProductSpeeds) -> bool:
+def _is_disproved(speeds: ProductSpeeds) -> bool:
     """Time the product that a run computes with again, in some 50 ms, and compare.
 
     Half the rows are as fast; a prediction of one text then peaks at 265 MiB, not at 273.
     """
     num_rows = NUM_ROWS // 2
     left, right = trial_matrices(num_rows)
-    expected = found.best_fp32_gflops
-    if found.precision == "bf16":
-        left, right, expected = left.bfloat16(), right.bfloat16(), found.bf16_gflops
+    expected = speeds.best_fp32_gflops
+    if speeds.precision == "bf16":
+        left = left.bfloat16()
+        right = right.bfloat16()
+        expected = speeds.bf16_gflops
     product = left @ right
-    with using_route(found.float32_route):
+    with using_route(speeds.float32_route):
         multiply = partial(torch.mm, left, right, out=product)
         ratio = gflops(multiply, num_rows, seconds=0.03) / expected
     return not 1 / MAX_RATIO < ratio < MAX_RATIO

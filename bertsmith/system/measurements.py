@@ -79,34 +79,36 @@ def remember(
         is_wrong: whether a trial contradicts a stored value, and so all that was measured on this
             machine; asked once in a process.
     """
-    found, is_first = _stored(key, decode), key not in _checked
+    measurement = _stored(key, decode)
+    is_first = key not in _checked
     _checked.add(key)
-    if found is not None and found.is_pinned:
-        return found
-    if found is not None and is_first:
-        is_disproved = not found.is_busy and is_wrong(found.value)
-        if (is_disproved or found.is_busy or found.is_old) and _is_quiet():
-            found = None
+    if measurement is not None and measurement.is_pinned:
+        return measurement
+    if measurement is not None and is_first:
+        is_disproved = not measurement.is_busy and is_wrong(measurement.value)
+        if (is_disproved or measurement.is_busy or measurement.is_old) and _is_quiet():
+            measurement = None
             if is_disproved:
                 forget()
-    if found is not None:
-        return found
+    if measurement is not None:
+        return measurement
     value, load = load_during(measure)
-    found = Measured(value, datetime.now(UTC).isoformat(timespec="seconds"), load)
-    _write({**_read(), key: asdict(found)})
-    return found
+    measurement = Measured(value, datetime.now(UTC).isoformat(timespec="seconds"), load)
+    _write({**_read(), key: asdict(measurement)})
+    return measurement
 
 
 def forget() -> None:
     """Remove all measurements of this machine; a home folder may be shared with others."""
     mine = f"{machine_key()} | "
-    _write({key: found for key, found in _read().items() if not key.startswith(mine)})
+    _write({key: entry for key, entry in _read().items() if not key.startswith(mine)})
 
 
 def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
     """Return the shortest of the calls that fit into `seconds`: other load only ever adds time."""
     run()
-    best, deadline = float("inf"), time.perf_counter() + seconds
+    best = float("inf")
+    deadline = time.perf_counter() + seconds
     while time.perf_counter() < deadline:
         start = time.perf_counter()
         run()
@@ -140,23 +142,25 @@ def processor_name() -> str:
 
 def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
     """Return the result of `work`, and other programs' share of the cores' time meanwhile."""
-    before, used = _core_seconds(), time.process_time()
-    found = work()
-    used, after = time.process_time() - used, _core_seconds()
+    before = _core_seconds()
+    used = time.process_time()
+    result = work()
+    used = time.process_time() - used
+    after = _core_seconds()
     if before is None or after is None or after[1] == before[1]:
-        return found, None
+        return result, None
     busy, total = after[0] - before[0], after[1] - before[1]
-    return found, round(max(0.0, busy - used) / total, 2)
+    return result, round(max(0.0, busy - used) / total, 2)
 
 
 def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
     with contextlib.suppress(KeyError, TypeError, ValueError):  # not there, or of another version
-        found = _read()[key]
+        entry = _read()[key]
         return Measured(
-            decode(**found["value"]),
-            found["measured_at"],
-            found["load"],
-            found.get("is_pinned") is True,
+            decode(**entry["value"]),
+            entry["measured_at"],
+            entry["load"],
+            entry.get("is_pinned") is True,
         )
     return None
 
@@ -192,7 +196,7 @@ def _read() -> dict[str, Any]:
         return {}  # no home folder; absent or damaged
 
 
-def _write(found: dict[str, Any]) -> None:
+def _write(entries: dict[str, Any]) -> None:
     # The cache is only a convenience: a full disk or a missing home folder must not stop a run.
     with contextlib.suppress(InputError, RuntimeError):
-        write_json(_cache_path(), found)
+        write_json(_cache_path(), entries)

@@ -34,10 +34,10 @@ def lacks_memory(error: BaseException) -> bool:
 
 def asked_bytes(error: BaseException) -> int | None:
     """Read from an error of `lacks_memory` how many bytes were refused."""
-    found = ASKED_PATTERN.search(str(error))
-    if found is None:
+    match = ASKED_PATTERN.search(str(error))
+    if match is None:
         return None
-    return round(float(found[1]) * BYTE_UNITS[found[2][0]])
+    return round(float(match[1]) * BYTE_UNITS[match[2][0]])
 
 
 def resident_bytes(process_ids: Iterable[int]) -> int | None:

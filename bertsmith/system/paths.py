@@ -20,7 +20,8 @@ def shell_path(path: Path | str) -> str:
 
 def free_path(path: Path) -> Path:
     """Return a path at which nothing stands: this one, or one with a number behind its name."""
-    number, free = 1, path
+    number = 1
+    free = path
     while os.path.lexists(free):
         number += 1
         free = path.with_name(f"{path.name}-{number}")

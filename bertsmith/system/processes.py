@@ -54,7 +54,8 @@ def without_script() -> Iterator[None]:
     read again; what it defines cannot be sent to a worker.
     """
     main = sys.modules["__main__"]
-    file, spec = getattr(main, "__file__", None), main.__spec__
+    file = getattr(main, "__file__", None)
+    spec = main.__spec__
     path = Path(file or "")
     can_run = path.is_file() and MAIN_GUARD.search(path.read_text("utf-8", errors="replace"))
     if file is None or can_run:
@@ -64,7 +65,8 @@ def without_script() -> Iterator[None]:
     try:
         yield
     finally:
-        main.__file__, main.__spec__ = file, spec
+        main.__file__ = file
+        main.__spec__ = spec
 
 
 class LocalProcesses:

@@ -41,7 +41,9 @@ def showing_progress(*, details: bool = False, write: LineWriter | None = None) 
     Args:
         write: receives the lines about progress, as a notebook's block does.
     """
-    shown, detailed, writer = _is_shown.set(True), _has_details.set(details), _writer.set(write)
+    shown = _is_shown.set(True)
+    detailed = _has_details.set(details)
+    writer = _writer.set(write)
     try:
         yield
     finally:
@@ -58,7 +60,9 @@ class Bar:
     """Progress of one piece of work; without `total` its end is not known."""
 
     def __init__(self, what: str, total: float | None, is_shown: bool, interval: float) -> None:
-        self._what, self._total, self._is_shown = what, total, is_shown
+        self._what = what
+        self._total = total
+        self._is_shown = is_shown
         self.done = 0.0
         self._interval = interval
         self._began = self._told_at = time.monotonic()
@@ -70,7 +74,9 @@ class Bar:
 
     def move(self, done: float, total: float | None = None, what: str | None = None) -> None:
         """Note how much is done; total and name may change."""
-        self.done, self._total, self._what = done, total or self._total, what or self._what
+        self.done = done
+        self._total = total or self._total
+        self._what = what or self._what
         if self._is_shown:
             _SCREEN.show(self)
 

@@ -26,7 +26,8 @@ class _LastRequest:
     at: float = NEVER
 
     def note(self, number: int) -> None:
-        self.number, self.at = number, time.monotonic()
+        self.number = number
+        self.at = time.monotonic()
 
     def is_repeated_by(self, number: int) -> bool:
         """Return whether a signal asks for nothing new.
@@ -64,7 +65,8 @@ def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _last.number, _last.at = signal.SIGINT, NEVER
+    _last.number = signal.SIGINT
+    _last.at = NEVER
     is_raised = False
 
     def stop(number: int, frame: FrameType | None) -> None:

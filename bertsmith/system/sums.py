@@ -62,23 +62,24 @@ def check_sums(files: SmallFiles, only: str | None = None) -> None:
     """Warn of files of a folder, or of `only` one, that differ from their sums."""
     sums, wrong = _read(files)
     if only is not None:
-        sums, wrong = {name: sums[name] for name in sums if name == only}, []
+        sums = {name: sums[name] for name in sums if name == only}
+        wrong = []
     actual: dict[str, str] = {}
-    found = [f"line {number} of {SUMS_FILE} is not a checksum" for number in wrong]
+    problems = [f"line {number} of {SUMS_FILE} is not a checksum" for number in wrong]
     for name, digest in sums.items():
         is_there = files.has(name)
         if name in SUMMED_FILES and is_there:
             actual[name] = hashlib.sha256(files.read(name)).hexdigest()
         if not is_there:
-            found.append(f"{name} is missing")
+            problems.append(f"{name} is missing")
         elif actual.get(name, digest) != digest:
-            found.append(f"{name} differs from what was written")
-    if found:
+            problems.append(f"{name} differs from what was written")
+    if problems:
+        lines = "its line" if len(problems) == 1 else "their lines"
         warn_once(
-            f"{files.directory}: {', '.join(found)} (by {SUMS_FILE}): damaged, or "
+            f"{files.directory}: {', '.join(problems)} (by {SUMS_FILE}): damaged, or "
             f"changed by you or another program. If so, remove "
-            f"{'its line' if len(found) == 1 else 'their lines'} from {SUMS_FILE}; if not, "
-            "copy the folder again.",
+            f"{lines} from {SUMS_FILE}; if not, copy the folder again.",
             (files.directory.resolve(), files.read(SUMS_FILE), *actual.values()),
         )
 
@@ -89,7 +90,8 @@ def _read(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
         content = files.read(SUMS_FILE)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return {}, []
-    sums, wrong = {}, []
+    sums = {}
+    wrong = []
     for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
         if match := LINE_PATTERN.fullmatch(line):
             sums[match[2].removeprefix("./")] = match[1].lower()

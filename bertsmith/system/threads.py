@@ -31,7 +31,8 @@ def usable_threads() -> int:
     By itself torch has a thread for each core of the machine. A number that the environment names
     counts as it is.
     """
-    limit, threads = _thread_limit(), torch.get_num_threads()
+    limit = _thread_limit()
+    threads = torch.get_num_threads()
     return threads if limit is None else min(threads, limit)
 
 
@@ -44,7 +45,8 @@ def _thread_limit() -> int | None:
 @contextlib.contextmanager
 def on_usable_threads() -> Iterator[None]:
     """Compute in the block with no more threads than the container has cores."""
-    before, threads = torch.get_num_threads(), usable_threads()
+    before = torch.get_num_threads()
+    threads = usable_threads()
     if threads == before:
         yield
         return

@@ -89,13 +89,15 @@ class AlbertConfig(BertConfig):
     @property
     def shared_parts(self) -> Mapping[str, int]:
         owners = {part: self.owners(part) for part in SHARED_PARTS}
-        found = {
+        last_layers = {
             f"layers.{first}.{part}": number
             for part, firsts in owners.items()
             for number, first in enumerate(firsts)
         }
         return {
-            name: last for name, last in found.items() if not name.startswith(f"layers.{last}.")
+            name: last
+            for name, last in last_layers.items()
+            if not name.startswith(f"layers.{last}.")
         }
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:

@@ -103,7 +103,8 @@ class ModernBertConfig(BertConfig):
         Raises:
             ConfigError: either is none that a model can have.
         """
-        count, every = self.num_hidden_layers, self.global_attn_every_n_layers
+        count = self.num_hidden_layers
+        every = self.global_attn_every_n_layers
         types = self.layer_types
         if not types:
             if type(every) is not int or every < 1:
@@ -133,22 +134,22 @@ class ModernBertConfig(BertConfig):
                 f"rope_parameters is {said!r}. It must be an object with the names "
                 f"{', '.join(LAYER_TYPES)}."
             )
-        found = {}
+        parameters = {}
         for kind, name in zip(LAYER_TYPES, ("global_rope_theta", "local_rope_theta"), strict=True):
-            given = said.get(kind) or {}
+            stored = said.get(kind) or {}
             theta = getattr(self, name)
-            if isinstance(given, Mapping):
-                theta = given.get("rope_theta", theta)
-            found[kind] = {"rope_theta": theta, "rope_type": "default"}
-            if not isinstance(given, Mapping) or not given.items() <= found[kind].items():
+            if isinstance(stored, Mapping):
+                theta = stored.get("rope_theta", theta)
+            parameters[kind] = {"rope_theta": theta, "rope_type": "default"}
+            if not isinstance(stored, Mapping) or not stored.items() <= parameters[kind].items():
                 raise ConfigError(
-                    f"rope_parameters: found {given!r} for {kind}; allowed are rope_type 'default' "
-                    "and a rope_theta. Choose a model whose positions are not scaled."
+                    f"rope_parameters: found {stored!r} for {kind}; allowed are rope_type "
+                    "'default' and a rope_theta. Choose a model whose positions are not scaled."
                 )
             if type(theta) not in (int, float) or not theta > 0:
                 raise ConfigError(f"{name} is {theta!r}. It must be a number above 0.")
             self.__dict__[name] = theta
-        self.__dict__["rope_parameters"] = found
+        self.__dict__["rope_parameters"] = parameters
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
@@ -269,7 +270,8 @@ def _build_embeddings(config: ModernBertConfig) -> Embeddings:
 
 def _initialize(module: nn.Module, config: ModernBertConfig) -> None:
     """Draw weights as transformers does: narrower where a matrix adds to the residual stream."""
-    wide, head = config.initializer_range, config.hidden_size**-0.5
+    wide = config.initializer_range
+    head = config.hidden_size**-0.5
     narrow = wide / math.sqrt(2 * config.num_hidden_layers)
     if isinstance(module, nn.Linear | nn.Embedding):
         _draw(module.weight, wide, config)
