@@ -24,7 +24,7 @@ least 80."""
 FITTED_BYTES = 450
 """An example, its token ids, and the lists that name them."""
 
-UNCOLLECTED = 60_000
+UNCOLLECTED = 85_000
 """Bytes that may wait for Python's collector: threads leave some."""
 
 
