@@ -72,22 +72,22 @@ class ComparisonBudget:
         return {"minutes": None, "steps": steps}
 
 
-def budget_of(given: dict[Unit, float | None], place: str) -> ComparisonBudget:
+def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudget:
     """Return the only budget among amounts by unit.
 
     Raises:
         ConfigError: no amount or several are given, or the amount is not above 0.
     """
-    found = {unit: amount for unit, amount in given.items() if amount is not None}
-    if len(found) != 1:
-        names = " and ".join(f"{unit} = {amount:g}" for unit, amount in found.items())
+    chosen = {unit: amount for unit, amount in amounts.items() if amount is not None}
+    if len(chosen) != 1:
+        names = " and ".join(f"{unit} = {amount:g}" for unit, amount in chosen.items())
         raise ConfigError(
-            f"{place}: found {names or 'no budget'}; all recipes get one and the same. Give one of "
-            f"{', '.join(map(option, BUDGET_UNITS))}."
+            f"{source}: found {names or 'no budget'}; all recipes get one and the same. Give one "
+            f"of {', '.join(map(option, BUDGET_UNITS))}."
         )
-    ((unit, amount),) = found.items()
+    ((unit, amount),) = chosen.items()
     if not 0 < amount < np.inf:
-        raise ConfigError(f"{place}: found {unit} = {amount:g}; allowed is a number above 0.")
+        raise ConfigError(f"{source}: found {unit} = {amount:g}; allowed is a number above 0.")
     return ComparisonBudget(amount, unit)
 
 

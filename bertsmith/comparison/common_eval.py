@@ -38,10 +38,10 @@ class CommonEvaluation:
         # Pairs take two documents.
         if self.held_out.num_documents <= self.paired or "masked_lm" not in model.heads:
             return {}
-        found = held_out_figures(
+        figures = held_out_figures(
             pretraining_losses(model, batch.to(model.device), "none") for batch in self._batches
         )
-        return {name: found[f"held_out_mlm_{name}"] for name in ("loss", "accuracy")}
+        return {name: figures[f"held_out_mlm_{name}"] for name in ("loss", "accuracy")}
 
     @cached_property
     def _batches(self) -> list[Batch]:

@@ -44,7 +44,7 @@ class Figure:
         """Whether lower is better; other metrics are shares: higher is better."""
         return self.name in COMMON and self.name.endswith(LOSS)
 
-    def found(self, recipe: str) -> list[float]:
+    def seed_values(self, recipe: str) -> list[float]:
         """List a recipe's values without missing ones."""
         return [value for value in self.values[recipe] if value is not None]
 
@@ -56,7 +56,7 @@ class Figure:
 
     def cell(self, recipe: str) -> str:
         """Format mean ± standard deviation; – where the recipe lacks the metric."""
-        values = self.found(recipe)
+        values = self.seed_values(recipe)
         if not values:
             return "–"
         figures = spread(values)
@@ -68,15 +68,15 @@ class Figure:
 
         Empty where the first recipe lacks the metric.
         """
-        with_any = [name for name in self.values if self.found(name)]
+        with_any = [name for name in self.values if self.seed_values(name)]
         if len(with_any) < 2 or with_any[0] != next(iter(self.values)):
             return {}
         columns = zip(*(self.values[name] for name in with_any), strict=True)
         whole = [column for column in columns if None not in column]
         if not whole:
             return {}
-        found = differences(np.array(whole, dtype=np.float64).T)
-        return dict(zip(with_any[1:], found, strict=True))
+        over_seeds = differences(np.array(whole, dtype=np.float64).T)
+        return dict(zip(with_any[1:], over_seeds, strict=True))
 
     def in_words(self, difference: Difference) -> str:
         """Format a difference, such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
@@ -113,19 +113,19 @@ def title_of(name: str) -> str:
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
-    found = figure.differences()
+    by_recipe = figure.differences()
     return {
         "title": figure.title,
         "larger_is_better": not figure.is_loss,
         "recipes": {
             name: {
-                **(spread(figure.found(name)) if figure.found(name) else {}),
+                **(spread(figure.seed_values(name)) if figure.seed_values(name) else {}),
                 "values": list(values),
             }
             for name, values in figure.values.items()
         },
         "differences": {
             name: {**asdict(each), "is_larger_than_noise": each.is_clear}
-            for name, each in found.items()
+            for name, each in by_recipe.items()
         },
     }

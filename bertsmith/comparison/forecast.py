@@ -7,6 +7,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.auto_size import tokens_per_second
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_pretraining
+from bertsmith.system.counts import count_noun
 from bertsmith.training.budget import EVALUATION_LIMIT
 from bertsmith.training.machine import computing_on
 
@@ -33,8 +34,8 @@ def describe_duration(pending: Sequence[Recipe], num_tasks: int) -> str:
         recipe.name: pretraining_seconds(recipe) for recipe in {r.name: r for r in pending}.values()
     }
     total = sum(seconds[recipe.name] for recipe in pending)
-    more = f", and fine-tuning on {num_tasks} task{'s' * (num_tasks > 1)} each" if num_tasks else ""
-    runs = f"{len(pending)} run{'s' * (len(pending) > 1)}"
+    more = f", and fine-tuning on {count_noun(num_tasks, 'task')} each" if num_tasks else ""
+    runs = count_noun(len(pending), "run")
     return f"{runs} to go: about {format_time(total)} of pre-training here{more}."
 
 

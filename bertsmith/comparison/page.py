@@ -45,7 +45,7 @@ def cost_charts(report: ComparisonReport) -> list[Chart]:
             name: cost["tokens"] / cost["minutes"] / 60e3 for name, cost in costs.items()
         },
     }
-    found = []
+    charts = []
     for label, places in axes.items():
         if max(places.values(), default=0.0) < 1.1 * min(places.values(), default=1.0):
             continue
@@ -53,16 +53,16 @@ def cost_charts(report: ComparisonReport) -> list[Chart]:
             series = [
                 Series(
                     name,
-                    [(places[name], float(np.mean(figure.found(name))))],
+                    [(places[name], float(np.mean(figure.seed_values(name))))],
                     "dots",
                     COLORS[report.names.index(name) % len(COLORS)],
                 )
                 for name in places
-                if figure.found(name)
+                if figure.seed_values(name)
             ]
             title = f"{figure.title}, over {label}"
-            found.append(Chart(title, label, "score", series, is_share=True))
-    return found
+            charts.append(Chart(title, label, "score", series, is_share=True))
+    return charts
 
 
 def scale_of(differences: Mapping[str, Difference]) -> Scale:
@@ -84,10 +84,10 @@ def charts(report: ComparisonReport) -> list[Chart]:
 def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], float]) -> Chart:
     """Build one chart: per recipe its mean ± standard deviation over seeds."""
     series = []
-    for place, name in enumerate(report.names):
+    for index, name in enumerate(report.names):
         runs = [each.moments for each in report.results if each.recipe == name and each.moments]
         if runs:
-            series.append(mean_curve(name, place, runs, x_of))
+            series.append(mean_curve(name, index, runs, x_of))
     losses = [y for each in series for _, y in each.points]
     step = round_step(max(losses) - min(losses))
     return Chart(
@@ -100,7 +100,7 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], floa
 
 
 def mean_curve(
-    name: str, place: int, runs: Sequence[Sequence[EvalPoint]], x_of: Callable[[EvalPoint], float]
+    name: str, index: int, runs: Sequence[Sequence[EvalPoint]], x_of: Callable[[EvalPoint], float]
 ) -> Series:
     """Average runs over their common range.
 
@@ -112,8 +112,9 @@ def mean_curve(
     x = np.linspace(first, last, GRID)
     losses = np.stack([np.interp(x, *curve) for curve in curves])
     mean = losses.mean(axis=0)
-    points, band = np.stack([x, mean], axis=1).tolist(), []
+    points = np.stack([x, mean], axis=1).tolist()
+    band = []
     if len(runs) > 1:
         spread = losses.std(axis=0, ddof=1)
         band = np.stack([x, mean - spread, mean + spread], axis=1).tolist()
-    return Series(name, points, "mean", COLORS[place % len(COLORS)], band)
+    return Series(name, points, "mean", COLORS[index % len(COLORS)], band)

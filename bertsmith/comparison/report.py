@@ -39,14 +39,15 @@ class ComparisonReport:
 
     def cost(self, recipe: str) -> dict[str, float]:
         """Average a recipe's cost over seeds; empty if all runs failed."""
-        found = [each.cost for each in self.results if each.recipe == recipe and each.cost]
-        if not found:
+        costs = [each.cost for each in self.results if each.recipe == recipe and each.cost]
+        if not costs:
             return {}
-        return {name: spread([cost[name] for cost in found])["mean"] for name in found[0]}
+        return {name: spread([cost[name] for cost in costs])["mean"] for name in costs[0]}
 
     def equal(self) -> dict[str, str]:
         """Describe the conditions that were the same for all recipes."""
-        comparison, settings = self.comparison, self.comparison.settings
+        comparison = self.comparison
+        settings = self.comparison.settings
         train = Corpus.open(settings.corpus)
         seeds = f"{comparison.num_seeds} (0 to {comparison.num_seeds - 1})"
         return {
@@ -129,7 +130,7 @@ class ComparisonReport:
         rows = self.difference_rows()[1:]
         clear = [row for row in rows if row[-1] not in (WITHIN, UNKNOWN)]
         head = f"larger than noise: {len(clear)} of {len(rows)} differences from {self.names[0]}"
-        lines = [f"  {title}: {name} {words}, {found}" for title, name, words, found in clear]
+        lines = [f"  {title}: {name} {words}, {verdict}" for title, name, words, verdict in clear]
         return [head, *lines]
 
 

@@ -160,7 +160,8 @@ def _pretrain_one(
 ) -> None:
     """Finish a pre-training run if needed and add its evaluation to `result`."""
     comparison = work.comparison
-    folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
+    folder = RunFolder(comparison.folder(recipe, seed))
+    job = recipe.with_seed(seed)
     noted = folder.read_run().get(NOTED) if folder.run_path.exists() else None
     if noted is not None:
         work.tell(f"{name}: pre-trained already")
@@ -220,21 +221,22 @@ def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
     are not replaced and always answering "original" is mostly right.
     """
     names = [name.removeprefix("held_out_") for name in held_out]
-    found = [name for name in names if name.endswith("_accuracy")]
-    own = [name for name in found if not name.startswith(("mlm_", "common_", "rtd_"))]
+    accuracies = [name for name in names if name.endswith("_accuracy")]
+    own = [name for name in accuracies if not name.startswith(("mlm_", "common_", "rtd_"))]
     own += [name for name in names if name == "rtd_auc"]
     return {name: held_out[f"held_out_{name}"] for name in own}
 
 
 def _moments_of(folder: RunFolder) -> list[EvalPoint]:
     """Read the evals after the first step from a run's journal."""
-    tokens, found = 0, []
+    tokens = 0
+    points = []
     for entry in read_journal(folder.journal_path):
         tokens += entry.get("real_tokens", 0)
         if is_held_out(entry) and tokens and "held_out_common_eval_loss" in entry:
             loss = entry["held_out_common_eval_loss"]
-            found.append(EvalPoint(tokens, entry["elapsed_seconds"] / 60, loss))
-    return found
+            points.append(EvalPoint(tokens, entry["elapsed_seconds"] / 60, loss))
+    return points
 
 
 def _finetune_one(
@@ -243,7 +245,7 @@ def _finetune_one(
     """Return the task's score, after finishing its fine-tuning if needed."""
     settings = task.of_run(work.comparison.folder(recipe, seed), seed)
     run = SeriesRun(f"{name}: {task.name}", task.task, settings)
-    work.tell(f"{run.name}{', scored already' if run.is_done else ''}")
+    work.tell(f"{run.name}, scored already" if run.is_done else run.name)
     score = float(RunSeries(work.callbacks, work.command).finish(run)["best_score"])
     (settings.out / WEIGHTS).unlink(missing_ok=True)
     return score
@@ -255,7 +257,8 @@ def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
     Raises:
         ConfigError: names the file and the settings that differ.
     """
-    folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
+    folder = RunFolder(comparison.folder(recipe, seed))
+    job = recipe.with_seed(seed)
     if folder.run_path.exists():
         _check_pretrained(folder, job)
         _check_rows(folder, comparison)
@@ -264,7 +267,8 @@ def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
 
 
 def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
-    said, previous = job.training, folder.read_run()[CONFIG]
+    said = job.training
+    previous = folder.read_run()[CONFIG]
     with computing_on(said, folder) as machine:
         corpus = Corpus.open(job.corpus)
         config = resolve_pretraining(job, corpus, machine, previous=previous)
@@ -273,12 +277,12 @@ def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
 
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
-    wanted = _common_rows(comparison)
-    if (rows := folder.read_run().get(NOTED, {}).get("rows", wanted)) != wanted:
+    expected = _common_rows(comparison)
+    if (rows := folder.read_run().get(NOTED, {}).get("rows", expected)) != expected:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
-            f"tokens, where {wanted['final_rows']} of {wanted['max_length']} are asked for (the "
-            f"shortest max_length of all recipes counts). Choose another {option('out')}."
+            f"tokens, where {expected['final_rows']} of {expected['max_length']} are asked for "
+            f"(the shortest max_length of all recipes counts). Choose another {option('out')}."
         )
 
 

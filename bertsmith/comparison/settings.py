@@ -20,6 +20,7 @@ from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.system.bounds import check_all_largest, check_largest
 from bertsmith.system.compute import Compute
+from bertsmith.system.counts import count_noun
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
@@ -68,8 +69,8 @@ class ComparisonSettings(Compute):
     @property
     def given_compute(self) -> dict[str, Any]:
         """The settings of computing that replace each recipe's own: those that are not defaults."""
-        given = {field.name: getattr(self, field.name) for field in fields(Compute)}
-        return {name: value for name, value in given.items() if value != getattr(Compute, name)}
+        values = {field.name: getattr(self, field.name) for field in fields(Compute)}
+        return {name: value for name, value in values.items() if value != getattr(Compute, name)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,7 +179,7 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     _check_names([recipe.name for recipe in recipes], "recipes", settings.files)
     if len(recipes) < 2:
         raise ConfigError(
-            f"{_listed(settings.files)}: found {len(recipes)} recipe{'s' * (len(recipes) != 1)}; "
+            f"{_listed(settings.files)}: found {count_noun(len(recipes), 'recipe')}; "
             "comparing takes two or more. Name further recipe files, or a comparison file with a "
             "table [recipes]."
         )
@@ -198,45 +199,45 @@ def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _Comp
 
     Both are empty where there is none.
     """
-    found = [path for path, table in tables.items() if {"recipes", "tasks"} & set(table)]
-    if len(found) > 1:
+    paths = [path for path, table in tables.items() if {"recipes", "tasks"} & set(table)]
+    if len(paths) > 1:
         raise ConfigError(
-            f"{found[0]} and {found[1]}: two comparison files, with tables [recipes] or [tasks]; "
+            f"{paths[0]} and {paths[1]}: two comparison files, with tables [recipes] or [tasks]; "
             "allowed is one. Name one of them, and further recipes of `bertsmith pretrain`."
         )
-    if not found:
+    if not paths:
         return Path(), _ComparisonFile()
-    return found[0], from_mapping(_ComparisonFile, tables[found[0]], str(found[0]))
+    return paths[0], from_mapping(_ComparisonFile, tables[paths[0]], str(paths[0]))
 
 
 def _recipes_of(
     path: Path, file: _ComparisonFile, settings: ComparisonSettings
 ) -> Iterator[Recipe]:
     for name, table in file.recipes.items():
-        place = f"{path}: recipes.{name}"
+        source = f"{path}: recipes.{name}"
         changes = dict(table)
         base = changes.pop("file", None)
-        own = {} if base is None else read_recipe(_path_of(base, f"{place}: file"), path.parent)
+        own = {} if base is None else read_recipe(_path_of(base, f"{source}: file"), path.parent)
         yield _recipe_of(
-            name, _merge_tables(_merge_tables(file.shared, own), changes), place, settings
+            name, _merge_tables(_merge_tables(file.shared, own), changes), source, settings
         )
 
 
 def _recipe_of(
-    name: str, table: Mapping[str, Any], place: str, settings: ComparisonSettings
+    name: str, table: Mapping[str, Any], source: str, settings: ComparisonSettings
 ) -> Recipe:
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
-    corpus = _path_of(values.pop("corpus", settings.corpus), f"{place}: corpus")
+    corpus = _path_of(values.pop("corpus", settings.corpus), f"{source}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
         raise ConfigError(
-            f"{place}: corpus: found '{corpus}'; the comparison's is '{settings.corpus}'. Figures "
+            f"{source}: corpus: found '{corpus}'; the comparison's is '{settings.corpus}'. Figures "
             "are compared over one corpus and vocabulary only. Leave 'corpus' out of the recipe."
         )
-    job = from_mapping(PretrainJob, values, place, PretrainJob(settings.corpus))
+    job = from_mapping(PretrainJob, values, source, PretrainJob(settings.corpus))
     if job.model.preset == "auto":
-        raise ConfigError(f"{place}: model.preset is 'auto', another size each time. Name a size.")
-    given = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
-    return Recipe(name, job.with_training(**given))
+        raise ConfigError(f"{source}: model.preset is 'auto', another size each time. Name a size.")
+    replaced = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
+    return Recipe(name, job.with_training(**replaced))
 
 
 def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
@@ -254,7 +255,8 @@ def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
 
 def _with_evaluations(recipe: Recipe, plan: RowPlan) -> Recipe:
     """Return the recipe with as many rows and evaluations as planned for all."""
-    steps, times = recipe.job.training.steps, plan.evaluations.times
+    steps = recipe.job.training.steps
+    times = plan.evaluations.times
     every = None if steps is None else max(1, -(-steps // times))
     job = recipe.job.with_training(eval_rows=plan.evaluations.rows, eval_every=every)
     return Recipe(recipe.name, job)
@@ -263,45 +265,45 @@ def _with_evaluations(recipe: Recipe, plan: RowPlan) -> Recipe:
 def _task_of(
     name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
 ) -> ComparedTask:
-    place = f"{path}: tasks.{name}"
+    source = f"{path}: tasks.{name}"
     values = dict(table)
     kind = values.pop("task", None)
     if kind is None:
-        raise ConfigError(f"{place}: 'task' is missing. Add it, such as task = \"classify\".")
+        raise ConfigError(f"{source}: 'task' is missing. Add it, such as task = \"classify\".")
     try:
         task = task_named(str(kind))
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        raise ConfigError(f"{source}: {error}") from None
     for key in OF_ALL_RUNS:
         if key in values:
-            raise ConfigError(f"{place}: '{key}' is the same for all recipes. Leave it out.")
+            raise ConfigError(f"{source}: '{key}' is the same for all recipes. Leave it out.")
     for key in ("train", "eval"):
         if key in values:
-            values[key] = str(find_data(settings.data / str(values[key]), f"{place}: {key}"))
+            values[key] = str(find_data(settings.data / str(values[key]), f"{source}: {key}"))
     # `auto` might treat recipes, or seeds, differently.
     values = {"cls_attention": "keep", **values, "model": "", "out": "", **settings.given_compute}
-    asked = from_mapping(task.settings, values, place)
+    asked = from_mapping(task.settings, values, source)
     if asked.eval == NOT_GIVEN:
-        raise ConfigError(f"{place}: 'eval' is missing. Name the file to score by.")
+        raise ConfigError(f"{source}: 'eval' is missing. Name the file to score by.")
     return ComparedTask(name, task, asked)
 
 
-def _path_of(value: object, place: str) -> Path:
+def _path_of(value: object, source: str) -> Path:
     """Return a recipe's value as a path.
 
     Raises:
         ConfigError: the value is not a path.
     """
     if not isinstance(value, str | Path):
-        raise ConfigError(f"{place}: found {value!r}; allowed is a path, in quotes. Name one.")
+        raise ConfigError(f"{source}: found {value!r}; allowed is a path, in quotes. Name one.")
     return Path(value)
 
 
-def find_data(path: Path, place: str) -> Path:
+def find_data(path: Path, source: str) -> Path:
     """Return the path; raise InputError if no file is there."""
     if not path.is_file():
         raise InputError(
-            f"{place}: no file {path}. Name the folder of the tasks' files by {option('data')}."
+            f"{source}: no file {path}. Name the folder of the tasks' files by {option('data')}."
         )
     return path
 

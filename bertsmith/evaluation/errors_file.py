@@ -45,8 +45,8 @@ class Misses:
         self._are_distances = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
-                found = {name: getattr(outcome, name) for name in FIELDS[1:]}
-                line = self._encode({"line": example.row, **found})
+                outcome_fields = {name: getattr(outcome, name) for name in FIELDS[1:]}
+                line = self._encode({"line": example.row, **outcome_fields})
                 with writing(self._path):
                     self._spool.write(line)
                 self._urgency.append(outcome.urgency)
@@ -56,9 +56,9 @@ class Misses:
         """Yield the lines, most urgent first; equals in order of arrival."""
         at_most = FARTHEST if self._are_distances else None
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
-        for place in order[:at_most].tolist():
-            self._spool.seek(self._starts[place])
-            yield self._spool.read(self._starts[place + 1] - self._starts[place])
+        for index in order[:at_most].tolist():
+            self._spool.seek(self._starts[index])
+            yield self._spool.read(self._starts[index + 1] - self._starts[index])
 
 
 @contextmanager

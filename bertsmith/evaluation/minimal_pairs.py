@@ -90,11 +90,11 @@ def load_pair_scorer(
     """
     folder = path if isinstance(path, ModelFolder) else read_folder(path)
     if "masked_lm" not in folder.heads:
-        found = ", ".join(f"'{head}'" for head in folder.heads) or "none"
+        head_names = ", ".join(f"'{head}'" for head in folder.heads) or "none"
         if "replaced_token" in folder.heads:
-            found = "an ELECTRA discriminator's, 'replaced_token'"
+            head_names = "an ELECTRA discriminator's, 'replaced_token'"
         raise CheckpointError(
-            f"{folder.path}: head found: {found}; sentences are scored by a masked-LM head. "
+            f"{folder.path}: head found: {head_names}; sentences are scored by a masked-LM head. "
             f"{who_guesses(folder.path)}"
         )
     return Predictor.load(
@@ -179,7 +179,7 @@ def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalP
         (good,), (bad,) = record["good sentence"], record["bad sentence"]
         return MinimalPair(good, bad, groups, row)
 
-    return RecordReader(source, columns, lambda found: specs, parse)
+    return RecordReader(source, columns, lambda column_names: specs, parse)
 
 
 def first_of_each(pairs: Iterable[MinimalPair], limit: int | None) -> Iterator[MinimalPair]:

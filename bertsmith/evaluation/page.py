@@ -155,7 +155,8 @@ class ErrorSurvey:
 
     def _add_point(self, outcome: Outcome) -> None:
         if len(self.points) == MAX_POINTS_SHOWN:
-            self.points, self._stride = self.points[::2], 2 * self._stride
+            self.points = self.points[::2]
+            self._stride = 2 * self._stride
             if self.num_examples % self._stride:
                 return
         self.points.append((float(outcome.gold), float(outcome.predicted)))
@@ -196,7 +197,8 @@ def write_evaluation_page(
     """Write the page of an evaluation whose outcomes `survey` received."""
     longest = max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0
     notes: Callable[[], list[str]] = getattr(evaluation, "notes", list)
-    misses, definition = survey.misses, predictor.definition
+    misses = survey.misses
+    definition = predictor.definition
     parts: Sequence[Sequence[MarkedPart]] = [miss.outcome.parts for miss in misses]
     if are_influences := isinstance(definition, Classify):
         classifier = predictor.with_definition(definition)
@@ -231,7 +233,10 @@ def write_evaluation_page(
 
 def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> list[ScoreTile]:
     """List each score once, shares as percentages, with those that plain methods have."""
-    hidden, counted, most, titles = set[str](), "texts", 1.0, dict(TITLES)
+    hidden = set[str]()
+    counted = "texts"
+    most = 1.0
+    titles = dict(TITLES)
     match evaluation:
         case ClassReport():
             hidden = {"micro_f1"}  # equals accuracy
@@ -240,7 +245,8 @@ def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> lis
             if evaluation.scheme == "plain":
                 hidden = {"precision", "recall", "f1"}
         case AnswerReport():
-            hidden, most = {"NoAns_f1"}, 100.0  # equals NoAns_exact
+            hidden = {"NoAns_f1"}  # equals NoAns_exact
+            most = 100.0
             titles["f1"] = ("F1", "overlap of the answers' words with the right ones")
     tiles = []
     for name, value in evaluation.to_json().items():
@@ -266,12 +272,12 @@ def _confusion_of(evaluation: Evaluation) -> Confusion | None:
     match evaluation:
         case ClassReport():
             names = tuple(row.label for row in evaluation.classes)
-            found = Confusion("texts", names, evaluation.confusion)
+            confusion = Confusion("texts", names, evaluation.confusion)
         case TagReport():
-            found = Confusion("words", evaluation.word_types, evaluation.confusion)
+            confusion = Confusion("words", evaluation.word_types, evaluation.confusion)
         case _:
             return None
-    return found if len(found.names) <= MAX_CLASSES_SHOWN else None
+    return confusion if len(confusion.names) <= MAX_CLASSES_SHOWN else None
 
 
 def _scale_notes(task: Task[Any, Any]) -> list[str]:
@@ -354,16 +360,20 @@ def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds |
     total = right[0]
     if not total or not wrong[0]:
         return None
-    given = right + wrong
-    places = np.arange(NUM_THRESHOLDS) / NUM_THRESHOLDS
-    f1 = 2 * right / (given + total)
-    has_any = given > 0
+    predicted_counts = right + wrong
+    thresholds = np.arange(NUM_THRESHOLDS) / NUM_THRESHOLDS
+    f1 = 2 * right / (predicted_counts + total)
+    has_any = predicted_counts > 0
     colors: tuple[Color, ...] = (3, 1, 0)
-    curves = {"precision": right / np.maximum(given, 1), "recall": right / total, "F1": f1}
+    curves = {
+        "precision": right / np.maximum(predicted_counts, 1),
+        "recall": right / total,
+        "F1": f1,
+    }
     series = [
         Series(
             name,
-            list(zip(places[has_any].tolist(), values[has_any].tolist(), strict=True)),
+            list(zip(thresholds[has_any].tolist(), values[has_any].tolist(), strict=True)),
             "mean",
             color,
         )
@@ -373,4 +383,4 @@ def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds |
     x_label = shorten_name(f"least probability of {label}")
     chart = Chart(title, x_label, "", series, is_share=True, high=1.0, x_high=1.0)
     best = int(f1.argmax())
-    return Thresholds(label, chart, places[best], f1[best], f1[NUM_THRESHOLDS // 2])
+    return Thresholds(label, chart, thresholds[best], f1[best], f1[NUM_THRESHOLDS // 2])

@@ -93,7 +93,8 @@ def score_answer_files(
         InputError: a file cannot be read, or a prediction has no probability.
     """
     options = options or AnswerScoring()
-    threshold, probs_file = options.no_answer_threshold, options.no_answer_probs
+    threshold = options.no_answer_threshold
+    probs_file = options.no_answer_probs
     if threshold is not None and not math.isfinite(threshold):
         raise SettingError("no_answer_threshold", threshold, "a finite number")
     if threshold is not None and probs_file is None:
@@ -103,22 +104,24 @@ def score_answer_files(
         )
     reader = QuestionReader(gold, placed=False)
     right = {question.id: [answer.text for answer in question.answers] for question in reader}
-    given = read_answers(predictions)
+    answer_texts = read_answers(predictions)
     language = options.language
     questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
     for id_, answers in right.items():
-        questions.add(given.get(id_), answers)
-    numbers, order, lowest = None, None, 0.0
+        questions.add(answer_texts.get(id_), answers)
+    numbers = None
+    order = None
+    lowest = 0.0
     if probs_file is not None:
         probs = read_no_answer_probs(probs_file)
-        if lacking := [id_ for id_ in right if id_ in given and id_ not in probs]:
+        if lacking := [id_ for id_ in right if id_ in answer_texts and id_ not in probs]:
             raise InputError(
-                f"{probs_file}: no number for {len(lacking):,} of the {len(given):,} predictions, "
-                f"such as that for the question '{lacking[0]}'. Give one for each."
+                f"{probs_file}: no number for {len(lacking):,} of the {len(answer_texts):,} "
+                f"predictions, such as that for the question '{lacking[0]}'. Give one for each."
             )
         numbers = [probs.get(id_, 0.0) for id_ in right]
-        places = {id_: place for place, id_ in enumerate(right)}
-        order = [places[id_] for id_ in probs if id_ in places]
+        indices = {id_: index for index, id_ in enumerate(right)}
+        order = [indices[id_] for id_ in probs if id_ in indices]
         default = DEFAULT_THRESHOLD
         if question_format(probs_file) != "squad":  # differences of logits
             default, lowest = ENDLESS, -ENDLESS
@@ -129,7 +132,7 @@ def score_answer_files(
         threshold=threshold,
         order=order,
         lowest=lowest,
-        num_unknown=len(given.keys() - right.keys()),
+        num_unknown=len(answer_texts.keys() - right.keys()),
     )
     return replace(
         report, num_moved=reader.num_moved, num_lost=reader.num_lost, num_empty=reader.num_empty
@@ -154,23 +157,23 @@ def score_class_files(
     reader = ExampleReader(gold, columns, needs_text=False)
     counts: Counter[tuple[str, str]] = Counter()
     rows: dict[str, int] = {}
-    places: dict[str, int] = {}
+    first_rows: dict[str, int] = {}
     first: Example | None = None
-    for place, (example, prediction) in enumerate(_in_pairs(gold, reader, predictions), start=1):
+    for row, (example, prediction) in enumerate(_in_pairs(gold, reader, predictions), start=1):
         first = first or example
-        right, given = str(example.label), str(prediction.label)
+        right, predicted = str(example.label), str(prediction.label)
         rows.setdefault(right, example.row)
-        places.setdefault(given, place)
-        counts[right, given] += 1
+        first_rows.setdefault(predicted, row)
+        counts[right, predicted] += 1
     assert first is not None  # a reader that finds no example says so
     same = sum(count for (right, _), count in counts.items() if right == first.label)
     check_header(reader, first, counts.total(), comes_again=same > 1)
-    check_predicted_names(rows, gold, places, predictions)
-    names = sorted_names([*rows, *places])
+    check_predicted_names(rows, gold, first_rows, predictions)
+    names = sorted_names([*rows, *first_rows])
     numbers = {name: i for i, name in enumerate(names)}
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-    for (right, given), count in counts.items():
-        confusion[numbers[right], numbers[given]] = count
+    for (right, predicted), count in counts.items():
+        confusion[numbers[right], numbers[predicted]] = count
     return summarize(confusion, names, num_skipped=reader.num_skipped)
 
 
@@ -191,11 +194,13 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
     for example, prediction in _in_pairs(gold, reader, predictions, several=True):
-        right, given = (set(label_set(each, separator)) for each in (example, prediction))
-        both.update(right & given)
-        predicted.update(given)
+        right, predicted_labels = (
+            set(label_set(each, separator)) for each in (example, prediction)
+        )
+        both.update(right & predicted_labels)
+        predicted.update(predicted_labels)
         support.update(right)
-        num_exact += right == given
+        num_exact += right == predicted_labels
         num_texts += 1
     names = sorted_names([*support, *predicted])
     if not names:
@@ -203,8 +208,8 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
             f"{gold}: no row has a label. Choose the column with {option('label_column')}."
         )
 
-    def by_name(found: Counter[str]) -> NDArray[np.int64]:
-        return np.array([found[name] for name in names])
+    def by_name(counter: Counter[str]) -> NDArray[np.int64]:
+        return np.array([counter[name] for name in names])
 
     counts = LabelCounts(by_name(both), by_name(predicted), by_name(support), num_exact, num_texts)
     return MultiLabelReport.of(counts, names, num_skipped=reader.num_skipped)
@@ -224,9 +229,9 @@ def score_number_files(
     reader = ExampleReader(gold, columns, needs_text=False)
     true, predicted = array("d"), array("d")
     pairs = _in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
-    for place, (example, prediction) in enumerate(pairs, start=1):
+    for ordinal, (example, prediction) in enumerate(pairs, start=1):
         true.append(number(example.label, f"{row_place(gold, example.row)}: the label"))
-        what = f"{predictions}: prediction {place:,}:"
+        what = f"{predictions}: prediction {ordinal:,}:"
         predicted.append(number(prediction.label, what, "Fix the row."))
     return NumberReport.of(
         np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
@@ -253,17 +258,19 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     usual = TagColumns(scheme=columns.scheme, split=columns.split, repair=columns.repair)
     givens = (s for s in TaggedReader(predictions, usual, beside=first.scheme) if s.words)
     counts: TagCounts | None = None
-    for place, (right, given) in enumerate(zip_longest(chain([first], rights), givens), start=1):
-        _check_words(gold, right, predictions, given, place)
-        counts = counts or TagCounts(given.scheme, strict=columns.strict)
+    for sentence_number, (right, predicted) in enumerate(
+        zip_longest(chain([first], rights), givens), start=1
+    ):
+        _check_words(gold, right, predictions, predicted, sentence_number)
+        counts = counts or TagCounts(predicted.scheme, strict=columns.strict)
         counts.remarks.update(right.remarks)
-        counts.remarks["comments"] += given.remarks.count("comments")
-        counts.remarks["repaired_predictions"] += given.remarks.count("repaired")
+        counts.remarks["comments"] += predicted.remarks.count("comments")
+        counts.remarks["repaired_predictions"] += predicted.remarks.count("repaired")
         try:
-            counts.add(right.labels, given.labels, gold_scheme=right.scheme)
+            counts.add(right.labels, predicted.labels, gold_scheme=right.scheme)
         except InputError as error:
             raise InputError(
-                f"{gold}:{right.row} and {predictions}:{given.row}: {error.message}"
+                f"{gold}:{right.row} and {predictions}:{predicted.row}: {error.message}"
             ) from None
     assert counts is not None  # there is a first one
     return counts.report(num_skipped=reader.num_skipped)
@@ -273,7 +280,7 @@ def _check_words(
     gold: Path,
     right: TaggedSentence | None,
     predictions: Path,
-    given: TaggedSentence | None,
+    predicted: TaggedSentence | None,
     number: int,
 ) -> None:
     """Check that both sentences exist and have the same words.
@@ -281,16 +288,16 @@ def _check_words(
     Raises:
         InputError: one is missing, or they differ.
     """
-    if right is None or given is None:
+    if right is None or predicted is None:
         shorter, longer = (gold, predictions) if right is None else (predictions, gold)
         raise InputError(
             f"{shorter}: no sentence {number:,}, which {longer} has. Give the same sentences in "
             "the same order."
         )
-    if right.words != given.words:
-        shown = " ".join(given.words[:8]), " ".join(right.words[:8])
+    if right.words != predicted.words:
+        shown = " ".join(predicted.words[:8]), " ".join(right.words[:8])
         raise InputError(
-            f"{predictions}:{given.row}: sentence {number:,} begins '{shown[0]}', but in "
+            f"{predictions}:{predicted.row}: sentence {number:,} begins '{shown[0]}', but in "
             f"{gold}:{right.row} '{shown[1]}'. Give the same sentences in the same order."
         )
 
@@ -309,9 +316,11 @@ def score_choice_files(
     reader = ChoiceReader(gold, columns, needs_prompt=False)
     num_right = 0
     sizes: Counter[int] = Counter()
-    for place, (example, prediction) in enumerate(_in_pairs(gold, reader, predictions), start=1):
+    for row_number, (example, prediction) in enumerate(
+        _in_pairs(gold, reader, predictions), start=1
+    ):
         size = len(example.choices)
-        num_right += _choice_number(predictions, place, prediction, size) == example.label
+        num_right += _choice_number(predictions, row_number, prediction, size) == example.label
         sizes[size] += 1
     num_prompts = sizes.total()
     return ChoiceReport(
@@ -322,7 +331,7 @@ def score_choice_files(
     )
 
 
-def _choice_number(path: Path, place: int, prediction: Example, num_choices: int) -> int:
+def _choice_number(path: Path, position: int, prediction: Example, num_choices: int) -> int:
     """Parse the number of a predicted choice.
 
     Raises:
@@ -332,8 +341,8 @@ def _choice_number(path: Path, place: int, prediction: Example, num_choices: int
     number = whole_number(label)
     if number is None or number >= num_choices:
         raise InputError(
-            f"{path}: prediction {place:,} is '{label}'; allowed are 0 to {num_choices - 1}. Give "
-            "the number of the choice, counted from 0."
+            f"{path}: prediction {position:,} is '{label}'; allowed are 0 to {num_choices - 1}. "
+            "Give the number of the choice, counted from 0."
         )
     return number
 
@@ -357,17 +366,17 @@ def _in_pairs(
     givens = read_labels(
         predictions, columns=columns, several=several, delimiter=reader.options.delimiter
     )
-    for place, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
+    for row_number, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
         if example is None or prediction is None:
-            num_rows = place - (example is None) + sum(1 for _ in rights)
-            num_given = place - (prediction is None) + sum(1 for _ in givens)
+            num_rows = row_number - (example is None) + sum(1 for _ in rights)
+            num_given = row_number - (prediction is None) + sum(1 for _ in givens)
             raise InputError(
                 f"{predictions}: {num_given:,} predictions, but {gold} has {num_rows:,} rows. "
                 "Give one for each row, in the same order."
             )
         if prediction.row not in (0, example.row):
             raise InputError(
-                f"{predictions}: prediction {place:,} is for line {prediction.row:,}, but "
+                f"{predictions}: prediction {row_number:,} is for line {prediction.row:,}, but "
                 f"{gold} has line {example.row:,} in its place. Score predictions of the same file."
             )
         yield example, prediction

@@ -123,21 +123,21 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
             gold, options.part(Columns), empty_labels=is_set, needs_text=False
         ),
     }
-    found = [task for task, reader in readers.items() if _can_read(reader)]
-    if "tag" in found and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
-        found.remove("tag")  # rows without an end of a sentence are a table's
-    if "choose" in found and "classify" in found:
-        found.remove("classify")
-    if found == ["classify"] and not is_set:
-        found = _tasks_of_labels(gold, predictions, options.part(Columns))
-    if len(found) == 1:
-        return found[0]
-    asked = f"Give {' or '.join(option('task', task) for task in found)}"
-    if not found:
+    tasks = [task for task, reader in readers.items() if _can_read(reader)]
+    if "tag" in tasks and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
+        tasks.remove("tag")  # rows without an end of a sentence are a table's
+    if "choose" in tasks and "classify" in tasks:
+        tasks.remove("classify")
+    if tasks == ["classify"] and not is_set:
+        tasks = _tasks_of_labels(gold, predictions, options.part(Columns))
+    if len(tasks) == 1:
+        return tasks[0]
+    asked = f"Give {' or '.join(option('task', task) for task in tasks)}"
+    if not tasks:
         asked = (
             f"Give {option('task')} ({', '.join(get_args(ScoredTask))}), and the columns to read"
         )
-    problem = f"{gold}: fits {' and '.join(found) or 'no task'}. {asked}."
+    problem = f"{gold}: fits {' and '.join(tasks) or 'no task'}. {asked}."
     if ending_of(gold) in WITHOUT_LINES:
         raise InputError(problem)
     shown = "\n".join(f"  {row.rstrip()[:100]}" for row in islice(iter_lines(gold), 3))

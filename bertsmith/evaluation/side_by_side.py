@@ -150,7 +150,8 @@ def compare_side_by_side(
 
 def _load(folder: ModelFolder, trial: ComparisonInput) -> Predictor[Any]:
     """Load the task's predictor if there is data, otherwise a text encoder."""
-    device, precision = trial.device, trial.precision
+    device = trial.device
+    precision = trial.precision
     if trial.data is None:
         return Predictor.load(
             folder, TextVectors, device=device, precision=precision, pooling="mean"
@@ -239,7 +240,7 @@ def parameters_of(model: BertModel) -> dict[str, int]:
     """Count parameters: total, embeddings, layers of the encoder, and the rest."""
     counts = {"total": 0, "embeddings": 0, "encoder": 0, "pooler_and_heads": 0}
     for name, component in count_parameters(model).items():
-        place = "encoder" if name in IN_LAYERS else "pooler_and_heads"
-        counts["embeddings" if name in IN_EMBEDDINGS else place] += component.total
+        part = "encoder" if name in IN_LAYERS else "pooler_and_heads"
+        counts["embeddings" if name in IN_EMBEDDINGS else part] += component.total
         counts["total"] += component.total
     return counts

@@ -33,15 +33,15 @@ def mark_influential(
 
     A mark shows the probability of the answer when the word is masked.
     """
-    found = []
+    marked_texts = []
     with progress_bar("looking for the words that decide", len(examples)) as advance:
         for example in examples:
             parts = _marked(predictor, example, "text", example.text)
             if example.pair is not None:
                 parts += [MarkedPart(" | "), *_marked(predictor, example, "pair", example.pair)]
-            found.append(parts)
+            marked_texts.append(parts)
             advance(1)
-    return found
+    return marked_texts
 
 
 def _marked(

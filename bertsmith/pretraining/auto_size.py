@@ -98,10 +98,10 @@ def tokens_per_second(
         model = trial.new_model(config).to(machine.device)
     timing = timing_steps(trial, model, machine.precision, 1, optimizer)
     with machine.as_one_process(), timing as timer:
-        found = timer.time(objective.start_steps + 1, warm_up=1)  # of full length
+        timed = timer.time(objective.start_steps + 1, warm_up=1)  # of full length
     growth = objective.batch_size / num_rows
     # As many as a step has micro-batches for.
     processes = min(machine.num_processes, -(-objective.batch_size // objective.micro_batch_size))
     speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
-    tokens = growth * found.tokens
-    return tokens * speedup / found.seconds(tokens)
+    tokens = growth * timed.tokens
+    return tokens * speedup / timed.seconds(tokens)

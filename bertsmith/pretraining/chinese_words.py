@@ -69,14 +69,15 @@ class MaximumMatching:
         >>> MaximumMatching(["北京", "北京大学", "学生"])("北京大学生")
         ['北京大学', '生']
         """
-        found, start = [], 0
+        words = []
+        start = 0
         while start < len(text):
             end = start + min(self._longest.get(text[start], 1), len(text) - start)
             while end > start + 1 and text[start:end] not in self._words:
                 end -= 1
-            found.append(text[start:end])
+            words.append(text[start:end])
             start = end
-        return found
+        return words
 
 
 def load_segmenter(name: str) -> Segmenter:
@@ -150,9 +151,9 @@ class CheckedSegmenter:
             ConfigError: it failed, or what came back are not words that add up to the text.
         """
         try:
-            found = self._function(text)
+            returned = self._function(text)
             # A generator, as of jieba:cut, does its work and fails only here.
-            words = list(found) if isinstance(found, Iterable) else [found]
+            words = list(returned) if isinstance(returned, Iterable) else [returned]
         except Exception as error:  # another package's function may fail in any way
             raise ConfigError(
                 f"{option('segmenter', self._name)}: failed on {text[:40]!r} with "
@@ -160,14 +161,14 @@ class CheckedSegmenter:
                 "its words."
             ) from error
         if not all(isinstance(word, str) for word in words):
-            raise self._refused(text, found, "are not texts")
+            raise self._refused(text, returned, "are not texts")
         if "".join(words) != text:
             raise self._refused(text, words, "do not add up to it")
         return [word for word in words if word]
 
-    def _refused(self, text: str, found: object, reason: str) -> ConfigError:
+    def _refused(self, text: str, returned: object, reason: str) -> ConfigError:
         return ConfigError(
             f"{option('segmenter', self._name)}: its words of {text[:40]!r} {reason}: "
-            f"{str(found)[:80]}. Name a function that takes a text and gives its words, all "
+            f"{str(returned)[:80]}. Name a function that takes a text and gives its words, all "
             "characters kept."
         )

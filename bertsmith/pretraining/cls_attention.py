@@ -30,7 +30,8 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     Args:
         run: the run.json of a model folder.
     """
-    config, held_out = mapping(run, "config"), mapping(mapping(run, "summary"), "held_out")
+    config = mapping(run, "config")
+    held_out = mapping(mapping(run, "summary"), "held_out")
     was_untaught = config.get("source") == "" or mapping(run, "source").get("reason_to_reset")
     if run.get("command") != "pretrain" or not was_untaught:
         return ""

@@ -37,18 +37,19 @@ def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Te
         partners' places.
     """
     order = np.asarray(batch.order)
-    place = np.argsort(order)
+    place_of_row = np.argsort(order)
     rows = np.flatnonzero(labels != IGNORE_INDEX)
     return {
         "contrastive_rows": torch.from_numpy(rows),
-        "contrastive_labels": torch.from_numpy(place[order[rows] ^ 1]),
+        "contrastive_labels": torch.from_numpy(place_of_row[order[rows] ^ 1]),
     }
 
 
 def segment_pair_loss(hidden: Tensor, batch: Batch) -> LossTerm:
     """Compute the loss of choosing the partner among all other rows, from [tokens, hidden]."""
     vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
-    rows, partners = batch.targets["contrastive_rows"], batch.targets["contrastive_labels"]
+    rows = batch.targets["contrastive_rows"]
+    partners = batch.targets["contrastive_labels"]
     likeness = vectors @ vectors.T / TEMPERATURE
     likeness = likeness.masked_fill(
         torch.eye(len(vectors), dtype=torch.bool, device=vectors.device), -torch.inf

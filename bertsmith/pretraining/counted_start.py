@@ -187,8 +187,8 @@ def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
 
     They are the left singular vectors times the roots of the singular values.
     """
-    kept = min(rank, *matrix.rows.shape)
-    size = min(kept + OVERSAMPLING, *matrix.rows.shape)
+    num_kept = min(rank, *matrix.rows.shape)
+    size = min(num_kept + OVERSAMPLING, *matrix.rows.shape)
     # As in torch.svd_lowrank, which takes minutes of a large matrix and cannot tell how far it is.
     with progress_bar("factorizing counts", 2 * ITERATIONS + 2) as done:
         basis = _orthonormal(matrix.rows @ torch.randn(matrix.rows.shape[1], size))
@@ -199,8 +199,8 @@ def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
             basis = _orthonormal(matrix.rows @ basis)
             done()
         left, values, _ = torch.linalg.svd((matrix.columns @ basis).T, full_matrices=False)
-    vectors = basis @ left[:, :kept] * values[:kept].sqrt()
-    return torch.nn.functional.pad(vectors, (0, rank - kept))
+    vectors = basis @ left[:, :num_kept] * values[:num_kept].sqrt()
+    return torch.nn.functional.pad(vectors, (0, rank - num_kept))
 
 
 def _orthonormal(columns: Tensor) -> Tensor:

@@ -97,10 +97,10 @@ def accelerators(
     names: Sequence[Hardware], flops: float | None, efficiency: float
 ) -> list[Accelerator]:
     """Select `names` from `PEAKS`; add one of `flops` operations per second."""
-    found = [Accelerator(name, PEAKS[name], efficiency) for name in names]
+    chosen = [Accelerator(name, PEAKS[name], efficiency) for name in names]
     if flops is not None:
-        found.append(Accelerator(f"{flops:.3g} FLOP/s", flops, efficiency))
-    return found
+        chosen.append(Accelerator(f"{flops:.3g} FLOP/s", flops, efficiency))
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,14 @@ class Estimate:
         for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
             longest = math.inf if phase.last is None else phase.last - phase.first + 1
             done = min(longest, left / seconds)
-            steps, left = steps + done, left - done * seconds
+            steps += done
+            left -= done * seconds
         return max(1.0, steps)
 
     @property
     def num_evaluations(self) -> int:
-        steps, every = self.num_steps, self.config.eval_every
+        steps = self.num_steps
+        every = self.config.eval_every
         times = self.config.evaluations.times
         if steps is None or (self.config.steps is None and every is None):
             return 1 + times
@@ -304,10 +306,12 @@ def forecast(job: PretrainJob, *, seconds: float, has_text: bool = True) -> Esti
         if trial is not None:
             config, trial = _with_evaluations(config, trial)
         rows_per_epoch = _rows_per_epoch(objective, phases) if has_text else ()
-        found = Estimate(
+        estimate = Estimate(
             config, model, machine, phases, rows_per_epoch, needed, shapes, trial, problem
         )
-        return replace(found, shapes=count_shapes(objective, phases, found.num_steps, machine))
+        return replace(
+            estimate, shapes=count_shapes(objective, phases, estimate.num_steps, machine)
+        )
 
 
 def _with_evaluations(config: PretrainConfig, trial: Trial) -> tuple[PretrainConfig, Trial]:
@@ -416,16 +420,16 @@ def _try(
     with timing_steps(
         trial, model, machine.precision, machine.num_processes, config.optim.optimizer
     ) as timer:
-        found = timer.time(phases[phase].first, seconds=seconds)
+        timed = timer.time(phases[phase].first, seconds=seconds)
         evaluation = timer.time_evaluation()
         workers = [worker.process.pid or 0 for worker in timer.workers.workers]
         peak = resident_bytes([os.getpid(), *workers]) if machine.device.type == "cpu" else None
     return Trial(
         phase,
-        found.num_steps,
-        found.seconds(phases[phase].share),
+        timed.num_steps,
+        timed.seconds(phases[phase].share),
         evaluation * objective.eval_rows / eval_rows,
-        _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, machine),
+        _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + timed.num_steps, machine),
         peak,
     )
 
@@ -435,8 +439,8 @@ def _trial_rows(objective: Pretraining, machine: Machine, phase: Phase) -> int:
     if machine.device.type != "cpu":
         return objective.batch_size
     together = machine.num_processes * objective.micro_batch_size
-    found = measured_products().value
-    speed = ASSUMED_SHARE * 1e9 * max(found.bf16_gflops, found.fp32_gflops)
+    speeds = measured_products().value
+    speed = ASSUMED_SHARE * 1e9 * max(speeds.bf16_gflops, speeds.fp32_gflops)
     seconds = sum(phase.flops.values()) * together / objective.batch_size / speed
     # Where the run sums gradients, so does the trial: the sums take memory.
     times = max(2, int(TRIAL_STEP_SECONDS / seconds))
@@ -448,24 +452,25 @@ def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int
     return [source.rows_per_epoch for source in sources]
 
 
-def forecast_to_json(found: Estimate, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
+def forecast_to_json(estimate: Estimate, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
     """Return the forecast as plain JSON, in seconds, bytes and operations."""
-    step = found.phases[-1]
-    run_flops = found.flops
-    steps = found.num_steps
-    times = found.step_seconds
-    needed = found.memory
+    step = estimate.phases[-1]
+    run_flops = estimate.flops
+    steps = estimate.num_steps
+    times = estimate.step_seconds
+    needed = estimate.memory
+    trial = estimate.trial
     return {
-        "preset": found.config.preset or None,
-        "chosen": "; ".join(found.config.notes),
-        "vocab_size": found.model.config.vocab_size,
-        "parameters": total(count_parameters(found.model)),
-        "encoder_parameters": total(count_parameters(found.model), heads=False),
-        "device": str(found.machine.device),
-        "precision": found.machine.precision,
-        "processes": found.machine.num_processes,
+        "preset": estimate.config.preset or None,
+        "chosen": "; ".join(estimate.config.notes),
+        "vocab_size": estimate.model.config.vocab_size,
+        "parameters": total(count_parameters(estimate.model)),
+        "encoder_parameters": total(count_parameters(estimate.model), heads=False),
+        "device": str(estimate.machine.device),
+        "precision": estimate.machine.precision,
+        "processes": estimate.machine.num_processes,
         "step": {
-            "rows": found.config.batch_size,
+            "rows": estimate.config.batch_size,
             "tokens": step.real.tokens,
             "predicted": step.real.predicted,
             "flops": dict(step.flops),
@@ -475,32 +480,32 @@ def forecast_to_json(found: Estimate, others: Sequence[Accelerator] = ()) -> dic
         },
         "run": {
             "steps": None if steps is None else round(steps),
-            "tokens": found.tokens,
-            "epochs": found.epochs,
+            "tokens": estimate.tokens,
+            "epochs": estimate.epochs,
             "flops": None if run_flops is None else dict(run_flops),
-            "seconds": found.seconds,
-            "evaluations": found.num_evaluations,
-            "evaluation_seconds": None if found.trial is None else found.trial.evaluation_seconds,
+            "seconds": estimate.seconds,
+            "evaluations": estimate.num_evaluations,
+            "evaluation_seconds": None if trial is None else trial.evaluation_seconds,
         },
         "memory": {
             "weights": needed.weights,
             "optimizer": needed.optimizer,
             "gradients": needed.gradients,
             "activations": needed.num_processes * needed.activations,
-            "rest": found.peak_bytes - needed.everything,
-            "peak": found.peak_bytes,
-            "estimate": found.estimate,
-            "measured": None if found.trial is None else found.trial.peak_bytes,
+            "rest": estimate.peak_bytes - needed.everything,
+            "peak": estimate.peak_bytes,
+            "estimate": estimate.estimate,
+            "measured": None if trial is None else trial.peak_bytes,
         },
-        "measured_steps": 0 if found.trial is None else found.trial.num_steps,
-        "not_measured": found.problem,
+        "measured_steps": 0 if trial is None else trial.num_steps,
+        "not_measured": estimate.problem,
         "elsewhere": [
             {
                 "name": other.name,
                 "flops": other.flops,
                 "efficiency": other.efficiency,
-                "step_seconds": found.seconds_on(other)[0],
-                "seconds": found.seconds_on(other)[1],
+                "step_seconds": estimate.seconds_on(other)[0],
+                "seconds": estimate.seconds_on(other)[1],
             }
             for other in others
         ],

@@ -68,19 +68,20 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
     if report is None:
         return
     words, positions = report["num_words"], report["num_positions"]
-    kept = [f"{report['num_kept']} weights"]
+    kept_parts = [f"{report['num_kept']} weights"]
     if words[0] == words[1]:
-        kept.append(f"vocabulary of {words[0]:,} tokens")
+        kept_parts.append(f"vocabulary of {words[0]:,} tokens")
     if positions[0] == positions[1]:
-        kept.append(f"{positions[0]} positions")
-    yield f"from       {report['folder']}: kept {', '.join(kept)}"
+        kept_parts.append(f"{positions[0]} positions")
+    yield f"from       {report['folder']}: kept {', '.join(kept_parts)}"
     if words[0] != words[1]:
         unknown = report["num_unknown"]
         verb = "starts" if unknown == 1 else "start"
         others = f"; {unknown:,} with unknown characters {verb} as the mean of all tokens"
+        more = others if unknown else ""
         yield (
             f"extended   vocabulary from {words[0]:,} to {words[1]:,} tokens: each new token "
-            f"starts as the mean of the tokens that it replaces{others if unknown else ''}"
+            f"starts as the mean of the tokens that it replaces{more}"
         )
     if positions[0] < positions[1]:
         how = ", by repeating them" if report.get("repeats_positions", True) else ""
@@ -110,8 +111,10 @@ def adapt(
         CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
         ConfigError: the tokenizer is neither the folder's nor an extension of it.
     """
-    heads, positions = config.pretraining.heads, config.model.max_length
-    old, model = folder.tokenizer, build(folder, heads)
+    heads = config.pretraining.heads
+    positions = config.model.max_length
+    old = folder.tokenizer
+    model = build(folder, heads)
     stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
     pooler = stored_pooler(folder) if model.pooler is None else None
     models = [model, *([load_generator(folder.path)] if "replaced_token" in heads else [])]
@@ -123,18 +126,18 @@ def adapt(
             extend_words(each, old.vocab_size, pieces)
         if positions != before:
             set_positions(each, positions)
-    found = model.load_report
-    assert found is not None
+    load_report = model.load_report
+    assert load_report is not None
     report = AdaptationReport(
         folder=config.source,
         weights=config.source_weights,
-        num_kept=len(found.matched),
+        num_kept=len(load_report.matched),
         num_words=(old.vocab_size, tokenizer.vocab_size),
         num_unknown=sum(not ids for ids in pieces),
         num_positions=(before, positions),
         repeats_positions=model.config.has_position_embedding,
         new=tuple(_new_heads(model, stored, counts)),
-        dropped=tuple(n for n in found.unused if "pooler" not in n or pooler is None),
+        dropped=tuple(n for n in load_report.unused if "pooler" not in n or pooler is None),
         reason_to_reset=reason_to_reset(folder.run),
     )
     return model if len(models) == 1 else ElectraPair.of(*models), pooler, report

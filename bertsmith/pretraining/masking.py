@@ -73,11 +73,11 @@ def _choose(
     ordinary = np.flatnonzero(~is_special)
     sequence = np.repeat(np.arange(len(lengths)), lengths)[ordinary]
     available = np.bincount(sequence, minlength=len(lengths))
-    wanted = np.minimum(np.maximum(1, np.rint(lengths * rate)), available)
+    num_chosen = np.minimum(np.maximum(1, np.rint(lengths * rate)), available)
     # Sorting by sequence + draw shuffles all sequences in one sort.
     shuffled = ordinary[np.argsort(sequence + rng.random(len(ordinary)))]
     rank = np.arange(len(ordinary)) - np.repeat(np.cumsum(available) - available, available)
-    return np.sort(shuffled[rank < np.repeat(wanted, available)])
+    return np.sort(shuffled[rank < np.repeat(num_chosen, available)])
 
 
 def _replace(

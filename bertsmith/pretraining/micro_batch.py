@@ -36,7 +36,8 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
         return sys.maxsize
     rows = MAX_TOKENS // length
     if shape is not None:
-        row, width = Workload(tokens=length, looks=length**2), DTYPES[machine.precision].itemsize
+        row = Workload(tokens=length, looks=length**2)
+        width = DTYPES[machine.precision].itemsize
         rows = min(rows, int(MAX_KEPT_BYTES / saved_activations(shape, row, width, is_fused=False)))
     return max(1, rows)
 

@@ -141,7 +141,9 @@ class RowSource:
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
         """Sample the token ranges of `num_rows` rows from `first_row` on."""
-        per_anchor, settings, (alone, paired) = self._rows_per_anchor, self.settings, self._room
+        per_anchor = self._rows_per_anchor
+        settings = self.settings
+        alone, paired = self._room
         anchors = self.anchors.positions(first_row // per_anchor, -(-num_rows // per_anchor))
         if settings.pair_task == "contrastive":
             return halves_around(self.corpus, anchors, alone)
@@ -176,7 +178,8 @@ class RowSource:
             self.settings.pair_task,
             draws,
         )
-        num_rows, least = len(text.lengths), 1
+        num_rows = len(text.lengths)
+        least = 1
         if self.settings.pair_task == "contrastive":
             least = MIN_COMPARED
             rows_each = max(least, rows_each + rows_each % 2)  # a pair is in one batch
@@ -186,7 +189,8 @@ class RowSource:
     def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
         """Build batches of rows that are always the same."""
         rng = np.random.default_rng([seed, HELD_OUT_STREAM])
-        segments, rule = self.draw(0, num_rows, rng), self.settings.masking_rule()
+        segments = self.draw(0, num_rows, rng)
+        rule = self.settings.masking_rule()
         rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
         return self.batches(segments, rule, rng, rows_each)
 
@@ -243,8 +247,10 @@ class Pretraining(Objective[BertModel, Batch]):
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
         """Return a copy with other numbers of rows, for trials; it reads the same corpus."""
         other = copy.copy(self)
-        other.batch_size, other.eval_rows = batch_size, eval_rows
-        other._evaluation, other._made = None, (0, [])
+        other.batch_size = batch_size
+        other.eval_rows = eval_rows
+        other._evaluation = None
+        other._made = (0, [])
         return other
 
     def num_micro_batches(self, step: int) -> int:
@@ -254,11 +260,12 @@ class Pretraining(Objective[BertModel, Batch]):
         return self._batches(step)[index]
 
     def _batches(self, step: int) -> list[Batch]:
-        known, batches = self._made
-        if known != step:
+        made_step, batches = self._made
+        if made_step != step:
             rows, scale = self._rows(step)
             segments, rng = self._draw(step)
-            rule, rows_each = self.settings.masking_rule(step), self.micro_batch_size * scale
+            rule = self.settings.masking_rule(step)
+            rows_each = self.micro_batch_size * scale
             batches = rows.batches(segments, rule, rng, rows_each)
             self._made = (step, batches)
         return batches
@@ -322,7 +329,8 @@ class Pretraining(Objective[BertModel, Batch]):
 
     def identity(self) -> dict[str, Any]:
         """Return what the run's configuration does not say: the text, and the words of masks."""
-        corpus, words = self.train.corpus, self.settings.word_list
+        corpus = self.train.corpus
+        words = self.settings.word_list
         return {
             "objective": "pretraining",
             "corpus_sha256": sha256_file(corpus.directory / "manifest.json"),
@@ -368,10 +376,10 @@ class Pretraining(Objective[BertModel, Batch]):
             # The rounds are divided into steps, the last of which may have fewer rows; after it
             # the first step is repeated.
             all_rows = self.settings.duplicates * rows.rows_per_epoch
-            place = (step - first_step) % -(-all_rows // num_rows)
-            first_row = place * num_rows
+            step_in_round = (step - first_step) % -(-all_rows // num_rows)
+            first_row = step_in_round * num_rows
             num_rows = min(num_rows, all_rows - first_row)
-            key = [STATIC_STREAM, first_step, place]
+            key = [STATIC_STREAM, first_step, step_in_round]
         rng = np.random.default_rng([self.seed, *key])
         return rows.draw(first_row, num_rows, rng), rng
 
@@ -424,10 +432,10 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
     return terms
 
 
-def held_out_figures(found: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:
+def held_out_figures(batches: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:
     """Compute losses and accuracies over all batches, by journal name."""
     by_name: dict[str, list[LossTerm]] = {}
-    for terms in found:
+    for terms in batches:
         for name, term in terms.items():
             by_name.setdefault(name, []).append(term)
     figures = {"held_out_loss": 0.0}

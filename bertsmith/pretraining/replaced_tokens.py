@@ -44,20 +44,22 @@ class ReplacedTokens(Pretraining):
         if self.held_out is None:
             return {}
         judged = [self._judge(model, batch) for batch in self.held_out_batches(model)]
-        found = detection_figures(
+        figures = detection_figures(
             torch.cat([each.is_replaced for each in judged]).long().cpu().numpy(),
             torch.cat([each.logits for each in judged]).double().cpu().numpy(),
         )
         return {
             **held_out_figures(each.terms for each in judged),
-            **{f"held_out_rtd_{name}": value for name, value in found.items()},
+            **{f"held_out_rtd_{name}": value for name, value in figures.items()},
         }
 
     def _judge(self, pair: BertModel, batch: Batch) -> "Detection":
         """Replace tokens and classify them."""
         model = cast(ElectraPair, pair)
-        generator, head = model.generator, cast(MaskedLMHead, model.generator.heads["masked_lm"])
-        labels, positions = batch.targets["masked_labels"], batch.targets["masked_positions"]
+        generator = model.generator
+        head = cast(MaskedLMHead, model.generator.heads["masked_lm"])
+        labels = batch.targets["masked_labels"]
+        positions = batch.targets["masked_positions"]
         mlm, correct, samples = head.loss_and_samples(
             generator.encode(batch).index_select(0, positions),
             generator.embeddings.word.weight,
@@ -95,8 +97,8 @@ def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
 
     Logits above 0 predict a replaced token. `is_replaced` is 0 or 1; `replaced` is its mean.
     """
-    found = logits > 0
-    counts = np.array([[is_replaced @ found], [found.sum()], [is_replaced.sum()]])
+    is_detected = logits > 0
+    counts = np.array([[is_replaced @ is_detected], [is_detected.sum()], [is_replaced.sum()]])
     (scores,) = class_scores(["replaced"], *counts)
     return {
         "precision": scores.precision,

@@ -31,6 +31,7 @@ from bertsmith.pretraining.settings import (
     PretrainingSettings,
 )
 from bertsmith.pretraining.step_timer import seconds_per_row
+from bertsmith.system.counts import count_noun
 from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.findings import LEARNING_STEPS
@@ -87,7 +88,8 @@ def resolve_pretraining(
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
         CorpusError: the corpus lacks the requested pairs.
     """
-    training, notes = job.training, list[str]()
+    training = job.training
+    notes = list[str]()
     if source is None and job.from_ is not None:
         source = source_facts(str(job.from_), read_folder(job.from_))
 
@@ -109,7 +111,8 @@ def resolve_pretraining(
             preset = previous.get("preset", "tiny")
         elif preset == "auto":
             choice = _choose_size(job, pretraining, corpus, machine)
-            preset, notes = choice.preset, [str(choice)]
+            preset = choice.preset
+            notes = [str(choice)]
         shape = new_shape(job.model, preset, corpus)
         positions = positions if shape.has_position_embedding else ""
     _check_length(pretraining.max_length, shape.max_length, source)
@@ -196,8 +199,10 @@ def _resolve_objective(
 
 
 def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
-    family, tokenizer = family_named(settings.family or NEW_MODEL["family"]), corpus.tokenizer()
-    config, values = family.config, {**NEW_MODEL, **family.new_model, **settings.given}
+    family = family_named(settings.family or NEW_MODEL["family"])
+    tokenizer = corpus.tokenizer()
+    config = family.config
+    values = {**NEW_MODEL, **family.new_model, **settings.given}
     for name in ("family", "preset", "position_initializer", "word_initializer"):
         del values[name]  # not of the shape
     length = values.pop("max_position_embeddings")
@@ -221,12 +226,12 @@ def _continued_shape(settings: ModelSettings, source: BertConfig, corpus: Corpus
 
 def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
     """Refuse a shape beside a source, which determines it."""
-    given = {f"model.{name}": getattr(job.model, name) for name in SHAPE_SETTINGS}
-    given["pretraining.generator_size"] = job.pretraining.generator_size
-    for name, found in given.items():
-        if found is not None:
+    settings = {f"model.{name}": getattr(job.model, name) for name in SHAPE_SETTINGS}
+    settings["pretraining.generator_size"] = job.pretraining.generator_size
+    for name, value in settings.items():
+        if value is not None:
             raise ConfigError(
-                f"{option(name)}: found {found!r} beside {option('from', source.name)}, which has "
+                f"{option(name)}: found {value!r} beside {option('from', source.name)}, which has "
                 "its own. Leave one of them out."
             )
 
@@ -326,9 +331,11 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
 def _with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
     notes = [str(plan)] if str(plan) else []
     if steps < LEARNING_STEPS:
-        few, length = f"{max(1, steps)} step{'s' if steps > 1 else ''}", f"{option('steps')}"
+        few = count_noun(max(1, steps), "step")
+        length = option("steps")
         if config.minutes is not None:
-            few, length = f"About {few} in {config.minutes:.2g} min", f"{option('minutes')}"
+            few = f"About {few} in {config.minutes:.2g} min"
+            length = option("minutes")
         verb = "is" if steps <= 1 else "are"
         notes.append(
             f"{few} {verb} too few to learn more than token frequencies. Use more {length}, a "

@@ -65,7 +65,8 @@ class RowReader:
 
     def _lay_out(self, text: np.ndarray, segments: Segments) -> TextRows:
         """Add special tokens to the segments' concatenated text."""
-        first, framed = segments.is_first, self._framed_lengths(segments)
+        first = segments.is_first
+        framed = self._framed_lengths(segments)
         begin = np.cumsum(framed) - framed
         ids = np.full(framed.sum(), self._tokenizer.sep_id, dtype=np.int64)
         ids[begin[first]] = self._tokenizer.cls_id

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
@@ -156,16 +157,22 @@ def _begin(
         adapted: how the model to continue was adapted, where `folder` is a checkpoint.
     """
     corpus = objective.train.corpus
-    tokenizer, longest = corpus.tokenizer(), config.model.max_length
+    tokenizer = corpus.tokenizer()
+    longest = config.model.max_length
     if folder is None or not config.source:
         tokenizer.model_max_length = longest
         model = build_model(config, objective) if folder is None else build_trained(folder)
         return model, partial(save_model, model, tokenizer=tokenizer), None
     if adapted is not None:
-        model, pooler, report = build_trained(folder), stored_pooler(folder), None
+        model = build_trained(folder)
+        pooler = stored_pooler(folder)
+        report = None
         is_resized = adapted["num_positions"][0] != adapted["num_positions"][1]
     else:
-        counts = lambda: torch.from_numpy(token_counts(corpus))  # noqa: E731
+
+        def counts() -> Tensor:
+            return torch.from_numpy(token_counts(corpus))
+
         with drawing_from(config.seed):
             model, pooler, report = adapt(config, folder, tokenizer, counts)
         is_resized = report.num_positions[0] != longest
@@ -180,7 +187,8 @@ def _begin(
 def flat_summary(summary: Summary) -> dict[str, Any]:
     """Return a summary as one flat object, with the losses of the last step and the last eval."""
     facts = asdict(summary)
-    last_step, held_out = facts.pop("last_step"), facts.pop("held_out")
+    last_step = facts.pop("last_step")
+    held_out = facts.pop("held_out")
     figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
     return {**facts, **figures, **_measured(held_out)}
 

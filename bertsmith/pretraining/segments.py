@@ -69,8 +69,10 @@ class SegmentPairs:
         starts = np.stack([self.a_starts, self.b_starts], axis=1).ravel()
         ends = np.stack([self.a_ends, self.b_ends], axis=1).ravel()
         rows = np.repeat(np.arange(len(self.labels)), 2)
-        kept = ends > starts
-        return Segments(starts[kept], ends[kept], rows[kept], self.labels, are_pairs=True)
+        is_filled = ends > starts
+        return Segments(
+            starts[is_filled], ends[is_filled], rows[is_filled], self.labels, are_pairs=True
+        )
 
 
 @dataclass(frozen=True)
@@ -344,13 +346,13 @@ def _gather_either_way(
 
 
 def _reach_for_neighbour(
-    chunks: _Chunks, wanted: np.ndarray, prefers_next: np.ndarray | bool = False
+    chunks: _Chunks, may_grow: np.ndarray, prefers_next: np.ndarray | bool = False
 ) -> _Chunks:
     """Extend wanted chunks of one sentence by a neighbour.
 
     It is the previous sentence, or with `prefers_next` the next; at a document's border the other.
     """
-    lacks = wanted & (chunks.end - chunks.first == 1)
+    lacks = may_grow & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first
     goes_back = lacks & can_go_back & ~(prefers_next & (chunks.end < chunks.document_end))
     first = chunks.first - goes_back
@@ -372,13 +374,13 @@ def _other_document_tokens(bounds: Corpus, chunks: _Chunks, rng: np.random.Gener
     """Draw a token of another document for each row, uniformly."""
     own_start = bounds.sentence_starts[chunks.document_first]
     own_length = bounds.sentence_starts[chunks.document_end] - own_start
-    place = rng.integers(0, bounds.sentence_starts[-1] - own_length)
-    return np.where(place < own_start, place, place + own_length)
+    token = rng.integers(0, bounds.sentence_starts[-1] - own_length)
+    return np.where(token < own_start, token, token + own_length)
 
 
 def _trim(
-    starts: np.ndarray, ends: np.ndarray, kept: np.ndarray, rng: np.random.Generator
+    starts: np.ndarray, ends: np.ndarray, num_kept: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut ranges to `kept` tokens, from either end by fair coins."""
-    from_front = rng.binomial(ends - starts - kept, 0.5)
-    return starts + from_front, starts + from_front + kept
+    """Cut ranges to `num_kept` tokens, from either end by fair coins."""
+    from_front = rng.binomial(ends - starts - num_kept, 0.5)
+    return starts + from_front, starts + from_front + num_kept

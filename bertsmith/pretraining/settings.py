@@ -127,7 +127,8 @@ class PretrainingSettings:
             "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
         )
         check_all_largest(self, "pretraining.")
-        share, steps = self.start_share or 0.0, self.start_steps or 0
+        share = self.start_share or 0.0
+        steps = self.start_steps or 0
         _check("start_share", share, 0 <= share < 1, "0 or more and less than 1")
         _check("start_steps", steps, steps >= 0, "0 or more")
         if share or steps:
@@ -167,7 +168,8 @@ class PretrainingSettings:
             raise ConfigError(f"{names}: found {round(totals[0], 6)}; allowed is 1.")
 
     def _check_replacing(self) -> None:
-        size, weight = self.generator_size, self.discriminator_weight
+        size = self.generator_size
+        weight = self.discriminator_weight
         if size is not None:
             _check("generator_size", size, 0 < size <= 1, "above 0, at most 1")
         _check("discriminator_weight", weight, 0 < weight < math.inf, "above 0")
@@ -190,11 +192,11 @@ class PretrainingSettings:
     def _check_schedule(self) -> None:
         steps = self.masking_schedule_steps
         _check("masking_schedule_steps", steps, steps >= 0, "0 or more")
-        given = [name for name in FINAL_FIELDS if getattr(self, name) is not None]
-        if bool(steps) != bool(given):
-            found = f"{steps} with {', '.join(given) or 'no final rate or share'}"
+        final_fields = [name for name in FINAL_FIELDS if getattr(self, name) is not None]
+        if bool(steps) != bool(final_fields):
+            problem = f"{steps} with {', '.join(final_fields) or 'no final rate or share'}"
             raise ConfigError(
-                f"{option('pretraining.masking_schedule_steps')}: found {found}. Give both, so "
+                f"{option('pretraining.masking_schedule_steps')}: found {problem}. Give both, so "
                 f"many steps and what they lead to ({', '.join(FINAL_FIELDS)}), or neither."
             )
         if steps and self.duplicates:
@@ -212,16 +214,18 @@ class PretrainingSettings:
             raise ConfigError(f"at the end of the schedule: {error.message}") from None
 
     def _check_words(self) -> None:
-        given = [name for name in ("word_list", "segmenter") if getattr(self, name) is not None]
-        if len(given) == 2:
+        word_sources = [
+            name for name in ("word_list", "segmenter") if getattr(self, name) is not None
+        ]
+        if len(word_sources) == 2:
             raise ConfigError(
                 f"{option('pretraining.segmenter')}: found together with word_list. Both say what "
                 "a Chinese word is: leave out one of them."
             )
-        if given and self.masking == "piece":
+        if word_sources and self.masking == "piece":
             raise ConfigError(
-                f"{option(f'pretraining.{given[0]}')}: found with masking 'piece', which knows no "
-                f"words. Pass {option('masking', 'word')}, span or ngram as well."
+                f"{option(f'pretraining.{word_sources[0]}')}: found with masking 'piece', which "
+                f"knows no words. Pass {option('masking', 'word')}, span or ngram as well."
             )
 
     @property
@@ -267,13 +271,15 @@ class PretrainingSettings:
         return [ELECTRA_SHARES if self.replaces else BERT_SHARES]
 
     def _shares_beside(self, usual: Shares) -> Shares:
-        given = (self.mask_share, self.random_share, self.keep_share)
-        hidden, replaced, kept = (u if g is None else g for g, u in zip(given, usual, strict=True))
-        return hidden, replaced, kept
+        shares = (self.mask_share, self.random_share, self.keep_share)
+        hidden, replaced, unchanged = (
+            u if g is None else g for g, u in zip(shares, usual, strict=True)
+        )
+        return hidden, replaced, unchanged
 
     def with_shares(self) -> "PretrainingSettings":
-        hidden, replaced, kept = self.shares
-        return replace(self, mask_share=hidden, random_share=replaced, keep_share=kept)
+        hidden, replaced, unchanged = self.shares
+        return replace(self, mask_share=hidden, random_share=replaced, keep_share=unchanged)
 
     def at_end(self) -> "PretrainingSettings":
         """Return the settings at the end of the schedule, without a schedule."""

@@ -97,10 +97,12 @@ class StepTimer:
         update: list[float] = []
         tokens: list[int] = []
         deadline = float("inf")
-        least, started = warm_up + MIN_STEPS, time.perf_counter()
+        least = warm_up + MIN_STEPS
+        started = time.perf_counter()
         with progress_bar("timing steps", 1) as bar:
             while len(compute) < least or time.perf_counter() < deadline:
-                step, began = first + len(compute), time.perf_counter()
+                step = first + len(compute)
+                began = time.perf_counter()
                 if len(compute) == warm_up:
                     deadline = began + seconds
                 # Both must be reached, so the lesser share counts.

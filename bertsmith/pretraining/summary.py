@@ -54,18 +54,17 @@ def _describe_text(result: Mapping[str, Any]) -> list[str]:
 
 
 def _describe_scores(result: Mapping[str, Any]) -> list[str]:
-    lines, before = [], result.get("before", {})
+    lines = []
+    before = result.get("before", {})
     if "held_out_mlm_loss" in result:
         lines.append(
             f"eval       masked LM {_figures('mlm', before, result)} "
             f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
-    lines += [
-        f"           {TERM_NAMES[term]} {_figures(term, before, result)}"
-        f"{'' if term == 'contrast' else ' (chance 50.0 %)'}"
-        for term in PAIR_TERMS.values()
-        if f"held_out_{term}_loss" in result
-    ]
+    for term in PAIR_TERMS.values():
+        if f"held_out_{term}_loss" in result:
+            chance = "" if term == "contrast" else " (chance 50.0 %)"
+            lines.append(f"           {TERM_NAMES[term]} {_figures(term, before, result)}{chance}")
     if "held_out_rtd_loss" in result:
         lines += _describe_detection(before, result)
     return lines

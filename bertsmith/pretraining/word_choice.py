@@ -79,10 +79,10 @@ def _tile(
     size = np.diff(np.append(begin, num_words))
     before = np.cumsum(drawn) - drawn
     # A stretch uses the draws at its own words, as many as it needs.
-    place = before - before[begin][stretch]
-    is_inside = place < size[stretch]
+    offset = before - before[begin][stretch]
+    is_inside = offset < size[stretch]
     begins_run = np.zeros(num_words, dtype=bool)
-    begins_run[(begin[stretch] + place)[is_inside]] = True
+    begins_run[(begin[stretch] + offset)[is_inside]] = True
     return np.cumsum(begins_run) - 1
 
 

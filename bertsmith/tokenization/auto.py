@@ -104,8 +104,8 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
                 source.files, vocabulary[0], [*special, *named]
             )
         tokenizer = tokenizer_class(*vocabulary, **settings)
-        known = {token.content for token in tokenizer.added_tokens}
-        if more := [token for token in named if token.content not in known]:
+        contents = {token.content for token in tokenizer.added_tokens}
+        if more := [token for token in named if token.content not in contents]:
             settings["added_tokens"] = (*tokenizer.added_tokens, *more)
             tokenizer = tokenizer_class(*vocabulary, **settings)
         return tokenizer
@@ -118,8 +118,8 @@ def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:
     for key in ("additional_special_tokens", "extra_special_tokens"):  # transformers 4 and 5
         listed = [] if config.get(key) is None else member(config, key, (list, dict), path)
         for entry in listed.values() if isinstance(listed, dict) else listed:
-            given = entry if isinstance(entry, dict) else {"content": entry}
-            token = replace(read_token(given, path), special=True)
+            fields = entry if isinstance(entry, dict) else {"content": entry}
+            token = replace(read_token(fields, path), special=True)
             tokens.setdefault(token.content, token)
     return list(tokens.values())
 
@@ -152,8 +152,9 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
             check_kind(files, config, kind, name)
             return kind, source
     directory = files.directory
+    problem = "has" if directory.is_dir() else "does not exist, so it has"
     raise CheckpointError(
-        f"{directory}: {'has' if directory.is_dir() else 'does not exist, so it has'} neither "
+        f"{directory}: {problem} neither "
         f"{TOKENIZER_FILE} nor {VOCAB_FILE}, nor {MERGES_FILE} with {VOCAB_JSON}, nor "
         f"{SENTENCEPIECE_FILE}. Name a folder that has one of them, or a vocab.txt."
     )
@@ -181,9 +182,9 @@ def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, T
 
 
 def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:
-    present = {file: found for file, found in KIND_FILES.items() if files.has(file)}
+    present = {file: file_kind for file, file_kind in KIND_FILES.items() if files.has(file)}
     if present and (kind not in present.values() or len(present) > 1):
-        other = next(file for file, found in present.items() if found != kind)
+        other = next(file for file, file_kind in present.items() if file_kind != kind)
         raise CheckpointError(
             f"{files.directory}: {name} is a {kind} tokenizer and {other} a {present[other]} one. "
             "Remove the file that does not belong to the model."

@@ -55,11 +55,11 @@ class _Places(dict[bytes, int]):
 
     def __missing__(self, chunk: bytes) -> int:
         ids = self._compute(chunk)
-        place = len(self.ids) << _COUNT_BITS | len(ids)
+        packed_place = len(self.ids) << _COUNT_BITS | len(ids)
         self.ids.extend(ids)
         if len(chunk) <= LONGEST_KEPT:
-            self[chunk] = place
-        return place
+            self[chunk] = packed_place
+        return packed_place
 
 
 class BulkEncoder:
@@ -134,9 +134,9 @@ class BulkEncoder:
             missing = missing[places[missing] == NOT_FOUND]
         first, last = starts[missing], starts[missing] + lengths[missing]
         chunks = map(data.__getitem__, map(slice, first.tolist(), last.tolist()))
-        found = np.fromiter(map(self._places.__getitem__, chunks), np.int64, len(missing))
-        places[missing] = found
-        self._table.add(keys.at(missing), found)
+        new_places = np.fromiter(map(self._places.__getitem__, chunks), np.int64, len(missing))
+        places[missing] = new_places
+        self._table.add(keys.at(missing), new_places)
         return places
 
     def _learn(self, keys: Keys, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:

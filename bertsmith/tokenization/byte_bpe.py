@@ -102,24 +102,26 @@ class Merger:
         return self._merge_long(symbols) if len(symbols) > SHORT else self._merge_short(symbols)
 
     def _merge_short(self, symbols: list[int]) -> list[int]:
-        find, none = self._ranks.get, (math.inf, -1)
-        found = [find(pair, none) for pair in pairwise(symbols)]
-        while found and (best := min(found)) is not none:
-            place = found.index(best)
-            symbols[place : place + 2] = [best[1]]
-            del found[place]
-            if place:
-                found[place - 1] = find((symbols[place - 1], best[1]), none)
-            if place < len(found):
-                found[place] = find((best[1], symbols[place + 1]), none)
+        find = self._ranks.get
+        none = (math.inf, -1)
+        merges = [find(pair, none) for pair in pairwise(symbols)]
+        while merges and (best := min(merges)) is not none:
+            index = merges.index(best)
+            symbols[index : index + 2] = [best[1]]
+            del merges[index]
+            if index:
+                merges[index - 1] = find((symbols[index - 1], best[1]), none)
+            if index < len(merges):
+                merges[index] = find((best[1], symbols[index + 1]), none)
         return symbols
 
     def _merge_long(self, symbols: list[int]) -> list[int]:
-        find, size = self._ranks.get, len(symbols)
+        find = self._ranks.get
+        size = len(symbols)
         following = list(range(1, size + 1))
         preceding = list(range(-1, size - 1))
         heap = [
-            (*found, place) for place, pair in enumerate(pairwise(symbols)) if (found := find(pair))
+            (*merge, index) for index, pair in enumerate(pairwise(symbols)) if (merge := find(pair))
         ]
         heapify(heap)
         while heap:
@@ -128,14 +130,15 @@ class Merger:
             if right == size or find((symbols[left], symbols[right])) != (rank, merged):
                 continue  # one of the two was merged with another symbol since
             after = following[left] = following[right]
-            symbols[left], symbols[right] = merged, -1
+            symbols[left] = merged
+            symbols[right] = -1
             if after < size:
                 preceding[after] = left
-                if found := find((merged, symbols[after])):
-                    heappush(heap, (*found, left))
+                if merge := find((merged, symbols[after])):
+                    heappush(heap, (*merge, left))
             before = preceding[left]
-            if before >= 0 and (found := find((symbols[before], merged))):
-                heappush(heap, (*found, before))
+            if before >= 0 and (merge := find((symbols[before], merged))):
+                heappush(heap, (*merge, before))
         return [symbol for symbol in symbols if symbol >= 0]
 
 
@@ -191,7 +194,8 @@ class ByteBpeTokenizer(Tokenizer):
         self.continuation_prefix = "" if add_prefix_space else " "
         self.trim_offsets = trim_offsets
         self.composes = composes
-        self.num_separators, self.pair_type_id = num_separators, pair_type_id
+        self.num_separators = num_separators
+        self.pair_type_id = pair_type_id
         self._byte_ids = self._number_bytes()
         self._merger = Merger(self._number_merges())
         self._find_added_tokens(self._normalize)
@@ -273,11 +277,12 @@ class ByteBpeTokenizer(Tokenizer):
 
     def _ordinary_ids(self, text: str, spaced: bool) -> Iterator[int]:
         """Yield the ids of text without tokens that are searched for as it stands."""
-        text, known = self._normalize(text), self._unit_ids.__getitem__
+        text = self._normalize(text)
+        ids_of = self._unit_ids.__getitem__
         for piece in self._normalized_tokens.pieces(text):
             if piece.id is None:
                 part = add_space(text[piece.start : piece.stop], spaced)
-                yield from chain.from_iterable(map(known, split_pattern(part)))
+                yield from chain.from_iterable(map(ids_of, split_pattern(part)))
             else:
                 yield piece.id
 
@@ -309,11 +314,13 @@ class ByteBpeTokenizer(Tokenizer):
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         spaced = add_space(text, self.add_prefix_space)
-        place = len(text) - len(spaced)  # an added space shares the first character's place
+        word_start = len(text) - len(spaced)  # an added space shares the first character's place
         for word in split_pattern(spaced):
             # Each byte has the place of its character.
             places = [
-                origins[max(0, place + i)] for i, char in enumerate(word) for _ in char.encode()
+                origins[max(0, word_start + i)]
+                for i, char in enumerate(word)
+                for _ in char.encode()
             ]
             first = 0
             for id_ in self._unit_ids[word]:
@@ -321,7 +328,7 @@ class ByteBpeTokenizer(Tokenizer):
                 last = first + len(token)
                 yield PieceAt(id_, token, places[first], places[last - 1] + 1)
                 first = last
-            place += len(word)
+            word_start += len(word)
 
     def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
         """Exclude a token's white space from its offsets, as the library does.
@@ -352,13 +359,15 @@ def align_composed(text: str) -> list[int]:
     for is_mark, group in groupby(apart, key=lambda part: unicodedata.combining(part[0]) > 0):
         by_class = sorted(group, key=lambda part: unicodedata.combining(part[0]) * is_mark)
         parts.extend(by_class)
-    origins, reached = [], 0
+    origins = []
+    reached = 0
     for char in unicodedata.normalize("NFC", text):
-        inserted, taken = 0, decompose(char)
+        inserted = 0
+        taken = decompose(char)
         for part in taken:
-            place = next(i for i, (known, _) in enumerate(parts) if known == part)
-            inserted += parts[place][1]
-            del parts[place]
+            index = next(i for i, (other, _) in enumerate(parts) if other == part)
+            inserted += parts[index][1]
+            del parts[index]
         count = len(taken) - inserted
         origins.append(reached if count else max(0, reached - 1))
         reached += count
@@ -393,7 +402,7 @@ def _blanks() -> str:
 def count_surrogates(result: TextTokens, text: str, clean: str) -> TextTokens:
     """Move offsets in `clean` to their places in `text`, which has lone surrogates too."""
     if len(clean) < len(text):
-        origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
+        origins = [index for index, char in enumerate(text) if not SURROGATES.match(char)]
         origins.append(max(origins, default=0) + 1)
         result.offsets = [
             (origins[start], origins[start] if start == end else origins[end - 1] + 1)

@@ -57,7 +57,8 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
     """
-    config, files = source.config or {}, source.files
+    config = source.config or {}
+    files = source.files
     if source.root is not None:
         return _read_tokenizer_json(source.path, source.root, config)
     for name, other in ((VOCAB_JSON, MERGES_FILE), (MERGES_FILE, VOCAB_JSON)):
@@ -104,12 +105,12 @@ def _check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
         )
 
 
-def _pair(merge: Any, place: str) -> tuple[str, str]:
+def _pair(merge: Any, location: str) -> tuple[str, str]:
     match merge.split(" ") if isinstance(merge, str) else merge:
         case [str(left), str(right)] if left and right:
             return left, right
     raise CheckpointError(
-        f"{place}: found {str(merge)[:60]!r}, where two pieces with a space between "
+        f"{location}: found {str(merge)[:60]!r}, where two pieces with a space between "
         "them are due. Get the file again."
     )
 

@@ -138,22 +138,22 @@ class CallableTokenizer(ABC):
         limit = max_length or self.model_max_length if _is_cut(truncation) else None
         is_one = isinstance(text, str)
         encodings = [self.encode(*row, limit) for row in _pairs(text, text_pair)]
-        found: dict[str, list[Any]] = {"input_ids": [each.ids for each in encodings]}
+        columns: dict[str, list[Any]] = {"input_ids": [each.ids for each in encodings]}
         has_types = (
             self.pair_type_id > 0 if return_token_type_ids is None else return_token_type_ids
         )
         if has_types:
-            found["token_type_ids"] = [each.type_ids for each in encodings]
+            columns["token_type_ids"] = [each.type_ids for each in encodings]
         if return_attention_mask:
-            found["attention_mask"] = [[1] * len(each.ids) for each in encodings]
+            columns["attention_mask"] = [[1] * len(each.ids) for each in encodings]
         if return_special_tokens_mask:
-            found["special_tokens_mask"] = [each.special_tokens_mask for each in encodings]
+            columns["special_tokens_mask"] = [each.special_tokens_mask for each in encodings]
         if return_offsets_mapping:
-            found["offset_mapping"] = [each.offsets for each in encodings]
+            columns["offset_mapping"] = [each.offsets for each in encodings]
         if is_one and return_tensors is None:
-            found = {name: rows[0] for name, rows in found.items()}
+            columns = {name: rows[0] for name, rows in columns.items()}
         return self.pad(
-            found,
+            columns,
             padding,
             max_length,
             pad_to_multiple_of,
@@ -191,20 +191,20 @@ class CallableTokenizer(ABC):
                 f"pad: found {', '.join(encoded_inputs) or 'nothing'}; needed is input_ids. Give "
                 "what the tokenizer returned."
             )
-        found = {name: _to_lists(values) for name, values in encoded_inputs.items()}
-        is_one = not (found["input_ids"] and isinstance(found["input_ids"][0], list))
+        columns = {name: _to_lists(values) for name, values in encoded_inputs.items()}
+        is_one = not (columns["input_ids"] and isinstance(columns["input_ids"][0], list))
         if is_one:
-            found = {name: [values] for name, values in found.items()}
-        lengths = [len(row) for row in found["input_ids"]]
+            columns = {name: [values] for name, values in columns.items()}
+        lengths = [len(row) for row in columns["input_ids"]]
         if return_attention_mask:
-            found.setdefault("attention_mask", [[1] * length for length in lengths])
+            columns.setdefault("attention_mask", [[1] * length for length in lengths])
         width = self._padded_length(padding, lengths, max_length, pad_to_multiple_of)
         for name, fill in ({"input_ids": self.pad_id} | FILL).items():
-            if name in found:
-                found[name] = [row + [fill] * (width - len(row)) for row in found[name]]
+            if name in columns:
+                columns[name] = [row + [fill] * (width - len(row)) for row in columns[name]]
         if is_one:
-            found = {name: values[0] for name, values in found.items()}
-        return BatchEncoding(_as_tensors(found, return_tensors))
+            columns = {name: values[0] for name, values in columns.items()}
+        return BatchEncoding(_as_tensors(columns, return_tensors))
 
     def _padded_length(
         self, padding: Padding, lengths: Sequence[int], max_length: int | None, multiple: int | None
@@ -302,8 +302,8 @@ def _pairs(text: Any, text_pair: Any) -> list[tuple[Any, Any]]:
                 raise InputError(f"text, row {number}: found {len(row)} texts. Give (text, pair).")
         return [(first, second) for first, second in rows]
     if isinstance(text_pair, str) or len(text_pair) != len(text):
-        found = "one string" if isinstance(text_pair, str) else f"{len(text_pair)} texts"
-        raise InputError(f"text_pair: found {found} for {len(text)} texts. Give one for each.")
+        num_pairs = "one string" if isinstance(text_pair, str) else f"{len(text_pair)} texts"
+        raise InputError(f"text_pair: found {num_pairs} for {len(text)} texts. Give one for each.")
     return list(zip(text, text_pair, strict=True))
 
 
@@ -315,12 +315,12 @@ def _to_lists(values: Any) -> Any:
     return values
 
 
-def _as_tensors(found: Mapping[str, Any], kind: TensorType) -> Mapping[str, Any]:
+def _as_tensors(columns: Mapping[str, Any], kind: TensorType) -> Mapping[str, Any]:
     if kind is None:
-        return found
+        return columns
     check_choice("return_tensors", kind, ("pt", "np"))
     try:
-        arrays = {name: np.asarray(values) for name, values in found.items()}
+        arrays = {name: np.asarray(values) for name, values in columns.items()}
     except ValueError:
         raise InputError(
             "return_tensors: found rows of unequal length. Pass padding=True, and truncation=True "

@@ -76,10 +76,12 @@ def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64
     The length of `data` is a multiple of 8 bytes, padding included.
     """
     words = np.frombuffer(data, "<u8")
-    first, shift = starts >> 3, ((starts & 7) << 3).view(np.uint64)
+    first = starts >> 3
+    shift = ((starts & 7) << 3).view(np.uint64)
     middle = words.take(first + 1)
     # A chunk begins `shift` bits into an aligned word. Shifting by 64 is undefined, hence twice.
-    opposite, one = np.uint64(63) - shift, np.uint64(1)
+    opposite = np.uint64(63) - shift
+    one = np.uint64(1)
     fill = np.minimum(lengths, MAX_CHUNK_BYTES + 1)
     low = words.take(first) >> shift | middle << one << opposite
     low &= _LOW_BITS.take(fill)
@@ -104,9 +106,9 @@ class ChunkTable:
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """Look up the value of each key, `NOT_FOUND` where there is none."""
         rows = self._rows.take(keys.rows, axis=0)
-        found = keys.stand_in(rows)
-        values = np.where(found, rows[:, _VALUE] - 1, NOT_FOUND)
-        elsewhere = np.flatnonzero(~(found | keys.long) & (rows[:, _VALUE] != 0))
+        is_found = keys.stand_in(rows)
+        values = np.where(is_found, rows[:, _VALUE] - 1, NOT_FOUND)
+        elsewhere = np.flatnonzero(~(is_found | keys.long) & (rows[:, _VALUE] != 0))
         if len(elsewhere):
             values[elsewhere] = self.find(keys.at(elsewhere).in_next_rows())
         return values

@@ -21,6 +21,7 @@ def group_by_size(texts: Iterable[TextT], size: int) -> Iterator[list[TextT]]:
         total += len(text)
         if total >= size:
             yield group
-            group, total = [], 0
+            group = []
+            total = 0
     if group:
         yield group

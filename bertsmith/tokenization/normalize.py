@@ -38,8 +38,8 @@ class _CodeRanges:
 
     def __contains__(self, char: str) -> bool:
         code = ord(char)
-        place = bisect_right(self._firsts, code) - 1
-        return place >= 0 and code <= self.ranges[place][1]
+        index = bisect_right(self._firsts, code) - 1
+        return index >= 0 and code <= self.ranges[index][1]
 
     def __iter__(self) -> Iterator[str]:
         return (chr(code) for first, last in self.ranges for code in range(first, last + 1))

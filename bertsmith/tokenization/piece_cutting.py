@@ -39,16 +39,21 @@ class PieceCutter:
         A count of 0 means that the chunk could not be cut.
         """
         ids, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        starts, left, table = starts.copy(), lengths.copy(), self._starts
+        starts = starts.copy()
+        left = lengths.copy()
+        table = self._starts
         active = np.flatnonzero((lengths <= MAX_CHUNK_BYTES) & ~_hold_zeros(data, starts, lengths))
         while len(active):
-            found, sizes = _longest(table, data, starts[active], left[active])
-            active, found, sizes = (part[found != NOT_FOUND] for part in (active, found, sizes))
-            ids.append(found)
+            piece_ids, sizes = _longest(table, data, starts[active], left[active])
+            active, piece_ids, sizes = (
+                part[piece_ids != NOT_FOUND] for part in (active, piece_ids, sizes)
+            )
+            ids.append(piece_ids)
             owners.append(active)
             starts[active] += sizes
             left[active] -= sizes
-            active, table = active[left[active] > 0], self._continuations
+            active = active[left[active] > 0]
+            table = self._continuations
         owner = np.concatenate(owners)
         order = np.argsort(owner, kind="stable")
         order = order[left[owner[order]] == 0]

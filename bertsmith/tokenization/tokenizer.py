@@ -143,7 +143,8 @@ class Tokenizer(CallableTokenizer):
             raise TypeError(f"unexpected arguments: {', '.join(unknown)}")
         named = {**self.default_tokens, **special_tokens}
         names = tuple(named.values())
-        pieces, may_add = set(vocab), added_tokens is not None or self.adds_special_tokens
+        pieces = set(vocab)
+        may_add = added_tokens is not None or self.adds_special_tokens
         if added_tokens is None:
             added_tokens = special_added_tokens(type(self), named)
         extra = [t.content for t in added_tokens if may_add and t.content not in pieces]
@@ -263,19 +264,19 @@ class Tokenizer(CallableTokenizer):
             ConfigError: `max_length` has no room for the special tokens.
             InputError: a text is not a string.
         """
-        for name, given in (("text", text), ("pair", "" if pair is None else pair)):
-            if not isinstance(given, str):
+        for name, value in (("text", text), ("pair", "" if pair is None else pair)):
+            if not isinstance(value, str):
                 raise InputError(
-                    f"{name}: found {type(given).__name__}. Give a string; of several texts encode "
+                    f"{name}: found {type(value).__name__}. Give a string; of several texts encode "
                     "each by itself."
                 )
         texts = [self._encode_text(text)]
         if pair is not None:
             texts.append(self._encode_text(pair))
-        kept = lengths = [len(part.ids) for part in texts]
+        num_kept = lengths = [len(part.ids) for part in texts]
         if max_length is not None:
-            kept = truncated_lengths(lengths, self._room(lengths, max_length))
-        return self._assemble(texts, kept)
+            num_kept = truncated_lengths(lengths, self._room(lengths, max_length))
+        return self._assemble(texts, num_kept)
 
     @abstractmethod
     def words(self, text: str) -> Iterable[str]:
@@ -289,8 +290,8 @@ class Tokenizer(CallableTokenizer):
         """Encode a text to ids without special tokens."""
         if self._normalized_tokens:
             return self._encode_text(text).ids
-        known = self._unit_ids.__getitem__
-        return self._ids_of(text, lambda part: chain.from_iterable(map(known, self._units(part))))
+        ids_of = self._unit_ids.__getitem__
+        return self._ids_of(text, lambda part: chain.from_iterable(map(ids_of, self._units(part))))
 
     def encode_batch_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """Encode many texts to ids without special tokens; the fast way for corpora.
@@ -377,8 +378,8 @@ class Tokenizer(CallableTokenizer):
             if piece.id is None:
                 result.extend(self._locate_normalized(part, places), position)
             else:
-                found = PieceAt(piece.id, part, places[0], places[-1] + 1)
-                result.extend([found], position)
+                token_at = PieceAt(piece.id, part, places[0], places[-1] + 1)
+                result.extend([token_at], position)
 
     def _ids_of(self, text: str, encode: Callable[[str], Iterable[int]]) -> list[int]:
         """Join the ids of added tokens, and of what is between them by `encode`."""
@@ -414,17 +415,22 @@ class Tokenizer(CallableTokenizer):
             )
         return max_length - num_special
 
-    def _assemble(self, texts: Sequence[TextTokens], kept: Sequence[int]) -> Encoding:
+    def _assemble(self, texts: Sequence[TextTokens], num_kept: Sequence[int]) -> Encoding:
         """Put special tokens around the kept part of each text."""
-        row = self.build_row([part.ids[:length] for part, length in zip(texts, kept, strict=True)])
+        row = self.build_row(
+            [part.ids[:length] for part, length in zip(texts, num_kept, strict=True)]
+        )
         ids = row.ids.tolist()
         tokens = [self.vocab[id_] for id_ in ids]
         offsets = [(0, 0)] * len(ids)
         sequence_ids: list[int | None] = [None] * len(ids)
-        for number, (part, length, start) in enumerate(zip(texts, kept, row.starts, strict=True)):
-            place = slice(start, start + length)
-            tokens[place], offsets[place] = part.tokens[:length], part.offsets[:length]
-            sequence_ids[place] = [number] * length
+        for number, (part, length, start) in enumerate(
+            zip(texts, num_kept, row.starts, strict=True)
+        ):
+            columns = slice(start, start + length)
+            tokens[columns] = part.tokens[:length]
+            offsets[columns] = part.offsets[:length]
+            sequence_ids[columns] = [number] * length
         return Encoding(
             ids,
             row.type_ids.tolist(),
@@ -432,7 +438,7 @@ class Tokenizer(CallableTokenizer):
             offsets,
             [int(number is None) for number in sequence_ids],
             sequence_ids,
-            num_truncated=sum(len(part.ids) for part in texts) - sum(kept),
+            num_truncated=sum(len(part.ids) for part in texts) - sum(num_kept),
         )
 
 
@@ -468,8 +474,8 @@ def truncated_lengths(lengths: Sequence[int], room: int) -> list[int]:
     if len(lengths) == 1:
         return [room]
     shorter = min(*lengths, room // 2)
-    kept = [shorter, room - shorter]
-    return kept if lengths[0] <= lengths[1] else kept[::-1]
+    rooms = [shorter, room - shorter]
+    return rooms if lengths[0] <= lengths[1] else rooms[::-1]
 
 
 def check_vocabulary(vocab: Sequence[str], special_tokens: Sequence[str]) -> None:

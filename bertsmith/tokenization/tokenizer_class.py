@@ -92,10 +92,10 @@ def _refusal(files: SmallFiles, config: Json, reason: str) -> CheckpointError:
     is_own = files.has(TOKENIZER_CONFIG_FILE) and "tokenizer_class" in files.read_json(
         TOKENIZER_CONFIG_FILE
     )
+    path = files.path(TOKENIZER_CONFIG_FILE if is_own else MODEL_CONFIG_FILE)
     cure = CHOOSE_ANOTHER
     if files.has(TOKENIZER_FILE):
         cure = f"If {TOKENIZER_FILE} alone decides, write PreTrainedTokenizerFast. Else c{cure[1:]}"
     return CheckpointError(
-        f"{files.path(TOKENIZER_CONFIG_FILE if is_own else MODEL_CONFIG_FILE)}: tokenizer_class is "
-        f"{json.dumps(config['tokenizer_class'])[:60]}, {reason}. {cure}"
+        f"{path}: tokenizer_class is {json.dumps(config['tokenizer_class'])[:60]}, {reason}. {cure}"
     )

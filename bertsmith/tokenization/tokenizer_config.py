@@ -42,8 +42,8 @@ def config_settings(config: Json, path: Path) -> Json:
 
 def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
     """Read what tokenizer_config.json says of settings; `names` are ours by its keys."""
-    given = {key: name for key, name in names.items() if config.get(key) is not None}
-    return {name: member(config, key, bool, path) for key, name in given.items()}
+    set_names = {key: name for key, name in names.items() if config.get(key) is not None}
+    return {name: member(config, key, bool, path) for key, name in set_names.items()}
 
 
 def folder_settings(
@@ -60,12 +60,12 @@ def follow_config(settings: Json, config: Json, names: Mapping[str, str], path: 
     """Replace settings of a tokenizer.json by those configured beside it, with a warning."""
     if config.get("tokenizer_class") in PLAIN_CLASSES:
         return
-    place = path.with_name(TOKENIZER_CONFIG_FILE)
-    configured = read_flags(config, names, place)
+    config_path = path.with_name(TOKENIZER_CONFIG_FILE)
+    configured = read_flags(config, names, config_path)
     for key, name in names.items():
         if name in configured and configured[name] != settings[name]:
             warn_once(
-                f"{place}: {key} is {json.dumps(configured[name])}, and "
+                f"{config_path}: {key} is {json.dumps(configured[name])}, and "
                 f"{json.dumps(settings[name])} in {TOKENIZER_FILE}. {TOKENIZER_CONFIG_FILE} is "
                 "used, as in transformers; correct the wrong one."
             )

@@ -66,13 +66,13 @@ def check_parts(
     parts = {
         name: {} if root.get(name) is None else member(root, name, dict, path) for name in kinds
     }
-    found = {name: part.get("type") for name, part in parts.items()}
+    types = {name: part.get("type") for name, part in parts.items()}
     if not parts["decoder"]:
-        found["decoder"] = kinds["decoder"]
-    wrong = [name for name in kinds if found[name] != kinds[name]]
+        types["decoder"] = kinds["decoder"]
+    wrong = [name for name in kinds if types[name] != kinds[name]]
     if wrong:
         raise CheckpointError(
-            f"{path}: its {wrong[0]} is {found[wrong[0]] or 'absent'}, and where the model is "
+            f"{path}: its {wrong[0]} is {types[wrong[0]] or 'absent'}, and where the model is "
             f"{kinds['model']}, {kinds[wrong[0]]} alone is supported. Choose another checkpoint."
         )
     if "normalizer" not in kinds and root.get("normalizer") is not None:
@@ -148,9 +148,9 @@ def member(
     value = owner.get(key, default)
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        found = "is missing" if value is None else f"is {json.dumps(value)[:60]}"
+        problem = "is missing" if value is None else f"is {json.dumps(value)[:60]}"
         names = " or ".join(KIND_NAMES[each] for each in kinds)
-        raise CheckpointError(f"{path}: {key!r} {found}, and must be {names}. Fix the file.")
+        raise CheckpointError(f"{path}: {key!r} {problem}, and must be {names}. Fix the file.")
     return value
 
 

@@ -28,47 +28,48 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
         ConfigError: a special or added token or a byte is not among `ids`, or an id is not the
             tokenizer's.
     """
-    kept = sorted(ids)
-    if len(set(kept)) != len(kept) or not 0 <= kept[0] <= kept[-1] < tokenizer.vocab_size:
+    kept_ids = sorted(ids)
+    is_distinct = len(set(kept_ids)) == len(kept_ids)
+    if not is_distinct or not 0 <= kept_ids[0] <= kept_ids[-1] < tokenizer.vocab_size:
         raise ConfigError(
-            f"ids: found {len(kept):,} from {kept[0]} to {kept[-1]:,}; allowed are ids 0 to "
-            f"{tokenizer.vocab_size - 1:,}, each once."
+            f"ids: found {len(kept_ids):,} from {kept_ids[0]} to {kept_ids[-1]:,}; allowed are "
+            f"ids 0 to {tokenizer.vocab_size - 1:,}, each once."
         )
-    kept_pieces = [id_ for id_ in kept if id_ < tokenizer.num_pieces]
+    kept_pieces = [id_ for id_ in kept_ids if id_ < tokenizer.num_pieces]
     pieces = [tokenizer.vocab[id_] for id_ in kept_pieces]
     smaller: Tokenizer
     match tokenizer:
         case ByteBpeTokenizer():
-            known = set(pieces)
-            merges = [pair for pair in tokenizer.merges if {*pair, "".join(pair)} <= known]
+            vocabulary = set(pieces)
+            merges = [pair for pair in tokenizer.merges if {*pair, "".join(pair)} <= vocabulary]
             smaller = ByteBpeTokenizer(pieces, merges, **tokenizer.settings())
         case UnigramTokenizer():
             scores = [tokenizer.scores[id_] for id_ in kept_pieces]
             smaller = UnigramTokenizer(pieces, scores, **tokenizer.settings())
         case _:
             smaller = WordPieceTokenizer(pieces, **tokenizer.settings())
-    if smaller.vocab != [tokenizer.vocab[id_] for id_ in kept]:
+    if smaller.vocab != [tokenizer.vocab[id_] for id_ in kept_ids]:
         lost = sorted({token.content for token in tokenizer.added_tokens} - set(pieces))
         raise ConfigError(f"ids: lack the added token {lost[0]!r}. Keep all added tokens.")
     return smaller
 
 
-def with_required(tokenizer: Tokenizer, kept: Flags) -> Flags:
+def with_required(tokenizer: Tokenizer, is_kept: Flags) -> Flags:
     """Add special and added tokens, and those that kept ones need.
 
     Args:
-        kept: tokens to keep, bool `[vocab_size]`; not modified.
+        is_kept: tokens to keep, bool `[vocab_size]`; not modified.
     """
     added = {token.content for token in tokenizer.added_tokens}
     needed = added | {tokenizer.vocab[id_] for id_ in tokenizer.special_ids}
     match tokenizer:
         case ByteBpeTokenizer():
             ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
-            pieces = {tokenizer.vocab[id_] for id_ in np.flatnonzero(kept)} - added
+            pieces = {tokenizer.vocab[id_] for id_ in np.flatnonzero(is_kept)} - added
             needed.update(BYTE_CHARACTERS, *(iter_merges(piece, ranks) for piece in pieces))
         case UnigramTokenizer():
             needed.add(tokenizer.vocab[int(np.argmin(tokenizer.scores))])
-    return kept | np.array([token in needed for token in tokenizer.vocab])
+    return is_kept | np.array([token in needed for token in tokenizer.vocab])
 
 
 def iter_merges(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
@@ -81,11 +82,11 @@ def iter_merges(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
     ['ab', 'abc']
     """
     symbols = list(piece)
-    while found := [pair for pair in pairwise(symbols) if pair in ranks]:
-        best = min(found, key=ranks.__getitem__)
-        place = list(pairwise(symbols)).index(best)
-        symbols[place : place + 2] = ["".join(best)]
-        yield symbols[place]
+    while mergeable := [pair for pair in pairwise(symbols) if pair in ranks]:
+        best = min(mergeable, key=ranks.__getitem__)
+        index = list(pairwise(symbols)).index(best)
+        symbols[index : index + 2] = ["".join(best)]
+        yield symbols[index]
 
 
 def single_characters(tokenizer: Tokenizer) -> Flags:

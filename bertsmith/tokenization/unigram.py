@@ -80,19 +80,19 @@ class CharacterMap:
 
     def _look_up(self, key: bytes) -> str | None:
         units = self._units
-        place = self._child(0, 0)
+        index = self._child(0, 0)
         for byte in key:
-            place ^= byte
-            if byte == 0 or place >= len(units) or units[place] & 0x800000FF != byte:
+            index ^= byte
+            if byte == 0 or index >= len(units) or units[index] & 0x800000FF != byte:
                 return None
-            has_leaf = units[place] & 1 << 8
-            place = self._child(place, place)
+            has_leaf = units[index] & 1 << 8
+            index = self._child(index, index)
             if has_leaf:
-                return self._string(units[place] & 0x7FFFFFFF if place < len(units) else -1)
+                return self._string(units[index] & 0x7FFFFFFF if index < len(units) else -1)
         return None
 
-    def _child(self, place: int, base: int) -> int:
-        unit: int = self._units[place]
+    def _child(self, index: int, base: int) -> int:
+        unit: int = self._units[index]
         return base ^ (unit >> 10) << ((unit & 1 << 9) >> 6)
 
     def _string(self, start: int) -> str:
@@ -105,7 +105,7 @@ class CharacterMap:
         """Normalize text; also returns each character's place of origin in `text`."""
         images: list[str] = []
         places: list[int] = []
-        place = 0
+        start = 0
         for cluster in cluster_pattern().findall(text):
             parts = [cluster]
             if len(cluster) > 1 and (
@@ -118,8 +118,8 @@ class CharacterMap:
                     image = part
                 images.append(image)
                 # Aligned one to one; surplus characters come from the last one of the origin.
-                places += [place + min(i, len(part) - 1) for i in range(len(image))]
-                place += len(part)
+                places += [start + min(i, len(part) - 1) for i in range(len(image))]
+                start += len(part)
         return "".join(images), places
 
 
@@ -138,7 +138,9 @@ WORDS = re.compile(f"{SPACE}[^{SPACE}]*")
 
 def replace_quotes(text: str) -> Aligned:
     """Replace `` and '' by a double quote."""
-    parts, places, end = [], [], 0
+    parts = []
+    places = []
+    end = 0
     # The library replaces one kind, then the other; neither makes anything of the other.
     for match in re.finditer("``|''", text):
         parts += [text[end : match.start()], '"']
@@ -151,7 +153,9 @@ def decompose_text(text: str) -> Aligned:
     """Apply the compatibility decomposition (NFKD), with marks in canonical order."""
     if text.isascii():
         return text, list(range(len(text)))
-    images, places, reached = [], [], -1
+    images = []
+    places = []
+    reached = -1
     for part, is_first in decompose_sorted(text, decompose_compatibly):
         reached += is_first
         images.append(part)
@@ -164,14 +168,14 @@ def strip_accents(text: str) -> Aligned:
     if text.isascii():
         return text, list(range(len(text)))
     marks = code_ranges("MARK")
-    kept = [place for place, char in enumerate(text) if char not in marks]
-    return "".join(map(text.__getitem__, kept)), kept
+    origins = [index for index, char in enumerate(text) if char not in marks]
+    return "".join(map(text.__getitem__, origins)), origins
 
 
 def lowercase(text: str) -> Aligned:
     letters = lowercase_letters()
     images = [letters.get(char, char) for char in text]
-    return "".join(images), [place for place, image in enumerate(images) for _ in image]
+    return "".join(images), [index for index, image in enumerate(images) for _ in image]
 
 
 class UnigramNormalizer:
@@ -183,15 +187,15 @@ class UnigramNormalizer:
     """
 
     def __init__(self, steps: Sequence[Step], charsmap: bytes) -> None:
-        known: dict[str, Callable[[str], Aligned]] = {
+        functions: dict[str, Callable[[str], Aligned]] = {
             "quotes": replace_quotes,
             "decompose": decompose_text,
             "strip_accents": strip_accents,
             "lowercase": lowercase,
         }
         if charsmap:
-            known["charsmap"] = CharacterMap(charsmap).align
-        self._steps = [known[step] for step in steps if step in known]
+            functions["charsmap"] = CharacterMap(charsmap).align
+        self._steps = [functions[step] for step in steps if step in functions]
         self._lowers = "lowercase" in steps
         self._is_plain = self._plain_pattern().fullmatch
 
@@ -218,13 +222,13 @@ class UnigramNormalizer:
         origins = list(range(len(text)))
         for step in self._steps:
             text, places = step(text)
-            origins = [origins[place] for place in places]
+            origins = [origins[index] for index in places]
         return text, origins
 
     def words(self, text: str) -> list[str]:
         """Split text into normalized words, each with `▁` before it."""
         normalized = self.normalize(without_surrogates(text))
-        return [word for found in spaces().findall(normalized) for word in split_marks(found)]
+        return [word for run in spaces().findall(normalized) for word in split_marks(run)]
 
 
 def split_marks(word: str) -> list[str]:
@@ -283,7 +287,9 @@ class Unigram:
 
     def _best_ends(self, word: str) -> list[tuple[float, int, int]]:
         """Return, per end, the highest sum and the last token's start and id."""
-        size, known, prefixes = len(word), self._known, self._prefixes
+        size = len(word)
+        pieces = self._known
+        prefixes = self._prefixes
         best = [(-np.inf, 0, 0)] * (size + 1)
         best[0] = (0.0, 0, 0)
         for start in range(size):
@@ -292,11 +298,11 @@ class Unigram:
                 piece = word[start:end]
                 if piece not in prefixes:
                     break
-                if found := known.get(piece):
-                    score = found[1] + before
+                if entry := pieces.get(piece):
+                    score = entry[1] + before
                     if score > best[end][0]:
-                        best[end] = (score, start, found[0])
-            if word[start] not in known:
+                        best[end] = (score, start, entry[0])
+            if word[start] not in pieces:
                 score = self._unknown_score + before
                 if score > best[start + 1][0]:
                     best[start + 1] = (score, start, self._unk_id)
@@ -408,15 +414,15 @@ class UnigramTokenizer(Tokenizer):
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         for match in spaces().finditer(text):
-            place = match.start()
+            word_start = match.start()
             # An added ▁ shares the first character's place.
-            place -= not match.group().startswith(SPACE)
+            word_start -= not match.group().startswith(SPACE)
             for word in split_marks(match.group()):
                 for id_, token, start, end in self._unigram.cut(word):
-                    first = origins[max(place + start, match.start())]
-                    last = origins[max(place + end - 1, match.start())]
+                    first = origins[max(word_start + start, match.start())]
+                    last = origins[max(word_start + end - 1, match.start())]
                     yield PieceAt(id_, token, first, last + 1)
-                place += len(word)
+                word_start += len(word)
 
     def _encode_text(self, text: str) -> TextTokens:
         # Lone surrogates have no tokens, but offsets count them.

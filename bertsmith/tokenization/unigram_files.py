@@ -54,7 +54,9 @@ class SentencePieceModel:
 
     def of_type(self, type_: int) -> list[str]:
         return [
-            piece for piece, found in zip(self.pieces, self.types, strict=True) if found == type_
+            piece
+            for piece, piece_type in zip(self.pieces, self.types, strict=True)
+            if piece_type == type_
         ]
 
 
@@ -77,7 +79,7 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
             )
             for spec in (TRAINER_SPEC, NORMALIZER_SPEC)
         }
-        found = SentencePieceModel(
+        parsed = SentencePieceModel(
             pieces=[_bytes(piece.get(PIECE_TEXT, b"")).decode("utf-8") for piece in pieces],
             scores=[_float(piece.get(PIECE_SCORE, bytes(4))) for piece in pieces],
             types=[_int(piece.get(PIECE_TYPE, NORMAL)) for piece in pieces],
@@ -89,11 +91,11 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
         raise CheckpointError(
             f"{path}: not a SentencePiece model, or damaged ({error}). Get the file again."
         ) from error
-    if not found.pieces:
+    if not parsed.pieces:
         raise CheckpointError(f"{path}: holds no pieces. Get the file again; it may be cut short.")
     if not any(number == NORMALIZER_SPEC for number, _ in model):
         raise CheckpointError(
-            f"{path}: ends behind {len(found.pieces):,} pieces, without what such files end with "
+            f"{path}: ends behind {len(parsed.pieces):,} pieces, without what such files end with "
             "(normalizer_spec). Get the file again; it may be cut short."
         )
     if model_type != UNIGRAM or byte_fallback:
@@ -102,50 +104,50 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
             f"{path}: a SentencePiece model of the kind {kind}, and ALBERT's is unigram. Choose an "
             "ALBERT checkpoint."
         )
-    if len(found.of_type(UNKNOWN)) != 1:
+    if len(parsed.of_type(UNKNOWN)) != 1:
         raise CheckpointError(
-            f"{path}: has {len(found.of_type(UNKNOWN))} unknown pieces, and must have one. Get the "
-            "file again."
+            f"{path}: has {len(parsed.of_type(UNKNOWN))} unknown pieces, and must have one. Get "
+            "the file again."
         )
-    return found
+    return parsed
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """Yield number and value of each field: int for varints, else bytes."""
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
+    offset = 0
+    while offset < len(data):
+        key, offset = _varint(data, offset)
         number, wire_type = key >> 3, key & 7
         if wire_type == 0:
-            value, place = _varint(data, place)
+            value, offset = _varint(data, offset)
             yield number, value
             continue
         if wire_type == 2:
-            size, place = _varint(data, place)
+            size, offset = _varint(data, offset)
         elif wire_type in (1, 5):
             size = 8 if wire_type == 1 else 4
         else:
-            raise _DamagedError(f"wire type {wire_type} before byte {place:,}")
-        if place + size > len(data):
-            raise _DamagedError(f"{size:,} bytes are due at byte {place:,} of {len(data):,}")
-        yield number, data[place : place + size]
-        place += size
+            raise _DamagedError(f"wire type {wire_type} before byte {offset:,}")
+        if offset + size > len(data):
+            raise _DamagedError(f"{size:,} bytes are due at byte {offset:,} of {len(data):,}")
+        yield number, data[offset : offset + size]
+        offset += size
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
     """Read a number in groups of seven bits, the lowest first.
 
     Returns it and the place behind it.
     """
     number = 0
     for shift in range(0, 70, 7):
-        if place >= len(data):
-            raise _DamagedError(f"ends inside a number, at byte {place:,}")
-        number |= (data[place] & 0x7F) << shift
-        place += 1
-        if data[place - 1] < 0x80:
-            return number, place
-    raise _DamagedError(f"a number without an end before byte {place:,}")
+        if offset >= len(data):
+            raise _DamagedError(f"ends inside a number, at byte {offset:,}")
+        number |= (data[offset] & 0x7F) << shift
+        offset += 1
+        if data[offset - 1] < 0x80:
+            return number, offset
+    raise _DamagedError(f"a number without an end before byte {offset:,}")
 
 
 def _bytes(value: Any) -> bytes:
@@ -210,14 +212,14 @@ def _albert_scores(model: SentencePieceModel) -> list[float]:
 
 
 def _model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
-    place = file.with_name(TOKENIZER_CONFIG_FILE)
-    settings = folder_settings(config, {}, model.pieces, place)
+    path = file.with_name(TOKENIZER_CONFIG_FILE)
+    settings = folder_settings(config, {}, model.pieces, path)
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
     settings["charsmap"] = model.charsmap
     settings["steps"] = (
         "quotes",
-        *([] if member(config, "keep_accents", bool, place, False) else ACCENT_STEPS),
-        *(["lowercase"] if member(config, "do_lower_case", bool, place, True) else []),
+        *([] if member(config, "keep_accents", bool, path, False) else ACCENT_STEPS),
+        *(["lowercase"] if member(config, "do_lower_case", bool, path, True) else []),
         "charsmap",
     )
     settings.setdefault("added_tokens", _marked_tokens(model, settings))
@@ -393,5 +395,5 @@ def _step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
     kinds = {step: [{"type": kind}] for kind, step in STEP_KINDS.items()}
     table = base64.b64encode(charsmap).decode("ascii")
     precompiled = {"type": "Precompiled", "precompiled_charsmap": table}
-    known: dict[str, list[Json]] = {**kinds, "quotes": QUOTE_STEPS, "charsmap": [precompiled]}
-    return [entry for step in steps for entry in known[step]]
+    objects: dict[str, list[Json]] = {**kinds, "quotes": QUOTE_STEPS, "charsmap": [precompiled]}
+    return [entry for step in steps for entry in objects[step]]

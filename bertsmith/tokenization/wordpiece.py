@@ -66,7 +66,10 @@ class WordPiece:
         size = len(word)
         if size > self._max_chars:
             return self._unknown
-        find, longest, start, ids = self._starts.get, self._longest_start, 0, []
+        find = self._starts.get
+        longest = self._longest_start
+        start = 0
+        ids = []
         while start < size:
             end = start + longest if longest < size - start else size
             while (id_ := find(word[start:end])) is None:
@@ -74,7 +77,9 @@ class WordPiece:
                 if end == start:
                     return self._unknown
             ids.append(id_)
-            find, longest, start = self._continuations.get, self._longest_continuation, end
+            find = self._continuations.get
+            longest = self._longest_continuation
+            start = end
         return tuple(ids)
 
 
@@ -242,14 +247,14 @@ class WordPieceTokenizer(Tokenizer):
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
         for word, start in locate_words(text):
             ids = self._wordpiece.ids(word)
-            place = 0
+            reached = 0
             for id_ in ids:
                 token = self.vocab[id_]
-                length = len(token) - (len(CONTINUING_PREFIX) if place else 0)
+                length = len(token) - (len(CONTINUING_PREFIX) if reached else 0)
                 # The only piece is the whole word, even where it is [UNK].
-                end = len(word) if len(ids) == 1 else place + length
-                yield PieceAt(id_, token, origins[start + place], origins[start + end - 1] + 1)
-                place = end
+                end = len(word) if len(ids) == 1 else reached + length
+                yield PieceAt(id_, token, origins[start + reached], origins[start + end - 1] + 1)
+                reached = end
 
 
 def clean_up(part: str) -> str:

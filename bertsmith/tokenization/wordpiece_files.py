@@ -66,13 +66,14 @@ def read_wordpiece(source: TokenizerSource) -> tuple[list[str], Json]:
             _compare_vocab(source.files, vocab, settings["added_tokens"])
         return vocab, settings
     vocab = _read_vocab(source.files, source.name)
-    place = source.files.path(TOKENIZER_CONFIG_FILE)
-    return vocab, folder_settings(config or {}, NORMALIZATION, vocab, place)
+    config_path = source.files.path(TOKENIZER_CONFIG_FILE)
+    return vocab, folder_settings(config or {}, NORMALIZATION, vocab, config_path)
 
 
 def _read_vocab(files: SmallFiles, name: str) -> list[str]:
     """Read the lines of a vocab.txt: one piece each, ended by a line feed and nothing else."""
-    content, path = files.read(name), files.path(name)
+    content = files.read(name)
+    path = files.path(name)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -96,7 +97,7 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
     try:
         lines = _read_vocab(files, VOCAB_FILE)
     except CheckpointError as error:
-        found = str(error).partition(". ")[0]
+        problem = str(error).partition(". ")[0]
     else:
         if lines == vocab:
             return
@@ -110,10 +111,12 @@ def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[Adde
         ours, theirs = (
             repr(tokens[id_]) if id_ < len(tokens) else "nothing" for tokens in (expected, lines)
         )
-        found = f"{files.path(VOCAB_FILE)}: id {id_:,} is {theirs}, and {ours} in {TOKENIZER_FILE}"
+        problem = (
+            f"{files.path(VOCAB_FILE)}: id {id_:,} is {theirs}, and {ours} in {TOKENIZER_FILE}"
+        )
         if len(differing) > 1:
-            found += f"; {len(differing):,} ids differ"
-    warn_once(f"{found}. {TOKENIZER_FILE} is used; copy both again, or remove the wrong one.")
+            problem += f"; {len(differing):,} ids differ"
+    warn_once(f"{problem}. {TOKENIZER_FILE} is used; copy both again, or remove the wrong one.")
 
 
 def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:

@@ -68,12 +68,14 @@ def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:
     touching = _touching().match
     parts: list[str] = []
     places: list[Place] = []
-    length, before = 0, ""
+    length = 0
+    before = ""
     for word in words:
         if before and word and not (touching(before[-1]) or touching(word[0])):
             parts.append(" ")
             length += 1
         parts.append(word)
         places.append((length, length + len(word)))
-        length, before = length + len(word), word
+        length += len(word)
+        before = word
     return "".join(parts), places

@@ -18,7 +18,7 @@ BYTE_BPE_SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 class MergeLearner(JoiningLearner):
-    """Learner that records the merged pairs, in order, except those in `known`."""
+    """Learner that records the merged pairs, in order, except those in `merged_pairs`."""
 
     def __init__(
         self,
@@ -26,15 +26,15 @@ class MergeLearner(JoiningLearner):
         pieces: Iterable[str],
         min_frequency: int,
         cut: Cut = list,
-        known: Collection[tuple[str, str]] = (),
+        merged_pairs: Collection[tuple[str, str]] = (),
     ) -> None:
         super().__init__(words, pieces, min_frequency, cut)
         self.merges: list[tuple[str, str]] = []
-        self._known = frozenset(known)
+        self._merged_pairs = frozenset(merged_pairs)
 
     def merge(self, left: int, right: int) -> None:
         pair = self.texts[left], self.texts[right]
-        if pair not in self._known:
+        if pair not in self._merged_pairs:
             self.merges.append(pair)
         super().merge(left, right)
 

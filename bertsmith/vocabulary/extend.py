@@ -58,8 +58,8 @@ def extend_unigram(
     single = [character for character in alphabet if character not in set(old)]
     check_room(num_new, len(single), character_coverage)
     start = [*old, *single]
-    known = dict(zip(start, [*scores, *[least] * len(single)], strict=True))
-    model = Unigram(start, list(known.values()), tokenizer.unk_id)
+    score_of = dict(zip(start, [*scores, *[least] * len(single)], strict=True))
+    model = Unigram(start, list(score_of.values()), tokenizer.unk_id)
     cuts = {word: [piece.id for piece in model.cut(word)] for word in counts}
     words = {word: counts[word] for word, ids in cuts.items() if tokenizer.unk_id not in ids}
     if not words:
@@ -77,18 +77,18 @@ def extend_unigram(
     learner.grow(size + round(SURPLUS * num_new))
     frequencies = learner.frequencies()
     for piece, frequency in zip(learner.texts[len(old) :], frequencies[len(old) :], strict=True):
-        parts = sum(known[part.token] for part in model.cut(piece)) + MARGIN
+        parts = sum(score_of[part.token] for part in model.cut(piece)) + MARGIN
         share = math.log(max(frequency, 1) / sum(frequencies))
-        known[piece] = max(share, parts, least)
+        score_of[piece] = max(share, parts, least)
 
     def count_use(pieces: Sequence[str]) -> Counter[int]:
-        cut = Unigram(pieces, [known[piece] for piece in pieces], tokenizer.unk_id).cut
+        cut = Unigram(pieces, [score_of[piece] for piece in pieces], tokenizer.unk_id).cut
         return count_ids(lambda word: [piece.id for piece in cut(word)], words)
 
     # ALBERT reads `9,` as two tokens.
     new = [each for each in learner.texts[len(start) :] if not ends_number_with_comma(each)]
-    kept = drop_least_used([*start, *new], len(start), size, count_use)
-    return UnigramTokenizer(kept, [known[piece] for piece in kept], **tokenizer.settings())
+    chosen = drop_least_used([*start, *new], len(start), size, count_use)
+    return UnigramTokenizer(chosen, [score_of[piece] for piece in chosen], **tokenizer.settings())
 
 
 @dataclass
@@ -112,9 +112,9 @@ def extend_tokenizer(
         InputError: a file that cannot be read, or no words in any of them.
         ConfigError: fewer tokens asked for than there are new characters.
     """
-    place = settings.from_
-    old = load_tokenizer(place if place.exists() else find_checkpoint(place))
-    check_extensible(old, place)
+    source = settings.from_
+    old = load_tokenizer(source if source.exists() else find_checkpoint(source))
+    check_extensible(old, source)
     report = ExtensionReport(num_old=old.vocab_size)
     counts, held_out = count_texts(settings, settings.texts, old.words, report.reading)
     tokenizer = with_new_pieces(old, counts, settings)
@@ -147,7 +147,7 @@ def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSet
     return WordPieceTokenizer([*old.vocab, *added], **old.settings())
 
 
-def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
+def check_extensible(tokenizer: Tokenizer, path: Path) -> None:
     """Refuse a tokenizer with added tokens that would become ordinary ones.
 
     New tokens come behind all old ids, added tokens included, so these become part of the
@@ -163,6 +163,6 @@ def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
     for token in tokenizer.vocab[tokenizer.num_pieces :]:
         if list(tokenizer.words(token)) == [token]:
             raise CheckpointError(
-                f"{place}: its added token {token!r} is a word, and would be cut from longer words "
+                f"{path}: its added token {token!r} is a word, and would be cut from longer words "
                 "if tokens were put behind it. Extend a tokenizer without added words."
             )

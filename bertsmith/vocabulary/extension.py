@@ -57,15 +57,17 @@ def learn_extension(
     """
     old = set(vocab)
     alphabet, _ = choose_alphabet(counts, character_coverage)
-    kept = set(alphabet)
-    words = {w: n for w, n in counts.items() if len(w) <= max_chars and kept.issuperset(w)}
+    characters = set(alphabet)
+    words = {w: n for w, n in counts.items() if len(w) <= max_chars and characters.issuperset(w)}
     single = [p for p in single_character_pieces(alphabet, words) if p not in old]
     check_room(num_new, len(single), character_coverage)
     start = [*vocab, *single]
     wordpiece = WordPiece(start, unk_id, max_chars)
-    known = {word: count for word, count in words.items() if unk_id not in wordpiece.ids(word)}
+    whole_words = {
+        word: count for word, count in words.items() if unk_id not in wordpiece.ids(word)
+    }
     learner = PieceLearner(
-        known,
+        whole_words,
         start,
         RULES["frequency"],
         min_frequency,
@@ -73,7 +75,7 @@ def learn_extension(
     )
     size = len(vocab) + num_new
     learner.grow(size + round(SURPLUS * num_new))
-    return drop_least_used(learner.texts, len(start), size, use_in_words(known))[len(vocab) :]
+    return drop_least_used(learner.texts, len(start), size, use_in_words(whole_words))[len(vocab) :]
 
 
 def check_room(num_new: int, num_characters: int, character_coverage: float) -> None:

@@ -28,17 +28,17 @@ def drop_least_used(
         pieces: in order of learning; the first `num_fixed` are never dropped.
         count_use: gives 0, or nothing, for tokens that are not used.
     """
-    kept = list(pieces)
+    remaining = list(pieces)
     for rounds_left in range(ROUNDS, 0, -1):
-        num_dropped = -(-max(len(kept) - size, 0) // rounds_left)
+        num_dropped = -(-max(len(remaining) - size, 0) // rounds_left)
         if num_dropped:
-            use = count_use(kept)
+            use = count_use(remaining)
             order = sorted(
-                range(num_fixed, len(kept)), key=lambda index: (use.get(index, 0), -index)
+                range(num_fixed, len(remaining)), key=lambda index: (use.get(index, 0), -index)
             )
             dropped = set(order[:num_dropped])
-            kept = [piece for index, piece in enumerate(kept) if index not in dropped]
-    return kept
+            remaining = [piece for index, piece in enumerate(remaining) if index not in dropped]
+    return remaining
 
 
 def use_in_words(words: Mapping[str, int]) -> CountUse:

@@ -152,9 +152,9 @@ class PairTable:
         """Add `weights` to the pairs of `piece` with `others`."""
         others, weights = _sum_by_key(others, weights)
         slots = self._find(piece, side, others)
-        known = slots >= 0
-        self.count[slots[known]] += weights[known]
-        self._create(piece, side, others[~known], weights[~known])
+        exists = slots >= 0
+        self.count[slots[exists]] += weights[exists]
+        self._create(piece, side, others[~exists], weights[~exists])
 
     def _find(self, piece: int, side: int, others: Ints) -> Places:
         """Return the slots of pairs of `piece` with `others`, or -1."""
@@ -195,7 +195,8 @@ def characters(word: str) -> list[str]:
 
 def _flatten(words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> tuple[Places, Ints]:
     """Return token ids and word counts, with boundaries around each word."""
-    symbol, weight = array("i", [_BOUNDARY]), array("q", [0])
+    symbol = array("i", [_BOUNDARY])
+    weight = array("q", [0])
     for word, count in words.items():
         pieces = cut(word)
         symbol.extend([ids[piece] for piece in pieces])

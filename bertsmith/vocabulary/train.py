@@ -100,11 +100,11 @@ def learn_unigram(
     from tokenizers import models, trainers
 
     alphabet, dropped = choose_alphabet(counts, character_coverage)
-    kept = set(alphabet)
-    whole = {word: count for word, count in counts.items() if kept.issuperset(word)}
+    characters = set(alphabet)
+    whole = {word: count for word, count in counts.items() if characters.issuperset(word)}
     parts = Counter(whole)
     for word in counts.keys() - whole.keys():
-        for part in "".join(c if c in kept else " " for c in word).split():
+        for part in "".join(c if c in characters else " " for c in word).split():
             parts[part] += counts[word]
     check_size(vocab_size, len(UNIGRAM_SPECIAL_TOKENS), len(alphabet), character_coverage)
     trainer = trainers.UnigramTrainer(
@@ -205,10 +205,10 @@ def write_tokenizer(
     """
     check_outside(out, *settings.files)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
-        found = train_tokenizer(settings, texts)
+        trained = train_tokenizer(settings, texts)
         with atomic_dir(out) as folder:
-            found[0].save(folder)
-    return found
+            trained[0].save(folder)
+    return trained
 
 
 def check_tokenizer_out(out: Path, overwrite: bool) -> None:
@@ -267,8 +267,10 @@ def train_tokenizer(
 def _learn(
     settings: TokenizerSettings, counts: Counter[str]
 ) -> tuple[Tokenizer, LearnedVocabulary]:
-    size, length = settings.vocab_size, settings.model_max_length
-    least, coverage = settings.min_frequency, settings.character_coverage
+    size = settings.vocab_size
+    length = settings.model_max_length
+    least = settings.min_frequency
+    coverage = settings.character_coverage
     if settings.kind == "byte-bpe":
         learned = learn_byte_bpe(counts, size, min_frequency=least)
         return ByteBpeTokenizer(learned.tokens, learned.merges, model_max_length=length), learned
@@ -321,10 +323,10 @@ def count_texts(
 
     def learned_from() -> Iterator[str]:
         limit = 0 if settings.held_out else settings.held_out_share * 2.0**64
-        found = report.learning
+        progress = report.learning
         with progress_bar("counting words", None) as bar:
-            for document in read(texts, held_out=settings.held_out, report=found):
-                bar.move(found.bytes_read, found.bytes_on_disk)
+            for document in read(texts, held_out=settings.held_out, report=progress):
+                bar.move(progress.bytes_read, progress.bytes_on_disk)
                 if limit and text_hash(document.text) < limit:
                     hold_out(document.text)
                 else:
@@ -340,14 +342,16 @@ def count_texts(
             counts.update(part)
     if not counts:
         files = [IN_MEMORY] if isinstance(texts, TextsInMemory) else texts
-        hold_less = f", or hold out less ({option('held_out_share')}, {option('held_out')})"
+        advice = "Give more text"
+        if report.held_out_documents:
+            advice += f", or hold out less ({option('held_out_share')}, {option('held_out')})"
         raise InputError(
             f"{', '.join(map(str, [*files][:9]))}: no word to learn from (documents: "
             f"{report.learning.documents:,}; skipped: {report.learning.describe_skipped()}; held "
-            f"out: {report.held_out_documents:,}). Give more text"
-            f"{hold_less if report.held_out_documents else ''}."
+            f"out: {report.held_out_documents:,}). {advice}."
         )
-    report.num_words, report.num_distinct_words = counts.total(), len(counts)
+    report.num_words = counts.total()
+    report.num_distinct_words = len(counts)
     return counts, held_out
 
 

@@ -127,8 +127,8 @@ def learn_wordpiece(
         ConfigError: `vocab_size` cannot hold the special tokens and the alphabet.
     """
     alphabet, dropped = choose_alphabet(counts, character_coverage)
-    kept = set(alphabet)
-    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and kept.issuperset(w)}
+    characters = set(alphabet)
+    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and characters.issuperset(w)}
     single = single_character_pieces(alphabet, words)
     minimum = check_size(vocab_size, len(SPECIAL_TOKENS), len(single), character_coverage)
     learner = PieceLearner(words, single, RULES[rule], min_frequency)
@@ -171,11 +171,12 @@ def choose_alphabet(
             frequency[character] += count
     missing_allowed = frequency.total() * (1 - character_coverage)
     ranked = sorted(frequency.items(), key=lambda item: (-item[1], item[0]))
-    missing, kept = 0, len(ranked)
-    while kept and missing + ranked[kept - 1][1] <= missing_allowed:
-        kept -= 1
-        missing += ranked[kept][1]
-    return sorted(character for character, _ in ranked[:kept]), dict(ranked[kept:])
+    missing = 0
+    num_frequent = len(ranked)
+    while num_frequent and missing + ranked[num_frequent - 1][1] <= missing_allowed:
+        num_frequent -= 1
+        missing += ranked[num_frequent][1]
+    return sorted(character for character, _ in ranked[:num_frequent]), dict(ranked[num_frequent:])
 
 
 def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> list[str]:
@@ -276,11 +277,11 @@ class PieceLearner:
     def _count_pairs(self) -> None:
         lefts, rights, weights = self._segmentation.neighbours()
         order = np.argsort(lefts, kind="stable")
-        found, starts = np.unique(lefts[order], return_index=True)
+        distinct_lefts, starts = np.unique(lefts[order], return_index=True)
         # Without pairs the split still has one part, an empty one: hence not strict.
-        for left, chosen in zip(found.tolist(), np.split(order, starts[1:]), strict=False):
+        for left, chosen in zip(distinct_lefts.tolist(), np.split(order, starts[1:]), strict=False):
             self._pairs.change(left, LEFT, rights[chosen], weights[chosen])
-        for left in found.tolist():
+        for left in distinct_lefts.tolist():
             self._raise_ceilings(left)
 
     def _score(self, piece: int, side: int) -> tuple[Places, Floats]:
