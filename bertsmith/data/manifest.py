@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.errors import CorpusError, read_error
+from bertsmith.system.bounds import LARGEST
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import read_small_file
 
@@ -138,6 +139,12 @@ class Manifest:
             raise CorpusError(
                 f"{directory}/{MANIFEST_NAME}: damaged at {place} ({first['msg']}). {NEXT_STEP}"
             ) from error
+        if not 1 <= manifest.tokenizer.vocab_size <= LARGEST["vocab_size"]:
+            raise CorpusError(
+                f"{directory}/{MANIFEST_NAME}: tokenizer.vocab_size is "
+                f"{manifest.tokenizer.vocab_size:,}; allowed is 1 to {LARGEST['vocab_size']:,}. "
+                f"{NEXT_STEP}"
+            )
         for name, split in manifest.splits.items():
             _check_names(directory / MANIFEST_NAME, name, split)
             _check_sums(directory / MANIFEST_NAME, name, split)

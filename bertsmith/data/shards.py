@@ -227,8 +227,16 @@ class Corpus:
         counts = np.zeros(self.vocab_size, dtype=np.int64)
         for shard in self._ids:
             for start in range(0, len(shard), COUNTING_BLOCK):
-                part = shard[start : start + COUNTING_BLOCK]
-                counts += np.bincount(part, minlength=self.vocab_size)
+                counted = np.bincount(
+                    shard[start : start + COUNTING_BLOCK], minlength=self.vocab_size
+                )
+                if len(counted) > self.vocab_size:
+                    raise CorpusError(
+                        f"{self.directory / MANIFEST_NAME}: tokenizer.vocab_size is "
+                        f"{self.vocab_size:,}, and the shards have the id {len(counted) - 1:,}. "
+                        f"{NEXT_STEP}"
+                    )
+                counts += counted
         return counts
 
     def tokenizer(self) -> Tokenizer:
@@ -265,7 +273,7 @@ def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise read_error(CorpusError, path, error) from error
-    except ValueError as error:
+    except Exception as error:  # numpy reads the header as Python, which fails in many ways
         raise CorpusError(f"{path}: cannot be read ({error}). {NEXT_STEP}") from error
     if values.shape != (count,):
         raise CorpusError(

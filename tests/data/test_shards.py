@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from damage import damages, odd_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import file_size_limit
@@ -113,6 +114,49 @@ def test_an_altered_shard_is_named(tmp_path, file):
     with refuses(CorpusError, f"{path.name}: missing", "corpus build", worded=False):
         Corpus.open(tmp_path)
     Corpus.open(tmp_path, "held_out")  # untouched
+
+
+def test_random_damage_is_named_or_changes_no_document(tmp_path):
+    write(tmp_path, EXAMPLE)
+    for path in sorted(tmp_path.iterdir()):
+        content = path.read_bytes()
+        for damaged in damages(content, 12):
+            path.write_bytes(damaged)
+            try:
+                corpora = [Corpus.open(tmp_path, split) for split in SPLIT_NAMES]
+            except CorpusError as error:
+                assert str(tmp_path) in str(error) and "\n" not in str(error)
+            else:
+                assert path.suffix == ".json", "a shard's checksum finds any damage"
+                assert [read(corpus) for corpus in corpora] == [EXAMPLE, EXAMPLE[:1]]
+        path.write_bytes(content)
+
+
+def test_a_damaged_header_is_told_where_no_checksum_is_compared(tmp_path):
+    write(tmp_path, EXAMPLE)
+    path = tmp_path / "train-00000.ids.npy"
+    content = path.read_bytes()
+    for at in range(10, content.index(b"(")):  # behind the format's name and version
+        path.write_bytes(content[:at] + b"(" + content[at + 1 :])
+        with refuses(CorpusError, f"{path}: ", "corpus build", worded=False):
+            Corpus.open(tmp_path, verify=False)
+
+
+def test_odd_values_in_a_manifest_are_refused_or_change_no_document(tmp_path):
+    write(tmp_path, EXAMPLE)
+    path = tmp_path / "manifest.json"
+    num_refused = 0
+    for fields in odd_values(json.loads(path.read_text()), 200):
+        path.write_text(json.dumps(fields))
+        try:
+            corpus = Corpus.open(tmp_path, verify=False)
+            corpus.count_tokens()
+        except CorpusError as error:
+            assert str(tmp_path) in str(error) and "\n" not in str(error)
+            num_refused += 1
+        else:
+            assert read(corpus) == EXAMPLE, fields
+    assert num_refused > 100
 
 
 @pytest.mark.parametrize("content, parts, worded", [

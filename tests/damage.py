@@ -1,0 +1,56 @@
+"""Damage to files, as disks, broken downloads, editors and other programs do it."""
+
+import copy
+import random
+from collections.abc import Iterator
+from typing import Any
+
+ODD_VALUES = (None, True, -1, 0, 10**30, 1.5, float("nan"), "", "x", [], ["a"], [[1]], {}, {"a": 1})
+"""Values that JSON allows, of every type."""
+
+
+def damages(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
+    """Yield `content` with one random damage each, always other than it was."""
+    rng = random.Random(seed)
+    while count:
+        damaged = _damage(content, rng)
+        if damaged != content:
+            count -= 1
+            yield damaged
+
+
+def _damage(content: bytes, rng: random.Random) -> bytes:
+    first, last = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+    kind = rng.choice(["bit", "bytes", "cut", "left out", "doubled", "zeros"])
+    if kind == "cut":
+        return content[:first]
+    if kind == "left out":
+        return content[:first] + content[last:]
+    if kind == "doubled":
+        return content[:last] + content[first:]
+    if kind == "zeros":
+        return content[:first] + bytes(last - first) + content[last:]
+    changed = bytearray(content)
+    if kind == "bit":
+        changed[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    else:
+        for _ in range(rng.randrange(1, 20)):
+            changed[rng.randrange(len(content))] = rng.randrange(256)
+    return bytes(changed)
+
+
+def odd_values(content: dict[str, Any], count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the content of a JSON file with one value each gone or replaced, at any depth."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        changed = place = copy.deepcopy(content)
+        while True:
+            key = rng.choice(list(place) if isinstance(place, dict) else range(len(place)))
+            if not (isinstance(place[key], dict | list) and place[key] and rng.random() < 0.7):
+                break
+            place = place[key]
+        if rng.random() < 0.1:
+            del place[key]
+        else:
+            place[key] = rng.choice(ODD_VALUES)
+        yield changed
