@@ -160,7 +160,7 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
         if their_key is not None and settings.get(their_key) is not None:
             value = settings[their_key]
             names = {their: ours for ours, their in family.values.get(field.name, {}).items()}
-            values[field.name] = names.get(value, value) if names else value
+            values[field.name] = names.get(value, value) if isinstance(value, str) else value
     try:
         return family.config(**{**family.absent, **values})
     except ConfigError as error:

@@ -106,11 +106,12 @@ class ModernBertConfig(BertConfig):
         count = self.num_hidden_layers
         every = self.global_attn_every_n_layers
         types = self.layer_types
-        if not types:
-            if type(every) is not int or every < 1:
+        if type(every) is not int or every < 1:
+            if every is not None or not types:
                 raise ConfigError(
                     f"global_attn_every_n_layers is {every!r}. It must be a whole number above 0."
                 )
+        elif not types:
             types = periodic(count, every)
         is_list = isinstance(types, list | tuple) and len(types) == count
         if not is_list or not all(each in LAYER_TYPES for each in types):
