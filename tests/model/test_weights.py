@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from damage import damages
 from refusals import refuses
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.weight_formats.safetensors_file import TYPE_NAMES, write_safetensors
+from bertsmith.model.weight_formats.safetensors_file import (
+    CHECKSUM,
+    TYPE_NAMES,
+    write_safetensors,
+)
 from bertsmith.model.weights import read_weights
 
 
@@ -115,6 +120,8 @@ def test_shards(tensors, tmp_path):
     for damaged, *named in (
         ("{",), ("[]",), ("{}",), ('{"weight_map": {"a": 5}}', " 5,"),
         ('{"weight_map": {"a": "../a.safetensors"}}', "'../a.safetensors'"),
+        ('{"weight_map": {"a": "x", "b": "y", "c": null}}', " None,"),
+        ('{"weight_map": ' + "[" * 200_000,),
     ):  # fmt: skip
         index.write_text(damaged)
         with refuses(CheckpointError, "index.json:", *named):
@@ -131,3 +138,60 @@ def test_a_damaged_bin(tensors, tmp_path, old_format):
         file.write_bytes(damaged)
         with refuses(CheckpointError, "pytorch_model.bin:", worded=False):  # torch's words
             read_weights(tmp_path)
+
+
+def write_shards(tensors, folder, name, save):
+    """Write a shard for each tensor; give the index and a shard."""
+    stem, ending = name.rsplit(".", 1)
+    shards = {each: f"{stem}-{number}.{ending}" for number, each in enumerate(tensors)}
+    for each, shard in shards.items():
+        save({each: tensors[each]}, folder / shard)
+    index = folder / f"{name}.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": shards}))
+    return index, folder / shards["b"]
+
+
+def write_one(tensors, folder, name, save):
+    save(tensors, folder / name)
+    return (folder / name,)
+
+
+def save_ours(tensors, path):
+    write_safetensors(path, tensors)
+
+
+def save_old_bin(tensors, path):
+    torch.save(tensors, path, _use_new_zipfile_serialization=False)
+
+
+FORMS = {
+    "with a checksum": (write_one, "model.safetensors", save_ours),
+    "safetensors": (write_one, "model.safetensors", safetensors.torch.save_file),
+    "bin": (write_one, "pytorch_model.bin", torch.save),
+    "old bin": (write_one, "pytorch_model.bin", save_old_bin),
+    "shards of safetensors": (write_shards, "model.safetensors", safetensors.torch.save_file),
+    "shards of bin": (write_shards, "pytorch_model.bin", torch.save),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # torch warns of formats that it does not know
+@pytest.mark.parametrize("form", FORMS)
+def test_random_damage_is_refused_in_one_line_or_leaves_tensors(tensors, tmp_path, form):
+    """Where nothing holds a checksum, numbers may be others, and a header's names, too."""
+    write, name, save = FORMS[form]
+    for path in write(tensors, tmp_path, name, save):
+        intact, num_refused = path.read_bytes(), 0
+        assert_same(read_weights(tmp_path), tensors)
+        for damaged in damages(intact, 60):
+            path.write_bytes(damaged)
+            try:
+                found = read_weights(tmp_path)
+            except CheckpointError as error:
+                assert str(tmp_path) in str(error) and "\n" not in str(error)
+                num_refused += 1
+            else:
+                assert all(type(tensor) is torch.Tensor for tensor in found.values())
+                if form == "with a checksum" and CHECKSUM.encode() in damaged:
+                    assert_same(found, tensors)
+        assert num_refused > 30
+        path.write_bytes(intact)

@@ -4,9 +4,10 @@ import json
 import math
 
 import pytest
+from damage import damages, odd_values
 from library_tokenizers import SENTENCEPIECES, sentencepiece_file
 from refusals import refuses
-from tiny_tokenizers import TINY
+from tiny_tokenizers import TEXT, TINY, tiny_byte_bpe
 
 from bertsmith.errors import CheckpointError
 from bertsmith.tokenization.auto import load_tokenizer
@@ -69,4 +70,50 @@ def test_a_tokenizer_json_that_is_cut_off(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_bytes(path.read_bytes()[:-20])
     with refuses(CheckpointError, "tokenizer.json: not valid JSON", worded=False):
+        load_tokenizer(tmp_path)
+
+
+def load_or_refusal(folder):
+    """Encode by the tokenizer of a folder, or check that it is refused in one line."""
+    try:
+        tokenizer = load_tokenizer(folder)
+    except CheckpointError as error:
+        assert str(folder) in str(error) and "\n" not in str(error)
+        return True
+    ids = tokenizer.encode_ids(TEXT)
+    assert min(ids) >= 0 and max(ids) < tokenizer.vocab_size
+    return False
+
+
+FILES = {  # those that are read where there is no tokenizer.json, too
+    "wordpiece": ("tokenizer.json", "tokenizer_config.json", "vocab.txt"),
+    "byte-bpe": ("tokenizer.json", "tokenizer_config.json", "merges.txt", "vocab.json"),
+    "unigram": ("tokenizer.json", "tokenizer_config.json", "spiece.model"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_random_damage_is_refused_or_leaves_a_tokenizer(kind, tmp_path):
+    TINY[kind]().save(tmp_path)
+    (tmp_path / "spiece.model").write_bytes(INTACT) if kind == "unigram" else None
+    for name in FILES[kind]:
+        path = tmp_path / name
+        content = path.read_bytes()
+        refused = []
+        for damaged in damages(content, 30):
+            path.write_bytes(damaged)
+            refused.append(load_or_refusal(tmp_path))
+        if path.suffix == ".json":
+            for fields in odd_values(json.loads(content), 60):
+                path.write_text(json.dumps(fields))
+                refused.append(load_or_refusal(tmp_path))
+        assert sum(refused) > 5
+        path.unlink() if name == "tokenizer.json" else path.write_bytes(content)
+
+
+def test_a_folder_of_two_kinds_is_refused(tmp_path):
+    tiny_byte_bpe().save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    with refuses(CheckpointError, f"{tmp_path}: ", "vocab.txt", "merges.txt"):
         load_tokenizer(tmp_path)
