@@ -3,7 +3,7 @@ import re
 import sys
 import types
 import warnings
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -13,7 +13,6 @@ from refusals import refuses
 from tiny_models import assert_same_weights
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -221,22 +220,6 @@ def test_vocabulary_against_the_embedding(small_model, tmp_path):
     with refuses(ConfigError, "family bert", "masked_lm, classify"):
         save_model(small_model("masked_lm", "classify", num_labels=2), tmp_path / "new")
     assert not list(tmp_path.glob("new/*"))
-
-
-@pytest.mark.parametrize("weights", ["model.safetensors", "pytorch_model.bin"])
-def test_weights_come_from_the_hub_in_one_form(weights, tmp_path, monkeypatch):
-    fetched = []
-
-    def snapshot_download(name, *, allow_patterns):
-        there = (weights, "pytorch_model.bin", "config.json")
-        for file in {name for name in there if any(map(PurePath(name).match, allow_patterns))}:
-            (tmp_path / file).touch()
-            fetched.append(file)
-        return str(tmp_path)
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
-    assert find_checkpoint("someone/sentiment") == tmp_path
-    assert sorted(fetched) == ["config.json", weights]
 
 
 def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):

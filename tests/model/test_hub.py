@@ -1,0 +1,63 @@
+"""Models of the Hugging Face hub: fetched once by the real client, then read without a network."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from folders import contents
+from hub_server import Repository, serve_hub
+from refusals import check_message
+
+FIND = """
+import sys
+from bertsmith.errors import CheckpointError
+from bertsmith.model.hub import find_checkpoint
+for name in sys.argv[1:]:
+    try:
+        print(find_checkpoint(name))
+    except CheckpointError as error:
+        print(error)
+"""
+FILES = {"config.json": b"{}", "vocab.txt": b"[PAD]", "model.safetensors": bytes(1000)}
+OLD_FILES = {
+    "config.json": b"{}", "pytorch_model-1.bin": b"1", "pytorch_model.bin.index.json": b"{}",
+}  # fmt: skip
+UNUSED = {"pytorch_model.bin": b"the same weights", "flax_model.msgpack": b"1", "README.md": b"#"}
+
+
+@pytest.fixture
+def find(tmp_path):
+    """Find models in a process of its own, as the client reads its variables when imported."""
+
+    def find(hub, *names, **variables):
+        done = subprocess.run(
+            [sys.executable, "-c", FIND, *names], capture_output=True, text=True, timeout=60,
+            env={**os.environ, **hub.variables(tmp_path / "home"), **variables},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return find
+
+
+def test_a_model_is_fetched_once_in_one_form_and_found_without_a_network(find):
+    with serve_hub() as hub:
+        hub.repositories["anna/sentiment"] = Repository(private=True, files=FILES | UNUSED)
+        (folder,) = find(hub, "anna/sentiment")
+        assert contents(Path(folder)) == FILES
+        assert sorted(hub.fetched) == sorted(FILES)
+    for offline in ("1", ""):
+        assert find(hub, "anna/sentiment", HF_HUB_OFFLINE=offline) == [folder]
+
+
+def test_older_weights_are_fetched_and_what_the_hub_does_not_give_is_told(find):
+    names = ("anna/old", "anna/none", "anna/secret", "anna/a--b")
+    with serve_hub() as hub:
+        hub.repositories["anna/old"] = Repository(files=OLD_FILES | {"README.md": b"#"})
+        hub.repositories["anna/secret"] = Repository(private=True, files=FILES)
+        folder, *refused = find(hub, *names, HF_TOKEN="")
+        assert contents(Path(folder)) == OLD_FILES
+    for name, line in zip(names[1:], refused, strict=True):
+        check_message(line, f"{name}: ", "Hugging Face hub")
