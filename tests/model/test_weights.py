@@ -12,7 +12,7 @@ from refusals import refuses
 
 from bertsmith.errors import CheckpointError
 from bertsmith.model.weight_formats.safetensors_file import (
-    CHECKSUM,
+    CHECKSUM_KEY,
     TYPE_NAMES,
     write_safetensors,
 )
@@ -191,7 +191,7 @@ def test_random_damage_is_refused_in_one_line_or_leaves_tensors(tensors, tmp_pat
                 num_refused += 1
             else:
                 assert all(type(tensor) is torch.Tensor for tensor in found.values())
-                if form == "with a checksum" and CHECKSUM.encode() in damaged:
+                if form == "with a checksum" and CHECKSUM_KEY.encode() in damaged:
                     assert_same(found, tensors)
         assert num_refused > 30
         path.write_bytes(intact)
