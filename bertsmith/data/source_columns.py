@@ -60,6 +60,15 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return unique
 
 
+def type_of_column(values: Iterable[Any]) -> Any:
+    """Return the type of a column that holds values of any kind, as `table_writer` takes it.
+
+    >>> type_of_column([1, None, 2.5]), type_of_column(["a", 1])
+    (<class 'float'>, typing.Any)
+    """
+    return _common({_kind_of(value) for value in values if value is not None})
+
+
 def _types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the type of each key's values; of several types, and of nested values, Any."""
     kinds: dict[str, set[Any]] = {}

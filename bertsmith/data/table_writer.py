@@ -20,6 +20,8 @@ from bertsmith.system.files import atomic_write
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".xlsx")
 _BATCH_ROWS = 1024
 _MAX_EXCEL_ROWS = 1 << 20
+_EXCEL_INTEGERS = 10**15
+"""Excel keeps 15 digits of a number; longer whole numbers, as many ids are, become texts."""
 _MAX_EXCEL_CHARACTERS = (1 << 15) - 1
 """Most characters of a cell in Excel."""
 _LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
@@ -43,6 +45,9 @@ class TableWriter(ABC):
 
     def close(self) -> None:  # noqa: B027 - most have nothing left to write
         """Write what is left."""
+
+    def discard(self) -> None:  # noqa: B027 - most hold nothing open
+        """Close what is unfinished, which libraries do only after the file is closed."""
 
     def note(self) -> str | None:
         """Return a sentence about cells that were changed, if there are any."""
@@ -77,8 +82,12 @@ def table_writer(
             writer = TsvTable(file, list(columns), delimiter or "\t")
         else:
             writer = CsvTable(file, list(columns), delimiter or ",")
-        yield writer
-        writer.close()
+        try:
+            yield writer
+            writer.close()
+        except BaseException:
+            writer.discard()
+            raise
 
 
 class CsvTable(TableWriter):
@@ -154,6 +163,9 @@ class ParquetTable(TableWriter):
             self._write_batch()
         self._writer.close()
 
+    def discard(self) -> None:
+        self._writer.close()
+
 
 class ExcelTable(TableWriter):
     """Rows of one sheet; texts are never formulas."""
@@ -184,7 +196,8 @@ class ExcelTable(TableWriter):
 
     def _cell(self, value: Any) -> Any:
         kinds = (bool, int, float, datetime, date, time_of_day)
-        if value is None or isinstance(value, kinds):
+        is_long = isinstance(value, int) and abs(value) >= _EXCEL_INTEGERS
+        if value is None or (isinstance(value, kinds) and not is_long):
             if isinstance(value, datetime) and value.tzinfo is not None:
                 return value.isoformat()
             return value
@@ -197,6 +210,10 @@ class ExcelTable(TableWriter):
 
     def close(self) -> None:
         self._workbook.save(self._file)
+
+    def discard(self) -> None:
+        if not self._sheet.closed:
+            self._sheet.close()
 
 
 def as_cell(value: Any) -> str:

@@ -210,10 +210,10 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def cells(self, prediction: LabelsPrediction) -> dict[str, Any]:
         """Join labels, and their probabilities, as the labels of examples are joined."""
-        separator, labels = self.label_separator, list(prediction.labels)
-        sure = [f"{prediction.probabilities[name]:.4f}" for name in labels]
-        is_clear = not any(separator in name for name in labels)
-        joined = separator.join(labels) if is_clear else json.dumps(labels, ensure_ascii=False)
+        separator, labels, names = self.label_separator, prediction.labels, prediction.names
+        sure = [f"{prediction.probabilities[label]:.4f}" for label in labels]
+        is_clear = not any(separator in name for name in names)
+        joined = separator.join(names) if is_clear else json.dumps(labels, ensure_ascii=False)
         return {"labels": joined, "probabilities": separator.join(sure)}
 
     def accumulator(self, place: Path) -> MultiLabelAccumulator:

@@ -125,6 +125,15 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """List remarks on the training examples for the user, each a line."""
         return []
 
+    @property
+    def cell_types(self) -> Mapping[str, Any]:
+        """The names and types of columns that predictions add to a table; empty without a table."""
+        return {}
+
+    def cells(self, prediction: PredictionT) -> dict[str, Any]:
+        """Return the cells of a prediction, by the names in `cell_types`."""
+        return {name: getattr(prediction, name) for name in self.cell_types}
+
     unit_nouns: ClassVar[str] = "different examples"
     """Units of `fold_keys` in messages."""
 
@@ -150,9 +159,6 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     """The dataclass of flags that say how a file is read; all its fields have defaults."""
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}
     """Formats of prediction files by the endings of their names."""
-    cell_types: ClassVar[Mapping[str, Any]] = {}
-    """Names and types of the columns that predictions add to a table; empty where they make none.
-    """
     rows_stay_together: ClassVar[bool] = True
     """Whether the loss needs all rows of an example in one micro-batch. Otherwise each row is an
     example of its own in training, and batch sizes count rows."""
@@ -289,10 +295,6 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     @abstractmethod
     def outcome(self, example: ExampleT, prediction: PredictionT) -> Outcome:
         """Compare a labelled example's prediction with its gold answer."""
-
-    def cells(self, prediction: PredictionT) -> dict[str, Any]:
-        """Return the cells of a prediction, by the names in `cell_types`."""
-        return {name: getattr(prediction, name) for name in self.cell_types}
 
     def describe_target(self) -> str:
         """Describe, in a few words, what the model is trained for."""

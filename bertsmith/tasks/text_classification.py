@@ -7,7 +7,7 @@ cross entropy. Several labels per text are the task of multi_label_classificatio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
+from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.system.notebook import html_table
@@ -122,7 +123,6 @@ class Classify(LabelTask[ClassPrediction]):
     baselines = ClassBaselines()
     settings = ClassifySettings
     heads = ("classify", "multi_label")
-    cell_types: ClassVar = {"label": str, "probability": float}
     probabilities = staticmethod(softmax64)
     compare_with_teacher = staticmethod(soft_class_loss)
 
@@ -148,6 +148,11 @@ class Classify(LabelTask[ClassPrediction]):
 
     def check_held_out(self, examples: Sequence[Example], settings: ClassifySettings) -> None:
         class_numbers(examples, self.labels, settings.eval)
+
+    @property
+    def cell_types(self) -> Mapping[str, Any]:
+        """A label of the type that labels had in training, and its probability."""
+        return {"label": type_of_column(self.label_values), "probability": float}
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
