@@ -97,6 +97,7 @@ class TaggedReader(Reader[TaggedSentence]):
         self.columns = columns or TagColumns()
         self.labelled = labelled
         self.beside = beside
+        self._is_line_empty = False
 
     def __iter__(self) -> Iterator[TaggedSentence]:
         """Yield the sentences, in the file's order.
@@ -136,11 +137,17 @@ class TaggedReader(Reader[TaggedSentence]):
             lines = read_txt(source, keep_empty_end=True)
             return (parse_line(row, line, columns) for row, line in lines)
         place = place_name(source)
-        blocks = iter_blocks(place, iter_lines(source))
+        blocks = iter_blocks(place, self._lines(source))
         if format_ == "conllu":
             return self._parsed(ConlluParser(place, columns, self.labelled).parse, blocks)
         parser = ColumnParser(place, columns, self.labelled)
         return self._parsed(parser.parse, parser.look(blocks))
+
+    def _lines(self, path: Path) -> Iterator[str]:
+        """Yield the lines of a file, and note whether the last one that was read is empty."""
+        for line in iter_lines(path):
+            self._is_line_empty = not line.strip()
+            yield line
 
     def _parsed(
         self, parse: Callable[[Any], TaggedSentence | None], parts: Iterable[Any]
@@ -178,7 +185,8 @@ class TaggedReader(Reader[TaggedSentence]):
         whole = list(filter(None, first))
         if whole:
             is_alone = format_ not in get_args(ObjectFormat) and len(first) == 1 and error is None
-            check_words(self.source, whole, is_alone=is_alone)
+            is_ended = self._is_line_empty
+            check_words(self.source, whole, is_alone=is_alone, is_ended=is_ended)
         scheme: Scheme | None = None
         if self.labelled:
             scheme = self.columns.scheme or self._detect(whole)

@@ -38,6 +38,13 @@ def objects(words):
     labelled(f"{number}ฉันไปเที่ยวที่กรุงเทพมหานครเมื่อวานนี้" for number in range(6)),
     [*labelled(TEXTS), "", *labelled(TEXTS)],
     labelled(f"name{number}" for number in range(120)),
+    labelled(["房间太小。", "不错，可以住", "早餐很好！", "好"]),
+    labelled(["房间比较小而且很旧", "服务态度非常好下次再来", "早餐很好"] * 2),
+    [f"{number % 2}\t房间太小。第{number}次" for number in range(6)],
+    labelled(f"ดีมากครับแนะนำเลย{number}" for number in range(20)),
+    labelled([f"name{number}" for number in range(20)]),
+    labelled([f"good film{number}" for number in range(6)] + ["dull", "fine", "superb"] * 6),
+    [f"name{number}\ttopic{number % 9}" for number in range(60)],
 ])  # fmt: skip
 def test_a_table_of_texts_is_refused(tmp_path, rows, name):
     path = write(tmp_path, rows, name)
@@ -112,6 +119,25 @@ def test_swapped_columns_are_refused(tmp_path):
     pytest.param(labelled(STORY[:30]), 30, id="one sentence"),
     pytest.param(labelled(STORY), 380, id="one long sentence"),
     pytest.param(labelled("他去年十月在北京的一家饭店里见到了他的老朋友们"), 23, id="Chinese"),
+    pytest.param(
+        labelled("我国的经济建设取得了举世瞩目成就，人民生活水平不断提高。"), 28,
+        id="different characters and signs",
+    ),
+    pytest.param([*labelled("适应形势需要探索办学新路苏州切实加强基层党校建设"), ""], 24,
+        id="different characters and an empty line",
+    ),
+    pytest.param(
+        [f"{char}\t{'BMES'[number % 4]}" for number, char in enumerate("abcdefghijklmnopqrstuv")],
+        22, id="letters of a scheme",
+    ),
+    pytest.param([f"Name{number}\tB-PER" for number in range(40)], 40, id="a list of names"),
+    pytest.param([f"Name{number}\t{'O' if number % 3 else 'PER'}" for number in range(40)], 40,
+        id="a list of names and O",
+    ),
+    pytest.param(
+        ["中华人民共和国外交部\tB-ORG", "全国人民代表大会\tB-ORG", "委员会\tI-ORG", "委员长\tO"], 4,
+        id="names of ministries",
+    ),
     pytest.param(["New York Stock Exchange\tB-ORG", "opened\tO"], 2, id="a name"),
     pytest.param(
         ["Việt Nam\tN", "phát triển\tV", "kinh tế\tN", "nhanh\tA", ".\tP", ""] * 9, 45,
