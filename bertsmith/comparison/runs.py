@@ -32,7 +32,7 @@ from bertsmith.system.terminal import Say
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_config import check_same
+from bertsmith.training.run_config import build_identity, check_same
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.run_progress import RunProgress
 
@@ -273,7 +273,7 @@ def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
         corpus = Corpus.open(job.corpus)
         config = resolve_pretraining(job, corpus, machine, previous=previous)
     identity = build_objective(config, corpus).identity()
-    check_same(folder.path, previous, config.run_config(identity).identity)
+    check_same(folder.path, previous, build_identity(config, identity))
 
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:

@@ -4,7 +4,7 @@ It is pre-training with another objective: the student starts as layers of its t
 trained to predict masked tokens as the teacher does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,23 +27,20 @@ from bertsmith.model.saving import save_model
 from bertsmith.model.shared import SharedModel
 from bertsmith.model.shrinking import distilled
 from bertsmith.pretraining.build import build_objective
-from bertsmith.pretraining.config import SourceFacts
+from bertsmith.pretraining.config import PretrainConfig, SourceFacts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.run import flat_summary
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.paths import check_outside
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.checkpoint import newest_checkpoint
-from bertsmith.training.curves import draw_curves
-from bertsmith.training.journal import read_journal
-from bertsmith.training.machine import computing_on
-from bertsmith.training.model_card import write_card
+from bertsmith.training.machine import Machine
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import CONFIG, RunFolder
-from bertsmith.training.runner import TrainingRun, run_training
+from bertsmith.training.run import BuiltRun, Run, Trained
+from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 LEARNING_RATE = 5e-4
@@ -109,6 +106,107 @@ class DistillPretrainingJob:
         )
 
 
+@dataclass(frozen=True)
+class ResolvedDistillation:
+    """A run of which all is decided, and nothing written."""
+
+    config: PretrainConfig
+    pretraining: Pretraining
+    objective: PretrainingDistillation
+    student: BertModel
+    tokenizer: Tokenizer
+    made_of: str
+    """Origin of the student, in words."""
+    teacher: str
+    """Fingerprint of the teacher."""
+    facts: Mapping[str, Any]
+    """Facts about the data."""
+
+
+class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pretraining]]):
+    """Pre-training of a student. The result comes with the objective that measures masked LM."""
+
+    def __init__(
+        self,
+        job: DistillPretrainingJob,
+        out: Path,
+        *,
+        resume: bool,
+        overwrite: bool,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+    ) -> None:
+        super().__init__(
+            out, job.training, resume=resume, callbacks=callbacks, resume_command=resume_command
+        )
+        self.job = job
+        self.overwrite = overwrite
+
+    def check(self) -> None:
+        self.job.training.check_length()
+        self.folder.check(resume=self.resume, overwrite=self.overwrite, last="comparison")
+        self.job.student.check_out(self.folder.path)
+        check_outside(self.folder.path, self.job.corpus)
+
+    def resolve(self, machine: Machine) -> ResolvedDistillation:
+        job, settings = self.job, self.job.student
+        teacher, tokenizer = _load_teacher(settings.teacher)
+        mark = fingerprint(teacher)
+        student, made_of = _load_student(settings, teacher, tokenizer)
+        corpus = Corpus.open(job.corpus)
+        check_vocabularies(settings.teacher, tokenizer, corpus.directory, corpus.tokenizer())
+        if job.pretraining.max_length > teacher.config.max_length:
+            raise ConfigError(
+                f"{option('pretraining.max_length')}: found {job.pretraining.max_length}; the "
+                f"teacher {settings.teacher} reads {teacher.config.max_length} tokens. Pass "
+                f"{option('max_length', teacher.config.max_length)} or less."
+            )
+        # Micro-batches are sized for the teacher, which computes each of them, too.
+        config = resolve_pretraining(
+            job.said,
+            corpus,
+            machine,
+            source=SourceFacts(made_of, {"teacher": mark}, student.config, "masked_lm"),
+            previous=self.folder.read_run()[CONFIG] if self.resume else None,
+            largest=teacher.config,
+        )
+        pretraining = build_objective(config, corpus)
+        shared = SharedModel(teacher.to(DTYPES[machine.precision]).to(machine.device).eval())
+        return ResolvedDistillation(
+            config,
+            pretraining,
+            PretrainingDistillation(pretraining, shared, settings.teaching, mark),
+            student,
+            tokenizer,
+            made_of,
+            mark,
+            pretraining.facts(),
+        )
+
+    def build(self, resolved: ResolvedDistillation, machine: Machine) -> BuiltRun:
+        checkpoint, config = self.newest_checkpoint(), resolved.config
+        model = resolved.student if checkpoint is None else load_model(checkpoint.path)
+        return BuiltRun(
+            model.to(machine.device),
+            resolved.objective,
+            replace(config, notes=(resolved.made_of, *config.notes)),
+            save=partial(save_model, model, tokenizer=resolved.tokenizer),
+            facts={
+                "command": "distill pretraining",
+                "settings": to_jsonable(self.job),
+                "distillation": facts_of(self.job.student, resolved.teacher, resolved.made_of),
+                "data": resolved.facts,
+            },
+            checkpoint=checkpoint,
+        )
+
+    def build_result(
+        self, resolved: ResolvedDistillation, trained: Trained
+    ) -> tuple[dict[str, Any], Pretraining]:
+        facts = {"out": str(self.folder.path), "student": resolved.made_of, **resolved.facts}
+        return {**facts, **flat_summary(trained.summary)}, resolved.pretraining
+
+
 def distill_pretraining(
     job: DistillPretrainingJob,
     out: Path,
@@ -124,72 +222,21 @@ def distill_pretraining(
         BertsmithError: settings, models, corpus or folder do not allow it (nothing was written), or
             the run had to stop.
     """
-    training, student = job.training, job.student
-    training.check_length()
-    folder = RunFolder(out)
-    check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
-    check()
-    student.check_out(out)
-    check_outside(out, job.corpus)
-    computing = computing_on(training, folder if resume else None)
-    with folder.held(check), computing as machine:
-        teacher, tokenizer = _load_teacher(student.teacher)
-        mark = fingerprint(teacher)
-        model, made_of = _load_student(student, teacher, tokenizer)
-        corpus = Corpus.open(job.corpus)
-        check_vocabularies(student.teacher, tokenizer, corpus.directory, corpus.tokenizer())
-        if job.pretraining.max_length > teacher.config.max_length:
-            raise ConfigError(
-                f"{option('pretraining.max_length')}: found {job.pretraining.max_length}; the "
-                f"teacher {student.teacher} reads {teacher.config.max_length} tokens. Pass "
-                f"{option('max_length', teacher.config.max_length)} or less."
-            )
-        # Micro-batches are sized for the teacher, which computes each of them, too.
-        config = resolve_pretraining(
-            job.said,
-            corpus,
-            machine,
-            source=SourceFacts(made_of, {"teacher": mark}, model.config, "masked_lm"),
-            previous=folder.read_run()[CONFIG] if resume else None,
-            largest=teacher.config,
-        )
-        pretraining = build_objective(config, corpus)
-        reading = SharedModel(teacher.to(DTYPES[machine.precision]).to(machine.device).eval())
-        objective = PretrainingDistillation(pretraining, reading, student.teaching, mark)
-        checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
-        if checkpoint is not None:
-            model = load_model(checkpoint.path)
-        data = pretraining.facts()
-        trained = run_training(
-            TrainingRun(
-                model.to(machine.device),
-                objective,
-                config.run_config(objective.identity(), [made_of]),
-                save=partial(save_model, model, tokenizer=tokenizer),
-                facts={
-                    "command": "distill pretraining",
-                    "settings": to_jsonable(job),
-                    "distillation": facts_of(student, mark, made_of),
-                    "data": data,
-                },
-                report_to=training.report_to,
-            ),
-            folder,
-            resume=resume,
-            checkpoint=checkpoint,
-            callbacks=callbacks,
-            resume_command=resume_command,
-        )
-        write_card(out, folder.read_run())
-    entries = read_journal(folder.journal_path)
-    draw_curves(entries, folder.curves_path, folder.read_run())
-    trial = ComparisonInput(
-        device=training.device, precision=training.precision, measure=pretraining.evaluate
+    run = DistillPretrainingRun(
+        job,
+        out,
+        resume=resume,
+        overwrite=overwrite,
+        callbacks=callbacks,
+        resume_command=resume_command,
     )
-    comparison = compare_side_by_side(read_folder(student.teacher), read_folder(out), trial)
-    folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
-    facts = {"out": str(out), "student": made_of, **data}
-    return {**facts, **flat_summary(trained.summary), "comparison": comparison}
+    result, pretraining = run.run()
+    trial = ComparisonInput(
+        device=job.training.device, precision=job.training.precision, measure=pretraining.evaluate
+    )
+    comparison = compare_side_by_side(read_folder(job.student.teacher), read_folder(out), trial)
+    run.folder.write_run({**run.folder.read_run(), "comparison": comparison.to_json()})
+    return {**result, "comparison": comparison}
 
 
 def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:

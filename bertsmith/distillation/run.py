@@ -9,7 +9,6 @@ Without a teacher, its layers fine-tuned on the labels reached 0.848; 1, 3, 5 do
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,15 @@ from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput, ModelComparison, compare_side_by_side
-from bertsmith.finetuning.cls_query_reset import begin_attention
+from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.resolve import count_parts, resolve_finetuning
 from bertsmith.finetuning.run import (
     FineTuned,
+    FinetuningRun,
     PreparedRun,
     build_for_task,
     count_unknown,
     encode_examples,
-    finetune,
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
@@ -49,6 +48,7 @@ from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.machine import Machine
 from bertsmith.training.recorder import Callback
+from bertsmith.training.run import Trained
 
 SAME_LANGUAGE = 0.5
 """Least cosine of token counts in one language: there 0.59 to 0.99 was found between texts of other
@@ -118,6 +118,56 @@ class LoadedTeacher:
     fingerprint: str
 
 
+class DistillationRun(FinetuningRun):
+    """Fine-tuning of a student, which ends with a comparison with its teacher."""
+
+    def __init__(
+        self,
+        student: DistillSettings,
+        task_type: type[Task[Any, Any]],
+        settings: FinetuneSettings,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+        *,
+        dataset: TaskDataset[Any] | None = None,
+        begin_series: Callable[[], object] | None = None,
+        say: Say = lambda line: None,
+    ) -> None:
+        super().__init__(
+            task_type,
+            settings,
+            callbacks,
+            resume_command,
+            dataset=dataset,
+            begin_series=begin_series,
+        )
+        self.student = student
+        self.say = say
+
+    def check(self) -> None:
+        settings, student = self.settings, self.student
+        if settings.model != student.start:
+            raise ConfigError(
+                f"{option('model')}: found {settings.model}; the student starts as "
+                f"{student.start}. Name that."
+            )
+        student.check_out(settings.out)
+        super().check()
+
+    def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
+        return _load_student(
+            self.task_type, self.student, self.say, self.settings, dataset, machine
+        )
+
+    def score(self, resolved: PreparedRun, trained: Trained) -> Distilled:
+        scored = super().score(resolved, trained)
+        comparison = None
+        if self.dataset is None:  # the examples are in files, which both can read
+            comparison = side_by_side(self.settings, self.student, self.say)
+        num_unlabelled = resolved.facts["distillation"]["num_unlabelled"]
+        return Distilled(scored, resolved.load_report, num_unlabelled, comparison)
+
+
 def distill(
     student: DistillSettings,
     task_type: type[Task[Any, Any]],
@@ -126,7 +176,7 @@ def distill(
     resume_command: str = "the same call with resume=True",
     *,
     dataset: TaskDataset[Any] | None = None,
-    when_checked: Callable[[], object] = lambda: None,
+    begin_series: Callable[[], object] | None = None,
     say: Say = lambda line: None,
 ) -> Distilled:
     """Train a smaller model to do what a fine-tuned one does.
@@ -138,29 +188,16 @@ def distill(
         ConfigError: more layers than the teacher has, labels that it does not know, a cache that
             was made for something else; and as `finetune`.
     """
-    if settings.model != student.start:
-        raise ConfigError(
-            f"{option('model')}: found {settings.model}; the student starts as {student.start}. "
-            "Name that."
-        )
-    student.check_out(settings.out)
-    are_of_files = dataset is None
-
-    def conclude(prepared: PreparedRun, result: FineTuned) -> Distilled:
-        comparison = side_by_side(settings, student, say) if are_of_files else None
-        num_unlabelled = prepared.facts["distillation"]["num_unlabelled"]
-        return Distilled(result, prepared.load_report, num_unlabelled, comparison)
-
-    return finetune(
+    return DistillationRun(
+        student,
         task_type,
         settings,
         callbacks,
         resume_command,
         dataset=dataset,
-        when_checked=when_checked,
-        prepare=partial(_prepare_student, task_type, student, say),
-        conclude=conclude,
-    )
+        begin_series=begin_series,
+        say=say,
+    ).run()
 
 
 def _load_teacher(
@@ -203,7 +240,7 @@ def _task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, 
         raise ConfigError(f"{teacher.path}: {error.message}") from None
 
 
-def _prepare_student(
+def _load_student(
     task_type: type[Task[Any, Any]],
     student: DistillSettings,
     say: Say,
@@ -220,7 +257,7 @@ def _prepare_student(
     whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = student.shortened(whole)
-    attention = begin_attention(model, folder, settings, dataset.task.head)
+    attention = reset_cls_queries(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = (
             f"nothing but the shape; every weight begins at random ({option('from_scratch', True)})"

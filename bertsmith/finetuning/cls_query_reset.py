@@ -14,7 +14,7 @@ from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
 from bertsmith.training.run_folder import CONFIG, RunFolder
 
 
-def begin_attention(
+def reset_cls_queries(
     model: BertModel, folder: ModelFolder, settings: FinetuneSettings, head: str | None
 ) -> ClsAttention:
     """Reset the last layer's queries to zero if the settings say so.

@@ -4,10 +4,9 @@
 keep. `run.json` holds the outcome, and a resumed run must come to the same.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from bertsmith.errors import ConfigError, option
 from bertsmith.model.config import BertConfig
@@ -21,7 +20,6 @@ from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import MAX_TIMES, Budget, EvaluationPlan
 from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.machine import Machine
-from bertsmith.training.run_config import RunConfig, drop_none, same_fields
 
 EVALUATION_SHARE = 0.1
 """Eval examples are scored after each epoch, but at most ten times in a run."""
@@ -45,7 +43,10 @@ MIN_EXAMPLES = 4
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """A fine-tuning of which everything is decided."""
+    """All settings of a fine-tuning, which a resumed run must share but for those that are `FREE`.
+
+    The loop reads it as a `RunConfig`.
+    """
 
     model: BertConfig
     weights_sha256: str
@@ -66,20 +67,18 @@ class FinetuneConfig:
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
 
-    def run_config(self, identity: Mapping[str, Any]) -> RunConfig:
-        """Return the part that the training loop reads; `identity` is the objective's."""
-        return RunConfig(
-            budget=Budget(self.steps, None),
-            optim=self.optim,
-            seed=self.seed,
-            precision=self.precision,
-            num_processes=self.num_parts,
-            identity=drop_none({**same_fields(self), **identity}),
-            evaluations=EvaluationPlan(0, MAX_TIMES),
-            eval_every=self.eval_every,
-            keep=1,
-            best=self.best,
-        )
+    evaluations: ClassVar = EvaluationPlan(0, MAX_TIMES)
+    checkpoint_every: ClassVar = None
+    keep: ClassVar = 1
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.steps, None)
+
+    @property
+    def num_processes(self) -> int:
+        return self.num_parts
 
 
 def resolve_finetuning(

@@ -5,6 +5,7 @@ the best evaluation are kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,8 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
-from bertsmith.errors import ConfigError, Interrupted, option
-from bertsmith.finetuning.cls_query_reset import begin_attention
+from bertsmith.errors import ConfigError, option
+from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve_finetuning
 from bertsmith.metrics.report import Report
 from bertsmith.model.bert import BertModel
@@ -42,16 +43,14 @@ from bertsmith.tasks.predictor import Predictor, accumulate_examples
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.checkpoint import newest_checkpoint
-from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
 from bertsmith.training.layerwise import freeze
-from bertsmith.training.machine import Machine, computing_on
+from bertsmith.training.machine import Machine
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
+from bertsmith.training.run import BuiltRun, Run, Trained
 from bertsmith.training.run_config import drop_none
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.runner import Trained, TrainingRun, run_training
 from bertsmith.training.trainer import Summary
 
 START_NOTE = "start_note"
@@ -200,8 +199,131 @@ class PreparedRun:
     """Further entries of `run.json`."""
 
 
-Prepare = Callable[[FinetuneSettings, TaskDataset[Any], Machine], tuple[PreparedRun, BertModel]]
-"""Loads the model and encodes the examples of a run."""
+class FinetuningRun(Run[PreparedRun, Any]):
+    """Fine-tuning of a model to a task, with its scores.
+
+    Args:
+        dataset: the examples; by default those of the settings' files.
+        begin_series: takes the folder of a new series, of which this is the first run.
+        has_costly_baselines: whether baselines are scored that take some seconds.
+    """
+
+    is_held_while_resolved = False  # a series takes its own folder first, and keeps it until then
+
+    def __init__(
+        self,
+        task_type: type[Task[Any, Any]],
+        settings: FinetuneSettings,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+        *,
+        dataset: TaskDataset[Any] | None = None,
+        begin_series: Callable[[], object] | None = None,
+        has_costly_baselines: bool = False,
+    ) -> None:
+        super().__init__(
+            settings.out,
+            settings,
+            resume=settings.resume,
+            callbacks=callbacks,
+            resume_command=resume_command,
+        )
+        self.task_type = task_type
+        self.settings = settings
+        self.dataset = dataset
+        self.begin_series = begin_series
+        self.has_costly_baselines = has_costly_baselines
+        self._initial: BertModel | None = None
+        """The loaded model, until it is trained: scoring needs the memory."""
+
+    def check(self) -> None:
+        check_run_out(self.settings)
+
+    def hold(self) -> AbstractContextManager[object]:
+        if self.begin_series is not None:
+            self.begin_series()
+        return super().hold()
+
+    def resolve(self, machine: Machine) -> PreparedRun:
+        dataset = self.dataset or self.task_type.read(self.settings)
+        # A fold's examples are not all that were read.
+        task = dataset.task.with_train(dataset.train, self.settings.train)
+        prepared, self._initial = self.load(replace(dataset, task=task), machine)
+        if self.dataset is None:  # a series would repeat the warnings for each of its runs
+            for part in (prepared.objective.train, prepared.objective.held_out):
+                tell_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
+        return prepared
+
+    def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
+        """Load the model and encode the examples."""
+        settings, folder = self.settings, read_folder(self.settings.model)
+        task = dataset.task.with_model(folder, settings, dataset.train)
+        dataset = replace(dataset, task=task)
+        model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
+        attention = reset_cls_queries(model, folder, settings, dataset.task.head)
+        # Saved with the model, so that it is used as it was trained.
+        limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
+        tokenizer.model_max_length = limit
+        objective = encode_examples(settings, dataset, tokenizer, machine, settings.batch_size)
+        config = resolve_finetuning(
+            settings, objective, folder.path, model.config, limit, attention, machine
+        )
+        load_report = str(model.load_report)
+        if settings.from_scratch:
+            load_report = (
+                "Loaded only the shape; all weights start at random "
+                f"({option('from_scratch', True)})."
+            )
+        return PreparedRun(dataset, tokenizer, objective, config, load_report), model
+
+    def build(self, resolved: PreparedRun, machine: Machine) -> BuiltRun:
+        model, self._initial = self._initial, None
+        assert model is not None
+        is_trained = self.resume and "summary" in self.folder.read_run()
+        checkpoint = None if is_trained else self.newest_checkpoint()
+        if checkpoint is not None:
+            model = load_model(checkpoint.path)
+            _read_trained_head(model, checkpoint.path)
+        model.set_dropout(self.settings.dropout)
+        freeze(model, resolved.config.optim)
+        used = resolved.objective.narrow_vocabulary(model)
+        return BuiltRun(
+            model.to(machine.device),
+            resolved.objective,
+            resolved.config,
+            save=partial(_save, model, used, resolved, self.folder.path),
+            facts={
+                "settings": to_jsonable(self.settings),
+                START_NOTE: model.load_report.note if model.load_report else "",
+                "files": file_sums(self.settings),
+                **resolved.facts,
+            },
+            checkpoint=checkpoint,
+        )
+
+    def write_beside_model(self) -> None:
+        """Draw the curves; the card is written with the scores."""
+        self.folder.remove_checkpoints()
+        self.draw_curves()
+
+    def state_before_result(self) -> str:
+        return "stopped after its last step; the model is there and is not yet scored"
+
+    def build_result(self, resolved: PreparedRun, trained: Trained) -> Any:
+        """Score the saved model, and write the card and the result."""
+        result = self.score(resolved, trained)
+        facts = {**self.folder.read_run(), "result": result.to_json()}
+        write_card(self.folder.path, facts)
+        self.folder.write_run(facts)
+        return result
+
+    def score(self, resolved: PreparedRun, trained: Trained) -> Any:
+        """Score the saved model and plain methods."""
+        scored = _score_saved(self.task_type, self.settings, resolved, trained)
+        baselines = _score_baselines(
+            self.settings, resolved.dataset, costly=self.has_costly_baselines
+        )
+        return replace(scored, baselines=baselines)
 
 
 def finetune(
@@ -211,19 +333,10 @@ def finetune(
     resume_command: str = "the same call with resume=True",
     *,
     dataset: TaskDataset[Any] | None = None,
-    when_checked: Callable[[], object] = lambda: None,
-    prepare: Prepare | None = None,
-    conclude: Callable[[PreparedRun, FineTuned], Any] = lambda prepared, result: result,
+    begin_series: Callable[[], object] | None = None,
     has_costly_baselines: bool = False,
-) -> Any:
-    """Fine-tune a model to a task, and score the saved model.
-
-    Args:
-        dataset: the examples; by default those of the settings' files.
-        when_checked: called when everything is read and checked, and before anything is written.
-        prepare: loads model and examples; with a teacher, both are others.
-        conclude: makes the result, which `run.json` holds, of the scored model.
-        has_costly_baselines: whether baselines are scored that take some seconds.
+) -> FineTuned:
+    """Fine-tune a model to a task, and score the saved model; arguments as in `FinetuningRun`.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -231,65 +344,15 @@ def finetune(
         ConfigError: a setting that this model or machine cannot meet, or an occupied `out`.
         Interrupted: the user asked to stop; a checkpoint to resume from was written.
     """
-    check_run_out(settings)
-    folder = RunFolder(settings.out)
-    with computing_on(settings, folder if settings.resume else None) as machine:
-        is_single = dataset is None  # a series would repeat the warnings for each of its runs
-        dataset = dataset or task_type.read(settings)
-        # A fold's examples are not all that were read.
-        task = dataset.task.with_train(dataset.train, settings.train)
-        dataset = replace(dataset, task=task)
-        prepared, model = (prepare or _prepare_run)(settings, dataset, machine)
-        if is_single:
-            for part in (prepared.objective.train, prepared.objective.held_out):
-                tell_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
-        when_checked()
-        with folder.held(lambda: check_run_out(settings)):
-            checkpoint = None
-            if settings.resume and "summary" not in folder.read_run():
-                checkpoint = newest_checkpoint(folder.checkpoints_dir)
-            if checkpoint is not None:
-                model = load_model(checkpoint.path)
-                _read_trained_head(model, checkpoint.path)
-            model.set_dropout(settings.dropout)
-            freeze(model, prepared.config.optim)
-            used = prepared.objective.narrow_vocabulary(model)
-            note = model.load_report.note if model.load_report else ""
-            trained = run_training(
-                TrainingRun(
-                    model.to(machine.device),
-                    prepared.objective,
-                    prepared.config.run_config(prepared.objective.identity()),
-                    save=partial(_save, model, used, prepared, folder.path),
-                    facts={
-                        "settings": to_jsonable(settings),
-                        START_NOTE: note,
-                        "files": file_sums(settings),
-                        **prepared.facts,
-                    },
-                    report_to=settings.report_to,
-                ),
-                folder,
-                resume=settings.resume,
-                checkpoint=checkpoint,
-                callbacks=callbacks,
-                resume_command=resume_command,
-            )
-            del model, used  # before the saved model is loaded
-            folder.remove_checkpoints()
-            draw_curves(read_journal(folder.journal_path), folder.curves_path)
-            if trained.is_stop_requested:
-                raise Interrupted(
-                    f"{folder.path}: stopped after its last step; the model is there and is not "
-                    f"yet scored. Continue with: {resume_command}"
-                )
-            scored = _score_saved(task_type, settings, prepared, trained)
-            baselines = _score_baselines(settings, prepared.dataset, costly=has_costly_baselines)
-            result = conclude(prepared, replace(scored, baselines=baselines))
-            facts = {**folder.read_run(), "result": result.to_json()}
-            write_card(folder.path, facts)
-            folder.write_run(facts)
-    return result
+    return FinetuningRun(
+        task_type,
+        settings,
+        callbacks,
+        resume_command,
+        dataset=dataset,
+        begin_series=begin_series,
+        has_costly_baselines=has_costly_baselines,
+    ).run()
 
 
 def _save(
@@ -375,29 +438,6 @@ def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]
         for name, value in first_entry.items()
         if name.startswith(prefix) and not name.endswith(("_loss", "_score"))
     }
-
-
-def _prepare_run(
-    settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine
-) -> tuple[PreparedRun, BertModel]:
-    folder = read_folder(settings.model)
-    task = dataset.task.with_model(folder, settings, dataset.train)
-    dataset = replace(dataset, task=task)
-    model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
-    attention = begin_attention(model, folder, settings, dataset.task.head)
-    # Saved with the model, so that it is used as it was trained.
-    limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
-    tokenizer.model_max_length = limit
-    objective = encode_examples(settings, dataset, tokenizer, machine, settings.batch_size)
-    config = resolve_finetuning(
-        settings, objective, folder.path, model.config, limit, attention, machine
-    )
-    load_report = str(model.load_report)
-    if settings.from_scratch:
-        load_report = (
-            f"Loaded only the shape; all weights start at random ({option('from_scratch', True)})."
-        )
-    return PreparedRun(dataset, tokenizer, objective, config, load_report), model
 
 
 def check_run_out(settings: FinetuneSettings) -> None:

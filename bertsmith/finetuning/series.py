@@ -190,7 +190,7 @@ class RunSeries:
                 (*self.callbacks, *callbacks),
                 self.resume_command,
                 dataset=run.dataset,
-                when_checked=begin or (lambda: None),
+                begin_series=begin,
             )
         return run.folder.read_run()["result"]
 

@@ -1,16 +1,15 @@
 """A pre-training run with nothing left to decide; `resolve.py` makes it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.settings import ObjectiveName, PretrainingSettings
 from bertsmith.system.compute import FREE
 from bertsmith.system.matrix_products import Precision
+from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import Budget, EvaluationPlan
-from bertsmith.training.run_config import RunConfig, drop_none, same_fields
 from bertsmith.training.settings import OptimSettings
 
 
@@ -28,7 +27,10 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """All settings of a run; `run.json` has those that a resumed run must share."""
+    """All settings of a run, which a resumed run must share but for those that are `FREE`.
+
+    The loop reads it as a `RunConfig`.
+    """
 
     corpus: Path = field(metadata=FREE)
     source: str
@@ -59,18 +61,11 @@ class PretrainConfig:
     notes: tuple[str, ...] = field(default=(), metadata=FREE)
     """Choices made by measuring, and warnings of a short run."""
 
-    def run_config(self, identity: Mapping[str, Any], notes: Sequence[str] = ()) -> RunConfig:
-        """Return the part that the training loop reads; `identity` is the objective's."""
-        return RunConfig(
-            budget=Budget(self.steps, None if self.minutes is None else 60 * self.minutes),
-            optim=self.optim,
-            seed=self.seed,
-            precision=self.precision,
-            num_processes=self.num_processes,
-            identity=drop_none({**same_fields(self), **identity}),
-            evaluations=self.evaluations,
-            eval_every=self.eval_every,
-            checkpoint_every=self.checkpoint_every,
-            keep=self.keep,
-            notes="\n".join([*notes, *self.notes]),
-        )
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.steps, None if self.minutes is None else 60 * self.minutes)
+
+    @property
+    def best(self) -> BestSettings | None:
+        """Nothing to choose by: the last weights are saved."""
+        return None

@@ -5,7 +5,7 @@ A model begins at random or, with `from_`, where another stopped.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.errors import ConfigError, Interrupted, option
+from bertsmith.errors import ConfigError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import build_trained
 from bertsmith.model.model_folder import ModelFolder, read_folder
@@ -36,20 +36,124 @@ from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.token_counts import token_counts
 from bertsmith.system.paths import check_outside, is_within
 from bertsmith.system.torch_modes import drawing_from
-from bertsmith.training.checkpoint import newest_checkpoint
-from bertsmith.training.curves import draw_curves
+from bertsmith.training.checkpoint import Checkpoint
 from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import is_held_out, read_journal
-from bertsmith.training.machine import computing_on
-from bertsmith.training.model_card import write_card
+from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Measure
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import CONFIG, RunFolder
-from bertsmith.training.runner import TrainingRun, run_training
+from bertsmith.training.run import BuiltRun, Run, Trained
+from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.trainer import Summary
 
 TOLD_SECONDS = 5.0
 """Seconds of preparation from which a run in minutes tells them."""
+
+
+@dataclass(frozen=True)
+class ResolvedPretraining:
+    """A run of which all is decided, and nothing written."""
+
+    config: PretrainConfig
+    corpus: Corpus
+    objective: Pretraining
+    checkpoint: Checkpoint | None
+    start: ModelFolder | None
+    """The checkpoint, or the model to continue; None for a new model."""
+    earlier_run: Mapping[str, Any]
+    """`run.json` of the run to resume."""
+    facts: Mapping[str, Any]
+    """Facts about the data."""
+
+
+class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
+    """Pre-training of a new model, or of the one to continue."""
+
+    def __init__(
+        self,
+        job: PretrainJob,
+        out: Path,
+        *,
+        resume: bool,
+        overwrite: bool,
+        callbacks: Sequence[Callback],
+        resume_command: str,
+        measure: Measure | None = None,
+    ) -> None:
+        super().__init__(
+            out, job.training, resume=resume, callbacks=callbacks, resume_command=resume_command
+        )
+        self.job = job
+        self.overwrite = overwrite
+        self.measure = measure
+        self._began = time.monotonic()
+
+    def check(self) -> None:
+        job, out = self.job, self.folder.path
+        job.training.check_length()
+        self.folder.check(resume=self.resume, overwrite=self.overwrite)
+        if job.from_ is not None and is_within(job.from_, out):
+            raise ConfigError(
+                f"{out}: holds {option('from', job.from_)}. Choose another {option('out')}."
+            )
+        check_outside(out, job.corpus, job.from_)
+
+    def resolve(self, machine: Machine) -> ResolvedPretraining:
+        job, checkpoint = self.job, self.newest_checkpoint()
+        earlier_run = self.folder.read_run() if self.resume else {}
+        earlier_config = earlier_run[CONFIG] if self.resume else None
+        corpus = Corpus.open(job.corpus)
+        start_path = job.from_ if checkpoint is None else checkpoint.path
+        start = None if start_path is None else read_folder(start_path)
+        source = None
+        if job.from_ is not None and start is not None:
+            weights = earlier_config["source_weights"] if earlier_config and checkpoint else None
+            source = source_facts(str(job.from_), start, weights)
+        config = resolve_pretraining(job, corpus, machine, source=source, previous=earlier_config)
+        objective = build_objective(config, corpus)
+        facts = {**objective.facts(), "unknown_rate": corpus.manifest.unknown_rate}
+        return ResolvedPretraining(config, corpus, objective, checkpoint, start, earlier_run, facts)
+
+    def build(self, resolved: ResolvedPretraining, machine: Machine) -> BuiltRun:
+        job, config, facts = self.job, resolved.config, resolved.facts
+        adapted = resolved.earlier_run.get("source") if resolved.checkpoint else None
+        model, save, report = _begin(config, resolved.objective, resolved.start, adapted)
+        if not self.resume:
+            tell_unknown(facts["unknown_rate"], job.corpus)
+        notes = [str(report)] if report else []
+        seconds = time.monotonic() - self._began
+        if job.training.minutes is not None and seconds >= TOLD_SECONDS:
+            notes.append(
+                f"Preparation took {seconds:.0f} seconds, which {option('minutes')} does not count."
+            )
+        return BuiltRun(
+            model.to(machine.device),
+            resolved.objective,
+            replace(config, notes=(*notes, *config.notes)),
+            save,
+            facts={
+                "command": "pretrain",
+                "settings": to_jsonable(job),
+                **({} if report is None else {"source": to_jsonable(report)}),
+                "data": facts,
+            },
+            checkpoint=resolved.checkpoint,
+        )
+
+    def state_before_result(self) -> str:
+        is_one_of_several = self.measure is not None
+        return "trained, then stopped" if is_one_of_several else ""
+
+    def build_result(self, resolved: ResolvedPretraining, trained: Trained) -> dict[str, Any]:
+        """Return the summary with the facts about the data and what the journal shows."""
+        entries, run = read_journal(self.folder.journal_path), self.folder.read_run()
+        result = {"out": str(self.folder.path), **flat_summary(trained.summary), **resolved.facts}
+        if resolved.config.source:
+            first = next((entry for entry in entries if is_held_out(entry)), {})
+            result |= {"source": run["source"], "before": _measured(first)}
+        findings = list(map(asdict, diagnose(entries, run)))
+        mask_token = resolved.corpus.tokenizer().mask_token
+        return {**result, "mask_token": mask_token, "findings": findings}
 
 
 def run_pretraining(
@@ -72,76 +176,15 @@ def run_pretraining(
         Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
             this one is complete.
     """
-    began = time.monotonic()
-    training = job.training
-    training.check_length()
-    folder = RunFolder(out)
-    check = partial(folder.check, resume=resume, overwrite=overwrite)
-    check()
-    if job.from_ is not None and is_within(job.from_, out):
-        raise ConfigError(
-            f"{out}: holds {option('from', job.from_)}. Choose another {option('out')}."
-        )
-    check_outside(out, job.corpus, job.from_)
-    with (
-        folder.held(check),
-        computing_on(training, folder if resume else None) as machine,
-    ):
-        checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
-        earlier_run = folder.read_run() if resume else {}
-        earlier_config = earlier_run[CONFIG] if resume else None
-        corpus = Corpus.open(job.corpus)
-        start_path = job.from_ if checkpoint is None else checkpoint.path
-        start_folder = None if start_path is None else read_folder(start_path)
-        source = None
-        if job.from_ is not None and start_folder is not None:
-            weights = earlier_config["source_weights"] if earlier_config and checkpoint else None
-            source = source_facts(str(job.from_), start_folder, weights)
-        config = resolve_pretraining(job, corpus, machine, source=source, previous=earlier_config)
-        objective = build_objective(config, corpus)
-        adapted = earlier_run.get("source") if checkpoint else None
-        model, save, report = _begin(config, objective, start_folder, adapted)
-        facts = {**objective.facts(), "unknown_rate": corpus.manifest.unknown_rate}
-        if not resume:
-            tell_unknown(facts["unknown_rate"], job.corpus)
-        notes = [str(report)] if report else []
-        seconds = time.monotonic() - began
-        if training.minutes is not None and seconds >= TOLD_SECONDS:
-            notes.append(
-                f"Preparation took {seconds:.0f} seconds, which {option('minutes')} does not count."
-            )
-        trained = run_training(
-            TrainingRun(
-                model.to(machine.device),
-                objective,
-                config.run_config(objective.identity(), notes),
-                save=save,
-                facts={
-                    "command": "pretrain",
-                    "settings": to_jsonable(job),
-                    **({} if report is None else {"source": to_jsonable(report)}),
-                    "data": facts,
-                },
-                report_to=training.report_to,
-                measure=measure,
-            ),
-            folder,
-            resume=resume,
-            checkpoint=checkpoint,
-            callbacks=callbacks,
-            resume_command=resume_command,
-        )
-        write_card(out, folder.read_run())
-    entries = read_journal(folder.journal_path)
-    draw_curves(entries, folder.curves_path, folder.read_run())
-    if trained.is_stop_requested and measure is not None:  # one of several runs
-        raise Interrupted(f"{out}: trained, then stopped. Continue with: {resume_command}")
-    result = {"out": str(out), **flat_summary(trained.summary), **facts}
-    if source is not None:
-        first = next((entry for entry in entries if is_held_out(entry)), {})
-        result |= {"source": folder.read_run()["source"], "before": _measured(first)}
-    findings = list(map(asdict, diagnose(entries, folder.read_run())))
-    return {**result, "mask_token": corpus.tokenizer().mask_token, "findings": findings}
+    return PretrainingRun(
+        job,
+        out,
+        resume=resume,
+        overwrite=overwrite,
+        callbacks=callbacks,
+        resume_command=resume_command,
+        measure=measure,
+    ).run()
 
 
 def _begin(

@@ -1,12 +1,12 @@
-"""Resolved settings of training, and the check that a resumed run has the same.
+"""Resolved settings as the loop reads them, and the check that a resumed run has the same.
 
 Fields that change no result are marked `FREE`; all others must be the same.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bertsmith.config import spelling, to_jsonable
 from bertsmith.errors import ConfigError, option
@@ -16,30 +16,51 @@ from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.settings import OptimSettings
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """Resolved settings of training."""
+class RunConfig(Protocol):
+    """Part of a resolved configuration that the loop reads; the whole is a frozen dataclass."""
 
-    budget: Budget
-    optim: OptimSettings
-    seed: int
-    precision: Precision
-    num_processes: int
-    """Number of a step's micro-batches that are computed at the same time."""
-    identity: Mapping[str, Any]
-    """Plain JSON that a resumed run must share."""
-    evaluations: EvaluationPlan
-    eval_every: int | None = None
-    """Interval of evaluations in steps; without it, `evaluations.times` of them are spread evenly.
-    """
-    checkpoint_every: int | None = None
-    """Interval of checkpoints in steps; without it, they are written by the clock."""
-    keep: int = 2
-    """Number of most recent checkpoints to keep; 0 writes none."""
-    best: BestSettings | None = None
-    """Choice of the weights to save; without it, the last are saved."""
-    notes: str = ""
-    """Choices made by measuring, for the user."""
+    @property
+    def budget(self) -> Budget:
+        """The length of the run, anew at each call."""
+
+    @property
+    def optim(self) -> OptimSettings: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def precision(self) -> Precision: ...
+
+    @property
+    def num_processes(self) -> int:
+        """Number of a step's micro-batches that are computed at the same time."""
+
+    @property
+    def evaluations(self) -> EvaluationPlan: ...
+
+    @property
+    def eval_every(self) -> int | None:
+        """Interval of evaluations in steps; without it, `evaluations.times` are spread evenly."""
+
+    @property
+    def checkpoint_every(self) -> int | None:
+        """Interval of checkpoints in steps; without it, they are written by the clock."""
+
+    @property
+    def keep(self) -> int:
+        """Number of most recent checkpoints to keep; 0 writes none."""
+
+    @property
+    def best(self) -> BestSettings | None:
+        """Choice of the weights to save; without it, the last are saved."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Choices made by measuring, for the user."""
+
+
+def build_identity(config: RunConfig, objective: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain JSON that a resumed run must share, with the objective's own part."""
+    return drop_none({**same_fields(config), **objective})
 
 
 def same_fields(config: Any) -> dict[str, Any]:

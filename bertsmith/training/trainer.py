@@ -10,7 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from bertsmith.training.journal import cut_journal, is_held_out, read_journal
 from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
-from bertsmith.training.run_config import RunConfig, check_same
+from bertsmith.training.run_config import RunConfig, build_identity, check_same
 from bertsmith.training.run_folder import (
     CONFIG,
     RunFolder,
@@ -122,20 +122,20 @@ class Trainer:
         self.best = BestWeights(config.best) if config.best else None
         self._clock = clock
         self._save = save
-        self.budget = replace(config.budget)  # its reserve changes
+        self.budget = config.budget
         self.device = model.device
         plan = Plan(objective, config.optim, config.seed, config.num_processes)
         self.workers = workers or LocalWorkers(model, DTYPES[config.precision], plan)
-        self.state = TrainingState(identity=config.identity)
+        self.state = TrainingState(identity=build_identity(config, objective.identity()))
         attention = describe_attention(self.device, config.precision)
         computing = describe_computing(
             self.device, config.precision, config.num_processes, attention
         )
-        self.computing = "\n".join(filter(None, [computing, config.notes]))
+        self.computing = "\n".join([computing, *config.notes])
         head = describe_cores(self.device, config.precision)
         if has_details():
             head = f"{head}\ncomputing {computing}"
-        self.shown_computing = "\n".join(filter(None, [head, config.notes]))
+        self.shown_computing = "\n".join([head, *config.notes])
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
         self._checkpointed_step = 0

@@ -6,17 +6,17 @@ from typing import Any, Self
 
 import torch
 from refusals import refuses
+from run_configs import LoopConfig
 from stop_at import StopAt
 from torch import Tensor, nn
 
 from bertsmith.errors import Interrupted
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.training.budget import Budget, EvaluationPlan
+from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.journal import read_journal
 from bertsmith.training.objective import LossTerm, Objective
-from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.trainer import Trainer
@@ -99,11 +99,13 @@ def line_trainer(
     out: Path, model: Line, optim: OptimSettings | None = None, **options: Any
 ) -> Trainer:
     objective = FitLine()
-    config = RunConfig(
-        budget=Budget(60, None), evaluations=EvaluationPlan(1, 4), checkpoint_every=20, seed=3,
-        optim=optim or OptimSettings(learning_rate=1e-2), identity=objective.identity(),
-        precision="fp32", num_processes=1,
-    )  # fmt: skip
+    config = LoopConfig(
+        optim or OptimSettings(learning_rate=1e-2),
+        EvaluationPlan(1, 4),
+        seed=3,
+        steps=60,
+        checkpoint_every=20,
+    )
 
     def save(folder: Path) -> None:
         write_safetensors(folder / "line.safetensors", model.state_dict())

@@ -13,7 +13,7 @@ from tiny_models import load_for_task, save_tiny
 from tiny_runs import small_job
 
 from bertsmith.errors import ConfigError, Interrupted
-from bertsmith.finetuning.cls_query_reset import begin_attention
+from bertsmith.finetuning.cls_query_reset import reset_cls_queries
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.loading import load_model
@@ -44,7 +44,7 @@ def loaded(settings, task=None):
     """The model as learning begins with it."""
     dataset = TaskDataset(task or Classify(("neg", "pos")), [], [])
     model, _ = load_for_task(settings, dataset)
-    begin_attention(model, read_folder(settings.model), settings, dataset.task.head)
+    reset_cls_queries(model, read_folder(settings.model), settings, dataset.task.head)
     return model
 
 

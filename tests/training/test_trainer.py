@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import refuses
+from run_configs import LoopConfig
 from small_workers import small_model, small_objective
 from stop_at import StopAt
 from tiny_runs import StopAtStep
@@ -19,12 +20,11 @@ from bertsmith.errors import BertsmithError, ConfigError, InputError, TrainingEr
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.training.budget import Budget, EvaluationPlan
+from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import Journal, read_journal
 from bertsmith.training.page import RunPage
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 from bertsmith.training.trainer import Trainer
@@ -48,13 +48,12 @@ def new_model(dropout=0.1):
 
 def trainer(corpus_dir, out, settings=SETTINGS, model=None, task=None, precision="fp32", **options):
     task, model = task or objective(corpus_dir, settings), model or new_model()
-    identity = {"steps": settings.steps, "seed": settings.seed, **task.identity()}
-    config = RunConfig(
-        Budget(settings.steps, settings.minutes and 60 * settings.minutes),
-        OptimSettings(learning_rate=3e-3), settings.seed, precision, 1,
-        identity=identity, eval_every=settings.eval_every, keep=settings.keep,
+    config = LoopConfig(
+        OptimSettings(learning_rate=3e-3),
+        options.pop("evaluations", EvaluationPlan(5, 10, is_limited=False)),
+        settings.steps, settings.seed, settings.minutes, precision,
+        eval_every=settings.eval_every, keep=settings.keep,
         checkpoint_every=settings.checkpoint_every,
-        evaluations=options.pop("evaluations", EvaluationPlan(5, 10, is_limited=False)),
     )  # fmt: skip
     save = partial(save_model, model, tokenizer=task.train.corpus.tokenizer())
     command = "bertsmith pretrain --resume"

@@ -1,0 +1,31 @@
+"""The smallest configuration that the loop trains by."""
+
+from dataclasses import dataclass, field
+
+from bertsmith.system.compute import FREE
+from bertsmith.system.matrix_products import Precision
+from bertsmith.training.best_weights import BestSettings
+from bertsmith.training.budget import Budget, EvaluationPlan
+from bertsmith.training.settings import OptimSettings
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """What the loop reads, and nothing else; `steps` or `minutes`, and the seed must stay."""
+
+    optim: OptimSettings = field(metadata=FREE)
+    evaluations: EvaluationPlan = field(metadata=FREE)
+    steps: int | None
+    seed: int
+    minutes: float | None = field(default=None, metadata=FREE)
+    precision: Precision = field(default="fp32", metadata=FREE)
+    num_processes: int = field(default=1, metadata=FREE)
+    eval_every: int | None = field(default=None, metadata=FREE)
+    checkpoint_every: int | None = field(default=None, metadata=FREE)
+    keep: int = field(default=2, metadata=FREE)
+    best: BestSettings | None = field(default=None, metadata=FREE)
+    notes: tuple[str, ...] = field(default=(), metadata=FREE)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.steps, None if self.minutes is None else 60 * self.minutes)
