@@ -269,6 +269,8 @@ class Estimator(ABC):
         dataset = self.task.read(settings, (train, held_out if is_apart else None))
         if is_share:
             dataset = hold_out(dataset, eval, settings.seed)
+        elif not is_apart:  # a task may have read X again, to hold a share of it out
+            dataset = dataclasses.replace(dataset, held_out=[])
         verbosity = self._verbosity(show_progress)
         with training_view(verbosity) as view:
             try:

@@ -106,6 +106,8 @@ def test_every_task_can_do_without_eval(model, name):
     }[name]  # fmt: skip
     fitted = getattr(bertsmith, name)(model, verbose=0, **QUICK).fit(X, y, eval=None)
     assert len(fitted.predict(X)) == len(X)
+    assert (fitted.result_.evaluation, fitted.result_.num_overlap) == (None, 0)
+    assert fitted.result_.best_step == QUICK["steps"]
 
 
 def test_toy_data_work_or_are_refused_in_words(model):
