@@ -102,6 +102,10 @@ class FineTuned:
         lines += ["", scores, *map(str, self.baselines), *self._advice()]
         return "\n".join([*lines, "", details] if details and has_details() else lines)
 
+    def _repr_mimebundle_(self, **include: Any) -> dict[str, str]:
+        """Give IPython the text, in the place of the names and values of the fields."""
+        return {"text/plain": str(self)}
+
     def _repr_html_(self) -> str | None:
         lines = html_lines(self._lines())
         if self.evaluation is None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bertsmith.metrics.names import format_score
 from bertsmith.system.notebook import html_lines, html_table
@@ -48,6 +48,10 @@ class Report(ABC):
             else:
                 lines.append(part)
         return "\n".join(lines)
+
+    def _repr_mimebundle_(self, **include: Any) -> dict[str, str]:
+        """Give IPython the text, in the place of the names and values of the fields."""
+        return {"text/plain": str(self)}
 
     def _repr_html_(self) -> str:
         contents = self.contents()

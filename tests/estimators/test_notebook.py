@@ -108,14 +108,15 @@ def test_a_run_is_one_block_that_ends_as_its_report(fitting):
 
 def test_values_at_the_end_of_a_cell_are_tables(run_cell, fitting):
     assert fitting.error is None
-    for code, figure in (
-        ("classifier.evaluate(texts, labels)", "value.accuracy"),
-        ("classifier.predictor_(texts[0])", "value.probability"),
-        ("classifier.predictor_(texts[:3])", "value[2].probability"),
-        ("classifier.result_", "value.evaluation.accuracy"),
+    for code, figure, text in (
+        ("classifier.evaluate(texts, labels)", "value.accuracy", "value"),
+        ("classifier.predictor_(texts[0])", "value.probability", "repr(value)"),
+        ("classifier.predictor_([texts[0]])", "value[0].probability", "repr(value)"),
+        ("classifier.result_", "value.evaluation.accuracy", "value"),
     ):
         shown = run_cell(f"value = {code}\nvalue")
         assert shown.streams == {} and shown.displays == {}
         html = read_html(shown.result["text/html"])
         cells = [cell for table in html.tables for row in table for cell in row]
+        assert shown.result["text/plain"] == run_cell(f"print({text})").streams["stdout"].rstrip()
         assert run_cell(f"print(f'{{{figure}:.4f}}')").streams["stdout"].strip() in cells
