@@ -282,7 +282,11 @@ bertsmith.TextClassifier("m", epochs="3")  # error
     assert re.findall(r"kinds.py:(\d+): error", found) == wrong, found
 
 
-SMALL = {'{"minutes": 10}': '{"steps": 3, "eval_rows": 16}', '{"epochs": 3}': '{"steps": 3}'}
+SMALL = {
+    '{"minutes": 10}': '{"steps": 3, "eval_rows": 16}',
+    '{"epochs": 3}': '{"steps": 3}',
+    '{"epochs": 1}': '{"steps": 3}',
+}
 """Lengths of the notebooks' runs, and what they are here."""
 
 

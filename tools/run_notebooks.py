@@ -1,7 +1,8 @@
 """Run the notebooks of docs/ in their order and store what they show, without progress.
 
-`make notebooks` takes a quarter of an hour. Cells run in this process, without a kernel; what goes
-to standard error is not stored.
+`make notebooks` takes a quarter of an hour, ten minutes of it for the first notebook;
+`python tools/run_notebooks.py 3-search` runs one alone. Cells run in this process, without a
+kernel; what goes to standard error is not stored.
 """
 
 import ast
@@ -9,12 +10,15 @@ import contextlib
 import io
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parent.parent / "docs/notebooks").glob("*.ipynb"))
+KINDS = {"_repr_html_": "text/html", "_repr_svg_": "image/svg+xml"}
+"""Methods of a value that a notebook calls, and the kinds of what they return."""
 
 
 def run_notebook(notebook: dict[str, Any], change: Callable[[str], str] = str) -> None:
@@ -27,11 +31,14 @@ def run_notebook(notebook: dict[str, Any], change: Callable[[str], str] = str) -
             value = run_cell(change("".join(cell["source"])), names)
         cell |= {"execution_count": number, "outputs": []}
         if text := printed.getvalue():
-            cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": text})
+            lines = text.splitlines(keepends=True)
+            cell["outputs"].append({"output_type": "stream", "name": "stdout", "text": lines})
         if value is not None:
             data = {"text/plain": repr(value)}
-            if hasattr(value, "_repr_svg_"):
-                data["image/svg+xml"] = value._repr_svg_()
+            data |= getattr(value, "_repr_mimebundle_", dict)()
+            for method, kind in KINDS.items():
+                if (shown := getattr(value, method, lambda: None)()) is not None:
+                    data[kind] = shown
             cell["outputs"].append(
                 {"output_type": "execute_result", "metadata": {}, "data": data}
                 | {"execution_count": number}
@@ -49,9 +56,10 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
 
 
 def main() -> None:
+    names = sys.argv[1:] or [path.stem for path in NOTEBOOKS]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for path in NOTEBOOKS:
+        for path in [path for path in NOTEBOOKS if path.stem in names]:
             notebook = json.loads(path.read_text(encoding="utf-8"))
             run_notebook(notebook)
             text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True)
