@@ -54,6 +54,14 @@ def test_a_question_about_another_text_begins_the_choices():
         read([asked, asked | {"context": "A long text."}])
 
 
+def test_rows_may_have_other_keys_and_other_numbers_of_choices():
+    assert [e.label for e in read([ROW, ROW | {"label": "B"}, ROW | {"label": "a"}])] == [1, 1, 0]
+    first = {"premise": "p", "choice2": "b", "choice1": "a", "label": 1}
+    rows = [first, {**first, "choice3": "c"}, {**first, "sent2": "She"}]
+    choices = [("a", "b"), ("a", "b", "c"), ("She a", "She b")]
+    assert [(e.choices, e.label) for e in read(rows, first_label=1)] == [(c, 0) for c in choices]
+
+
 def test_incomplete_rows_are_skipped_on_request_and_counted():
     broken = [{**ROW, "choices": ["a"]}, {"prompt": "p", "choices": ["a", "b"]}, {"prompt": "p"}]
     reader = ChoiceReader([ROW, *broken, ROW], ChoiceColumns(skip_incomplete=True))

@@ -18,7 +18,7 @@ from refusals import refuses
 from bertsmith.data import corpus as corpus_module
 from bertsmith.data import encoding
 from bertsmith.data.corpus import build_corpus
-from bertsmith.data.manifest import SPLITS
+from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CorpusError, InputError
@@ -90,6 +90,14 @@ def test_processes_and_the_order_of_paths_change_nothing(tmp_path, texts, tokeni
     one = contents(tmp_path / "one")
     assert one == contents(tmp_path / "two")
     assert "train-00003.ids.npy" in one
+
+
+def test_names_that_are_not_utf8(tmp_path, tokenizer):
+    path, out = (tmp_path / os.fsdecode(name) for name in (b"a\xff.txt", b"out\xff"))
+    path.write_text("the cat\n\nthe mat")
+    build_corpus([path], tokenizer, out)
+    assert Manifest.read(out).settings["files"] == [str(path)]
+    assert Corpus.open(out).tokenizer().fingerprint == tokenizer.fingerprint
 
 
 def test_what_is_left_out_is_in_the_manifest(tmp_path, tokenizer):

@@ -8,6 +8,7 @@ import os
 import pyarrow
 import pytest
 import zstandard
+from damage import damages
 from memory_peak import peak
 from pyarrow import parquet
 from refusals import refuses
@@ -93,6 +94,22 @@ def test_all_streams_of_a_file_are_read_or_it_is_refused(tmp_path, ending, data)
             read(path)
     path.write_bytes(data)
     assert read(path) == ["one", "two"]
+
+
+@pytest.mark.parametrize("ending, compress", [
+    ("gz", gzip.compress), ("xz", lzma.compress),
+    ("zst", zstandard.ZstdCompressor(write_checksum=True).compress),
+])  # fmt: skip
+def test_random_damage_of_a_compressed_file_changes_no_text(tmp_path, ending, compress):
+    path = tmp_path / f"a.txt.{ending}"
+    for damaged in damages(compress(ONE + TWO), 150):
+        path.write_bytes(damaged)
+        try:
+            found = read(path)
+        except InputError as error:
+            assert str(path) in str(error) and "\n" not in str(error)
+        else:  # some bits say nothing of the text, and a file may be there twice
+            assert found in (["one", "two"], ["one", "two"] * 2)
 
 
 def test_a_zst_window_that_is_too_wide_is_no_damage(tmp_path):

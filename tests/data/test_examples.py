@@ -132,6 +132,15 @@ def test_incomplete_rows_are_skipped_on_request_and_counted(tmp_path):
     check_refusal(write(tmp_path, "b.tsv", "text\tlabel\ngood\n"), "b.tsv:", skip_incomplete=True)
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+def test_rows_of_one_column_stay_in_their_lines(tmp_path, name):
+    path = write(tmp_path, name, "text\na\n\nb\n\n\n")
+    with refuses(InputError, f"{name}:3:", "'text'", "--skip-incomplete"):
+        list(ExampleReader(path, labelled=False))
+    reader = ExampleReader(path, Columns(skip_incomplete=True), labelled=False)
+    assert ([example.row for example in reader], reader.num_skipped) == ([2, 4], 1)
+
+
 def test_a_header_is_no_text_where_columns_are_numbered(tmp_path):
     path = write(tmp_path, "a.csv", "id,Text,label\n1,hello,a\n2,world,b\n")
     with refuses(InputError, "a.csv:1:", "'Text'", "--header yes", "--header no"):

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refuses
 
+from bertsmith.data import partitions
 from bertsmith.data.documents import DocumentReader
 from bertsmith.data.partitions import Partition, plan_partitions
 from bertsmith.data.reading import SourceReport
@@ -42,6 +43,13 @@ def test_files_that_cannot_be_divided(tmp_path):
     (tmp_path / "b.txt.gz").write_text("words\n\n" * 99)
     parts = list(plan_partitions(find_sources([tmp_path])[0], 10))
     assert [(part.start, part.end) for part in parts] == [(0, None), (0, None)]
+
+
+def test_a_document_without_end_is_one_partition(tmp_path, monkeypatch):
+    monkeypatch.setattr(partitions, "_SEARCHED_BYTES", (10, 20))
+    (tmp_path / "a.txt").write_text("x\n\n" * 9 + "no end " * 99 + "\n\nlast")
+    parts = plan_partitions(find_sources([tmp_path])[0], 10)
+    assert [(part.start, part.end) for part in parts] == [(0, 12), (12, 24), (24, None)]
 
 
 @pytest.mark.parametrize("ending, bad", [("txt", b"b\xffd"), ("jsonl", b"{")])

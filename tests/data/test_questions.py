@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 from refusals import refuses
@@ -74,6 +75,24 @@ def test_the_nearest_place_whatever_white_space_stands_there(context, text, star
     assert locate_answer(context, text, start) == expected
 
 
+def test_answers_are_not_looked_for_where_none_are_wanted():
+    rows = as_rows({"id": "a", "question": "Who?"}, context="  ")
+    reader = QuestionReader(rows, labelled=False)
+    assert [one.answers for one in reader] == [()]
+    assert reader.num_empty == 1
+    with refuses(InputError, "row 1 ", "'answers'", "'id', 'question'"):
+        list(QuestionReader(rows))
+
+
+def test_the_moved_answers_of_a_published_set_are_found(data_dir):
+    reader = QuestionReader(data_dir / "cmrc2018" / "dev.json.xz")
+    for one in reader:
+        for answer in one.answers:
+            place = one.context[answer.start : answer.stop] if answer.start is not None else None
+            assert place is None or "".join(place.split()) == "".join(answer.text.split())
+    assert (reader.num_questions, reader.num_moved, reader.num_lost) == (3219, 7, 193)
+
+
 def test_right_answers_are_wanted_of_some_question():
     silent = [question(name) for name in "abc"]
     with refuses(InputError, "the rows given:", "3 questions", '"is_impossible": true'):
@@ -121,3 +140,14 @@ def test_lines_of_questions_share_neighbouring_contexts(tmp_path):
     assert first.context is second.context
     assert first.answers == second.answers == (GoldAnswer("Ada", 0),)
     assert (first.id, second.id, second.place) == ("7", "line 2", "line 2")
+
+
+def test_lines_of_standard_input(monkeypatch, tmp_path):
+    path = tmp_path / "in"
+    path.write_text('{"question": "Who?", "context": "Ada flew."}\nWho flew?\n')
+    with path.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        found = iter(QuestionReader(Path("-"), labelled=False))
+        assert next(found).context == "Ada flew."
+        with refuses(InputError, "standard input:2: ", worded=False):  # the JSON reader's words
+            next(found)

@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_peak import peak
 
 from bertsmith.data.splits import HeldOutChoice, text_hash
 
@@ -31,3 +32,16 @@ def test_each_document_gets_one_split_and_equal_ones_the_same(texts, share):
         assert sides == {"train", "held_out"}
     elif texts:
         assert sides == {"train"}
+
+
+def test_copies_of_the_document_that_waits_take_no_memory():
+    def place(count):
+        choice = HeldOutChoice(1e-9)
+        choice.place("first", text_hash("first"))
+        for _ in range(count):
+            text = "copy " * 100  # a text of its own each time, as a reader gives it
+            assert choice.place(text[:-1] + "!", 7 << 40) == []
+        assert len(choice.finish()) == count
+
+    small, large = (peak(lambda count=count: place(count)) for count in (100, 4000))
+    assert large - small < 4000 * 20

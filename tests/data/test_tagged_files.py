@@ -77,6 +77,20 @@ def test_words_may_be_strange(tmp_path):
     assert pairs(write(tmp_path, "New York\tB-LOC\nis\tO\n"))[0][0] == ("New York", "is")
 
 
+@pytest.mark.parametrize("content, expected, comments", [
+    ("a O\n# O\n\n# I-PER\nb O\n\n# O\n\n# what O x\nc O\n", ["a #", "# b", "#", "c"], 1),
+    # A word # at the head of a sentence shows by a label of spans or by tabs, not by others.
+    ("a x DT\n# x #\n\n# x #\nb x DT\n\n#x x #\n\n# of\nc x DT\n", ["a #", "b", "#x", "c"], 2),
+    ("a\tx\tDT\n\n#\tx\t#\nb\tx\tDT\n\n# of\nc\tx\tDT\n", ["a", "# b", "c"], 1),
+    # Comments after the last sentence are counted with it.
+    ("# of a\na O\n\n# the\n# end\n\n#\n", ["a"], 4),
+])  # fmt: skip
+def test_comments_and_words_that_begin_with_a_hash(tmp_path, content, expected, comments):
+    sentences = read(write(tmp_path, content, "a.conll"))
+    assert words(sentences) == expected
+    assert remarks(sentences)["comments"] == comments
+
+
 def test_broken_sentences_are_skipped_on_request_and_counted_as_they_are_met(tmp_path):
     path = write(tmp_path, "# of a\na x O\n\nb\n\nc x O\n\nd\n\n# of e\ne x O\n\nf\n")
     for limit, expected, num_skipped in ((1, "a", 0), (2, "ac", 1), (4, "ace", 3)):
@@ -130,6 +144,18 @@ def test_objects_of_words():
     rows = [{"tokens": ["EU"], "ner_tags": [3], "x": ["B"]}]
     assert pairs(rows) == [(("EU",), ("3",))]
     assert pairs(rows, label_column="x") == [(("EU",), ("B",))]
+
+
+@pytest.mark.parametrize("text, escaped", [
+    ('He said "(no)".', "He said `` -LRB- no -RRB- '' ."),
+    ("He said “[no]” .", "He said `` -LSB- no -RSB- '' ."),
+    ("`` a '' {b}", "`` a '' -LCB- b -RCB-"), ("1/2 or 2\\/3 *", r"1\/2 or 2\/3 \*"),
+])  # fmt: skip
+def test_words_that_treebanks_escape_are_found_in_their_text(text, escaped):
+    tokens = escaped.split()
+    (sentence,) = read([{"text": text, "words": tokens, "labels": ["O"] * len(tokens)}])
+    assert (sentence.text, sentence.words, sentence.remarks) == (text, tuple(tokens), ())
+    assert "".join(text[start:end] for start, end in sentence.places) == text.replace(" ", "")
 
 
 def test_objects_of_texts_with_entities():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refusals import refuses
 from tiny_models import tiny_tokenizer
 
-from bertsmith.data.encoded_texts import iter_pairs
+from bertsmith.data.encoded_texts import iter_pairs, max_text_length
 from bertsmith.data.question_windows import encode_questions, label_windows, locate_tokens
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
@@ -22,8 +22,9 @@ from bertsmith.data.windows import (
     make_windows,
     window_spans,
 )
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENIZER = tiny_tokenizer()
 
@@ -98,6 +99,14 @@ def test_texts_and_pairs_in_one_list():
     assert list(iter_pairs(["a", ("b", "c")])) == [("a", None), ("b", "c")]
     with refuses(InputError, "texts[1]", "float nan", "a string"):
         list(iter_pairs(["a", float("nan")]))
+
+
+def test_a_tokenizer_whose_own_limit_leaves_no_room():
+    tokenizer = WordPieceTokenizer(TOKENIZER.vocab, model_max_length=3)
+    with refuses(CheckpointError, "tokenizer_config.json: ", "model_max_length is 3", "4 tokens"):
+        max_text_length(tokenizer, 512, None)
+    assert max_text_length(tokenizer, 512, 128) == 128
+    assert [max_text_length(TOKENIZER, room, None) for room in (512, 19)] == [37, 19]
 
 
 def test_words_of_real_sentences_have_the_reference_ids(data_dir):

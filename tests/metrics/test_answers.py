@@ -14,6 +14,7 @@ from bertsmith.metrics.answers import (
     answer_scores,
     both_scores,
     compared_form,
+    longest_common_run,
     units,
 )
 
@@ -105,3 +106,10 @@ def test_no_answer_at_all_may_be_best_and_missing_ones_score_nothing():
     missing = scored({"a": ["x"], "b": ["y"], "c": []}, {"a": "x", "z": "q"})
     assert (missing.num_missing, missing.has_unanswerable) == (2, True)
     assert list(missing.pairs("2.0")) == [(1, 1.0), (0, 0), (0, 0)]
+
+
+@settings(max_examples=50)
+@given(st.text("ab", max_size=12), st.text("ab", max_size=12))
+def test_the_longest_common_run(a, b):
+    runs = {a[i:j] for i in range(len(a) + 1) for j in range(i, len(a) + 1)}
+    assert longest_common_run(a, b) == max(len(run) for run in runs if run in b)

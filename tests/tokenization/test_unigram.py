@@ -83,3 +83,11 @@ def test_clauses_without_spaces_are_learnt_from():
     of_words = re.compile(f"({'|'.join(words)})+")
     assert sum(of_words.fullmatch(piece) is not None for piece in pieces) > 20
     assert list(learned.dropped_characters) == ["龘"] and learned.skipped_words == 1
+
+
+def test_a_special_token_in_the_text_is_learnt_once():
+    counts = {"▁(<unk>)": 50, "▁<unk>.": 50, "▁hello<pad><pad>": 50, "▁hello": 90, "▁of": 70}
+    learned = learn_unigram(counts, 40)
+    assert len(set(learned.tokens)) == len(learned.tokens) == len(learned.scores)
+    assert learned.tokens[:2] == ["<pad>", "<unk>"]
+    UnigramTokenizer(learned.tokens, learned.scores)

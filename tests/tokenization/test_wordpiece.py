@@ -15,7 +15,7 @@ from unicode_strings import unicode_string
 import bertsmith.tokenization.tokenizer
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789ABé漢字가´\u0301\u302e"
@@ -175,3 +175,10 @@ def test_fingerprint_covers_what_decides_ids_and_nothing_else():
         fingerprint(added_tokens=[]),
     ]
     assert len({fingerprint(), *others}) == 6
+
+
+def test_a_vocabulary_without_continuations_or_with_a_bare_prefix_ends():
+    pieces = WordPiece(["?", "a", "ab"], unk_id=0, max_chars=100)
+    assert [pieces.ids(word) for word in ("ab", "aba", "b")] == [(2,), (0,), (0,)]
+    pieces = WordPiece(["?", "a", "##", ""], unk_id=0, max_chars=100)
+    assert [pieces.ids(word) for word in ("a", "aa")] == [(1,), (0,)]

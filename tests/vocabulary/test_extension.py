@@ -12,7 +12,7 @@ from tokenizers import models
 
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.from_model import first_difference
-from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
+from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extend import extend_unigram
@@ -67,6 +67,17 @@ def test_byte_level_bpe_goes_on_where_its_merges_stand():
 
 NEW_UNIGRAM_WORDS = {word.lower().replace(" ", "▁"): n for word, n in NEW_WORDS.items()}
 NEW_UNIGRAM_WORDS |= {"▁zürich": 3, "▁19,": 8}
+
+
+def test_a_merge_that_is_there_already_keeps_its_place():
+    """ "abb" is made anew, by "a" and "bb"; the old merge of "abb" and "c" must not come last."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    merges = [("b", "b"), ("a", "b"), ("ab", "b"), ("abb", "c")]
+    old = ByteBpeTokenizer([*special, *sorted(BYTE_CHARACTERS), *map("".join, merges)], merges)
+    assert len(old.encode_ids("abbc")) == 3
+    new = extend_byte_bpe(old, {"abbc": 5}, 3)
+    assert new.merges == (*old.merges, ("a", "bb"))
+    assert new.encode_ids("abbc") == [old.token_to_id("abbc")]
 
 
 def test_a_unigram_model_gets_likelier_pieces():
