@@ -104,7 +104,17 @@ class Run(ABC, Generic[Resolved, Result]):
             resolved = self.resolve(machine)
             if not self.is_held_while_resolved:
                 stack.enter_context(self.hold())
-            trained = self._train(self.build(resolved, machine))
+            built = self.build(resolved, machine)
+            trainer = self._make_trainer(built)
+            if not self.resume:
+                trainer.begin(built.facts)
+                summary = trainer.run()
+            elif "summary" in self.folder.read_run():
+                summary = trainer.recall()
+            else:
+                trainer.resume(built.checkpoint)
+                summary = trainer.run()
+            trained = Trained(summary, trainer.best, trainer.is_stop_requested)
             self.write_beside_model()
             if trained.is_stop_requested and (state := self.state_before_result()):
                 raise Interrupted(
@@ -135,9 +145,8 @@ class Run(ABC, Generic[Resolved, Result]):
         """Read the checkpoint to go on from; None where the run begins."""
         return newest_checkpoint(self.folder.checkpoints_dir) if self.resume else None
 
-    def _train(self, built: BuiltRun) -> Trained:
-        """Train to the end and save the model."""
-        trainer = Trainer(
+    def _make_trainer(self, built: BuiltRun) -> Trainer:
+        return Trainer(
             built.model,
             built.objective,
             self.folder,
@@ -148,15 +157,6 @@ class Run(ABC, Generic[Resolved, Result]):
             report_to=self.compute.report_to,
             measure=self.measure,
         )
-        if not self.resume:
-            trainer.begin(built.facts)
-            summary = trainer.run()
-        elif "summary" in self.folder.read_run():
-            summary = trainer.recall()
-        else:
-            trainer.resume(built.checkpoint)
-            summary = trainer.run()
-        return Trained(summary, trainer.best, trainer.is_stop_requested)
 
     def write_beside_model(self) -> None:
         """Write the model card, then the curves, which complete a pre-training."""
