@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, read_error
 from bertsmith.model.nested_folder import model_directory
 from bertsmith.model.weight_formats import READERS
 from bertsmith.model.weight_formats.damage import damaged
@@ -58,6 +58,8 @@ def _indexed_shards(index: Path) -> Iterator[Path]:
         names = set(json.loads(read_small_file(index))["weight_map"].values())
     except CheckpointError:  # which is a ValueError, too
         raise
+    except OSError as error:
+        raise read_error(CheckpointError, index, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(index, "it is not an index of weights") from error
     if wrong := [name for name in names if not isinstance(name, str)]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, read_error
 from bertsmith.system.git_lfs import describe_pointer, is_pointer
 
 SPECIAL_KINDS = {
@@ -64,10 +64,17 @@ class SmallFiles:
         """Return a file's content.
 
         Raises:
-            CheckpointError, OSError: as `read_small_file`.
+            CheckpointError: as `read_small_file`, or the system does not let it be read.
+            OSError: there is none, or a folder in its place.
         """
         if name not in self._contents:
-            self._contents[name] = read_small_file(self.path(name))
+            path = self.path(name)
+            try:
+                self._contents[name] = read_small_file(path)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                raise
+            except OSError as error:
+                raise read_error(CheckpointError, path, error) from error
         return self._contents[name]
 
     def read_json(

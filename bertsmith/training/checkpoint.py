@@ -19,7 +19,7 @@ from typing import Any
 
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, read_error
 from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.files import atomic_dir, sha256_file, try_lock, write_json
 from bertsmith.system.small_files import read_small_file
@@ -146,6 +146,8 @@ def _read_state(path: Path) -> dict[str, Any]:
         digest = facts.pop("sha256")
     except FileNotFoundError:
         raise _damaged(path, f"{STATE_FILE} is missing") from None
+    except OSError as error:
+        raise read_error(CheckpointError, path / STATE_FILE, error) from error
     except (ValueError, KeyError, AttributeError, RecursionError):
         raise _damaged(path, f"{STATE_FILE} is not readable") from None
     if digest != _digest(facts):

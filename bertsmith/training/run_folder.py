@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from bertsmith._version import __version__
-from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
+from bertsmith.errors import CheckpointError, ConfigError, option, read_error, warn_once
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.hub import CARD_FILE, is_own_card
 from bertsmith.system.files import hold_folder, locked, write_json, writing
@@ -260,13 +260,18 @@ class RunFolder:
         """Read `run.json`.
 
         Raises:
-            CheckpointError: the file is damaged; or, when it is asked for, a fact is missing.
+            CheckpointError: the file is damaged or cannot be read; or, when it is asked for, a fact
+                is missing.
         """
         try:
             text = read_small_file(self.run_path).decode("utf-8")
             value = json.loads(text, object_hook=partial(RunFacts.of, self.run_path))
             if not isinstance(value, RunFacts):
                 raise ValueError("it holds no object")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise read_error(CheckpointError, self.run_path, error) from error
         except (ValueError, RecursionError) as error:
             raise _damaged_run(self.run_path, str(error)) from None
         value.check()

@@ -12,18 +12,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from limits import file_size_limit
+from limits import file_size_limit, no_more_open_files
 from refusals import refuses
-from tiny_models import save_tiny
+from tiny_models import save_tiny, write_reviews
 from tiny_runs import FP32
 
+import bertsmith
+from bertsmith.data.examples import ExampleReader
 from bertsmith.data.shards import Corpus
 from bertsmith.distillation.cache_folder import load_array, save_array
 from bertsmith.errors import CheckpointError, CorpusError, InputError
 from bertsmith.errors.system_errors import SYSTEM_ADVICE
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.model.loading import load_model
+from bertsmith.model.weights import read_weights
 from bertsmith.tasks.scoring import Outcome
+from bertsmith.training.run_folder import RunFolder
 
 PERMISSION = f"(Permission denied). {SYSTEM_ADVICE[errno.EACCES]}"
 
@@ -52,8 +56,18 @@ def test_no_permission_to_read(corpus_dir, tmp_path):
     (tmp_path / "config.json").write_text((model / "config.json").read_text())
     save_array(tmp_path / "cached", np.zeros((3, 2), np.float32))
     ids = next(corpus_dir.glob("train*.ids.npy"))
+    run = RunFolder(tmp_path)
+    run.write_run({})
+    (tmp_path / "shards").mkdir()
+    index = tmp_path / "shards" / "model.safetensors.index.json"
+    index.write_text('{"weight_map": {}}')
     for file, kind, do in (
-        (model / "model.safetensors", CheckpointError, lambda: load_model(model)),
+        *(
+            (model / name, CheckpointError, lambda: bertsmith.load(model, task="fill"))
+            for name in ("model.safetensors", "config.json", "tokenizer.json", "SHA256SUMS")
+        ),
+        (run.run_path, CheckpointError, run.read_run),
+        (index, CheckpointError, lambda: read_weights(index.parent)),
         (tmp_path / "pytorch_model.bin", CheckpointError, lambda: load_model(tmp_path)),
         (corpus_dir / "manifest.json", CorpusError, lambda: Corpus.open(corpus_dir)),
         (ids, CorpusError, lambda: Corpus.open(corpus_dir, verify=False)),
@@ -83,6 +97,21 @@ def test_a_folder_that_takes_no_file_and_a_disk_without_room(tmp_path):
     with refuses(InputError, *said, worded=False), file_size_limit(100):
         write(tmp_path / "misses.jsonl", "a" * 60_000)
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@on_linux
+def test_too_many_open_files(corpus_dir, tmp_path):
+    model = save_tiny(tmp_path / "model", "masked_lm")
+    load_model(model)  # what is imported on the way needs files too
+    rows = write_reviews(tmp_path / "rows.csv", 8)
+    advice = f"(Too many open files). {SYSTEM_ADVICE[errno.EMFILE]}"
+    for kind, do in (
+        (CheckpointError, lambda: load_model(model)),
+        (CorpusError, lambda: Corpus.open(corpus_dir, verify=False)),
+        (InputError, lambda: next(iter(ExampleReader(rows)))),
+    ):
+        with refuses(kind, advice, worded=False), no_more_open_files():
+            do()
 
 
 def test_ascii_locales_read_and_write_all_characters(tmp_path):
