@@ -1,5 +1,6 @@
 """The program and the package as a whole: commands, public names, output of any kind."""
 
+import io
 import json
 import os
 import subprocess
@@ -105,3 +106,19 @@ def test_help_for_a_reader_that_has_left():
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == (b"", 0)
+
+
+def test_streams_of_other_kinds_are_left_alone(monkeypatch):
+    monkeypatch.setattr("sys.stdout", shown := io.StringIO())
+    main(["--version"])
+    assert shown.getvalue() == f"bertsmith {bertsmith.__version__}\n"
+
+
+def test_a_file_is_not_opened_in_place_of_a_closed_standard_error(tmp_path):
+    program = (
+        "import sys; from bertsmith.cli import main; main(['-V']); file = open('journal', 'w'); "
+        "print('step', file=file, flush=True); print('note', file=sys.stderr)"
+    )
+    words = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", program]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd=tmp_path)
+    assert (tmp_path / "journal").read_text() == "step\n"

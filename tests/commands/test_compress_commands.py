@@ -1,6 +1,8 @@
 """compress as it is typed, in each of its ways."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -66,6 +68,18 @@ def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
         assert report[side]["scores"]["spearman"] == scores["spearman"]
 
 
+def test_an_encoder_of_other_file_names_keeps_pooling_and_length(compress, place, tmp_path):
+    early = shutil.copytree(place / "bare", tmp_path / "early")
+    (early / "1_Pooling").rename(early / "pool")
+    (early / "sentence_bert_config.json").rename(early / "sentence_roberta_config.json")
+    modules = (early / "modules.json").read_text().replace("1_Pooling", "pool")
+    (early / "modules.json").write_text(modules)
+    (early / "SHA256SUMS").unlink()
+    for more in ((), ("--overwrite",)):
+        _, out = compress(early, "--num-layers", 1, *more)
+        assert SentenceFolder.read(SmallFiles(out)) == SentenceFolder("first_token", True, 17)
+
+
 def on_corpus(corpus_dir):
     """What both models are asked, by 37 tokens that they can read."""
     held_out = Corpus.open(corpus_dir, "held_out")
@@ -80,8 +94,22 @@ def test_a_corpus_says_which_pieces_stay_and_scores_the_model(compress, corpus_d
     objective, model = on_corpus(corpus_dir), load_model(place / "on-corpus")
     with torch.no_grad():
         assert report["before"]["scores"] == objective.evaluate(model)
-    assert report["after"]["scores"].keys() == report["before"]["scores"].keys()
-    assert load_model(out).config.vocab_size < len(counts)
+    # The whole model, made to read [UNK] for what was left out, and never to guess it.
+    whole, smaller = (load_tokenizer(folder) for folder in (place / "on-corpus", out))
+    gone = torch.tensor([piece not in set(smaller.vocab) for piece in whole.vocab])
+    batches = list(objective.held_out_batches(model))
+    assert any(gone[batch.input_ids].any() for batch in batches)
+
+    def read(ids):
+        return ids.masked_fill(gone[ids], whole.unk_id)
+
+    with torch.no_grad():
+        model.heads["masked_lm"].bias[gone] = -1e9
+        for number, batch in enumerate(batches):
+            targets = {**batch.targets, "masked_labels": read(batch.targets["masked_labels"])}
+            batches[number] = replace(batch, input_ids=read(batch.input_ids), targets=targets)
+        expected = objective.figures(model, batches)
+    assert report["after"]["scores"] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(("line", "parts"), [

@@ -16,21 +16,24 @@ from refusals import refuses
 from tiny_runs import SIZE, KilledError, StopAtStep, small_job
 from torch_threads import another_number
 
-from bertsmith.commands.pretrain import describe_run
+from bertsmith.commands.pretrain import describe_run, parse
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.settings import CorpusSettings
+from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.reinitialize import waves
 from bertsmith.pretraining import micro_batch
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.resolve import resolve_pretraining
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
+from bertsmith.training.machine import Machine
 from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 
@@ -105,6 +108,34 @@ def test_what_cannot_be_is_one_line_and_code_2(refused, corpus_dir, tmp_path, mo
     error = refused(*words, worded="--minutes" not in words)  # the machine says how long
     assert all(part in error for part in parts) and "begins anew" not in error
     assert not (tmp_path / "run").exists()
+
+
+def test_flags_come_before_a_recipe_s_settings(tmp_path):
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(
+        'corpus = "corpus"\nout = "out"\n[training]\nsteps = 500\n[pretraining]\npairs = "none"\n'
+        "[optim]\nlearning_rate = 1e-4\n"
+    )
+    words = ["--recipe", str(recipe), "--minutes", "0.005", "--seed", "9"]
+    args = parse(words, "bertsmith pretrain")
+    assert (args.training.steps, args.training.minutes, args.training.seed) == (None, 0.005, 9)
+    assert (args.pretraining.pairs, args.optim.learning_rate) == ("none", 1e-4)
+
+
+@pytest.mark.parametrize(("preset", "max_length", "precision", "rows"), [
+    ("tiny", 128, "bf16", 32), ("tiny", 200, "bf16", 16), ("base", 128, "bf16", 8),
+    ("base", 128, "fp32", 4), ("base", 512, "fp32", 1),
+])  # fmt: skip
+def test_long_rows_and_large_models_are_computed_a_few_at_a_time(
+    corpus_dir, preset, max_length, precision, rows
+):
+    job = PretrainJob(
+        corpus_dir, ModelSettings(preset), PretrainingSettings(max_length),
+        TrainingSettings(steps=1, batch_size=64, device="cpu"),
+    )  # fmt: skip
+    machine = Machine(torch.device("cpu"), precision, num_processes=2)
+    resolved = resolve_pretraining(job, Corpus.open(corpus_dir), machine, is_timed=False)
+    assert resolved.micro_batch_size == rows
 
 
 def test_chinese_without_words_is_told(bertsmith, tmp_path):

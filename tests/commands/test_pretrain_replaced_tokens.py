@@ -83,6 +83,34 @@ def test_goes_on_with_both(bertsmith, corpus_dir, trained, tmp_path):
             torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
 
 
+def test_goes_on_with_new_tokens_and_positions_in_both(bertsmith, trained, tmp_path):
+    text, tokens, corpus = tmp_path / "text.txt", tmp_path / "tokens", tmp_path / "corpus"
+    documents = [f"Zanzibar grows cloves. Clove {i} is from Zanzibar. " * 3 for i in range(29)]
+    text.write_text("\n\n".join(documents), encoding="utf-8")
+    bertsmith("tokenizer", "extend", "--from", trained, "--texts", text, "--add", 71,
+              "--held-out-share", 0.2, "--out", tokens)  # fmt: skip
+    bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus,
+              "--held-out", 0.2, "--processes", 1)  # fmt: skip
+    out = tmp_path / "run"
+    bertsmith(*going_on(corpus, trained, out, "--max-position-embeddings", 41))
+    models = [load_model(folder) for folder in (out, out / "generator")]
+    for model in models:
+        assert model.config.vocab_size == load_tokenizer(tokens).vocab_size
+        assert model.config.max_position_embeddings == 41
+    assert models[0].config.vocab_size > load_tokenizer(trained).vocab_size
+    assert torch.equal(*(model.embeddings.word.weight for model in models))
+
+
+def test_plain_masked_lm_needs_no_generator_and_goes_on(bertsmith, corpus_dir, trained, tmp_path):
+    out, again = tmp_path / "run", tmp_path / "again"
+    alone = shutil.copytree(trained, tmp_path / "a", ignore=shutil.ignore_patterns("generator"))
+    bertsmith(*going_on(corpus_dir, alone, out, "--objective", "masked_lm"))
+    assert not (out / "generator").exists()
+    bertsmith(*going_on(corpus_dir, out, again))  # with what the folder has learnt
+    for folder in (out, again):
+        assert set(load_model(folder).heads) == {"masked_lm"}
+
+
 def test_both_models_count(bertsmith, trained):
     both = sum(each.numel() for each in build_trained(read_folder(trained)).parameters())
     assert json.loads(bertsmith("params", trained, "--json"))["parameters"] == both

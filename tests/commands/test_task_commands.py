@@ -205,6 +205,24 @@ def test_the_report_counts_what_was_cut_or_skipped(typed, place, tmp_path):
     assert (report["hidden_size"], report["pooling"], report["precision"]) == (24, "mean", "fp32")
 
 
+def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):
+    path, out, misses = (tmp_path / name for name in ("a.jsonl", "out.jsonl", "misses.jsonl"))
+    rows = [rf'{{"text": "good \ud83d film", "label": "{label}"}}' for label in ("pos", "neg")]
+    path.write_text("\n".join(rows))  # of which one has the wrong label
+    bertsmith("predict", place / "classifier", "--file", path, "--out", out, *FP32)
+    found = [json.loads(line)["text"] for line in out.read_text().splitlines()]
+    assert found == ["good \ufffd film"] * 2
+    bertsmith("evaluate", place / "classifier", "--data", path, "--errors", misses, *FP32)
+    (miss,) = map(json.loads, misses.read_text().splitlines())
+    assert miss["text"] == "good \ufffd film"
+
+
+def test_a_closed_standard_input_is_told(refused, place, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    message = refused("embed", place / "pretrained", "-", "--out", tmp_path / "v.npy", *FP32)
+    assert "standard input: " in message
+
+
 def test_fill(bertsmith, place):
     fill = ("fill", place / "pretrained", *FP32)
     lines = bertsmith(*fill, "a [MASK] and [MASK]", "--top", 3).splitlines()

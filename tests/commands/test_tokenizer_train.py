@@ -79,3 +79,12 @@ def test_the_next_step_reads_the_same_texts(train, bertsmith, tmp_path, monkeypa
     assert step[:4] == ["next", "bertsmith", "corpus", "build"]
     bertsmith(*step[2:], "--held-out", 0, "--processes", 1)
     assert Corpus.open(tmp_path / "runs" / "corpus").num_documents == 120
+
+
+def test_case_is_kept_in_a_unigram_vocabulary_on_request(train, text, tmp_path):
+    options = [text, "--kind", "unigram", "--vocab-size", 120, "--held-out-share", 0]
+    train(*options, "--out", tmp_path / "small")
+    train(*options, "--out", tmp_path / "large", "--no-lowercase")
+    small, large = (load_tokenizer(tmp_path / name) for name in ("small", "large"))
+    assert small.encode("The").ids == small.encode("the").ids
+    assert large.encode("The").ids != large.encode("the").ids

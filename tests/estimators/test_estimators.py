@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from tiny_models import reviews, save_tiny
 
 import bertsmith
-from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError, TrainingError
 from bertsmith.estimators import options
 from bertsmith.estimators.estimator import NOT_PARAMETERS
 
@@ -208,6 +208,16 @@ def test_answers_beside_a_table_are_as_those_beside_tuples(model):
     assert str(found.result_.evaluation) == str(twin.result_.evaluation)
     assert found.score(table, y) == twin.score(PASSAGES, y)
     assert found.score(table[:9], [None] * 9) == twin.score(PASSAGES[:9], [None] * 9)
+
+
+def test_a_run_that_fails_names_no_file_that_is_removed(model, tmp_path):
+    found = bertsmith.TextClassifier(model, **QUICK | {"learning_rate": 1e38, "steps": 9})
+    with refuses(TrainingError, worded=False) as failed:
+        found.fit(TEXTS, LABELS, **QUIET)
+    assert "failure.json" not in str(failed.value)
+    with refuses(TrainingError, f"{tmp_path}/run/failure.json", worded=False):
+        found.set_params(out=tmp_path / "run").fit(TEXTS, LABELS, **QUIET)
+    assert (tmp_path / "run" / "failure.json").exists()
 
 
 def test_every_row_is_predicted_though_some_were_skipped(classifier):

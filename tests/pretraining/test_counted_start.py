@@ -14,7 +14,13 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining import counted_start
-from bertsmith.pretraining.counted_start import WINDOW, count_neighbours, initialize_counted
+from bertsmith.pretraining.counted_start import (
+    WINDOW,
+    PairCounts,
+    count_neighbours,
+    initialize_counted,
+    positive_pmi,
+)
 from bertsmith.pretraining.token_counts import token_counts
 
 
@@ -40,6 +46,22 @@ def test_neighbours_are_counted_inside_documents(corpus_dir, monkeypatch):
         found = np.zeros_like(expected)
         np.add.at(found, np.divmod(pairs.keys, corpus.vocab_size), pairs.counts)
         np.testing.assert_array_equal(found + found.T, expected)  # a pair has one order there
+
+
+@pytest.mark.parametrize("most_dense", [3, 2])
+def test_positive_pmi_is_that_of_the_definition(monkeypatch, most_dense):
+    """With contexts smoothed by a power of 0.75 (Levy et al. 2015)."""
+    monkeypatch.setattr(counted_start, "MAX_DENSE", most_dense)
+    counts = torch.tensor([[8.0, 2.0, 0.0], [2.0, 6.0, 4.0], [0.0, 4.0, 0.0]])
+    share = counts / counts.sum()
+    contexts = counts.sum(0) ** 0.75
+    chance = share.sum(1, keepdim=True) * contexts / contexts.sum()
+    expected = (share / chance).log().clamp(min=0)
+    in_one_order = PairCounts(keys=np.array([0, 1, 4, 5]), counts=np.array([4, 2, 3, 4]))
+    matrix = positive_pmi(in_one_order, 3)
+    assert (matrix.rows.layout == torch.strided) == (most_dense == 3)
+    torch.testing.assert_close(matrix.rows.to_dense(), expected)
+    torch.testing.assert_close(matrix.columns.to_dense(), expected.T)
 
 
 @pytest.mark.parametrize("is_dense", [True, False])

@@ -68,6 +68,20 @@ def test_runs_have_the_lengths_of_spanbert_and_albert(kind, weights, mean):
     assert sizes.mean() == pytest.approx(mean, abs=0.3)
 
 
+@pytest.mark.parametrize("kind", RUN_LENGTHS)
+def test_every_place_is_about_equally_likely(kind):
+    words, lengths = packed([[1] * 101] * 4001)
+    budgets = np.full(4001, 15)
+    places, _ = choose_words(words, lengths, budgets, RUN_LENGTHS[kind], np.random.default_rng(3))
+    hits = np.bincount(places % 103, minlength=103) / 4001
+    assert hits[0] == hits[102] == 0
+    assert hits[1:102].mean() == pytest.approx(15 / 101, abs=1e-9)  # the budget is spent
+    # A standard deviation is 0.0056. The words at the end of a text are less often in a span that
+    # the budget has cut, since that keeps its beginning.
+    assert hits[1:92] == pytest.approx(15 / 101, abs=0.035)
+    assert hits[92:102] == pytest.approx(15 / 101, abs=0.06)
+
+
 SPECIAL_IDS = {0, 1, 2, 3, 4}
 MASK_ID = 4
 PAPER = MaskingRule(rate=0.15, mask_share=0.8, random_share=0.1)

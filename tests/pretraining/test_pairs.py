@@ -91,6 +91,15 @@ def test_both_labels_are_equally_frequent_and_length_tells_none():
         assert set(total[pairs.labels == label].tolist()) == {24}
 
 
+def test_random_segments_come_from_all_other_tokens_alike():
+    bounds = text([[3] * 100, [3] * 10, [3] * 50])
+    anchors = np.full(30_000, 310)  # always in the second document
+    pairs = draw_pairs(bounds, anchors, np.full(30_000, 30), np.random.default_rng(4))
+    other = document_of(bounds, pairs.b_starts[pairs.labels == IS_RANDOM])
+    shares = np.bincount(other, minlength=3) / len(other)
+    assert shares == pytest.approx([2 / 3, 0, 1 / 3], abs=0.02)
+
+
 def test_windows_are_full_and_stay_in_their_document():
     bounds = text([[5, 6], [50, 50], [9]])
     anchors = np.arange(bounds.sentence_starts[-1])

@@ -92,6 +92,22 @@ def test_pairs_are_made_only_where_documents_allow_them(tmp_path, corpus_dir):
     assert "held_out_mlm_loss" in figures and "held_out_nsp_loss" not in figures
 
 
+def test_sentence_order_is_learnt_of_two_sentences_only(tmp_path, corpus_dir):
+    documents = ["Baba ceba.", "Diba foba. Guba haba. Keli moba.", "Nupa pare.", "Reba. Baba."]
+    built = small_corpus(tmp_path / "built", Corpus.open(corpus_dir).tokenizer(), documents)
+    task = objective(built, replace(SHORT, pairs="sentence_order"))
+    assert 0 < task.facts()["single_sentence_share"] < 1
+    labels = []
+    for step in range(1, 41):
+        (batch,) = task.micro_batches(step)
+        chosen = batch.targets["sentence_order_rows"].tolist()
+        labels += batch.targets["sentence_order_labels"].tolist()
+        pairs = [i for i, (ids, _) in enumerate(rows(batch)) if (ids == 3).sum() == 2]
+        assert chosen == pairs
+    assert 80 < len(labels) < 40 * 13
+    assert np.mean(labels) == pytest.approx(0.5, abs=0.15)
+
+
 def test_unigram_entropy_is_that_of_the_counts(corpus_dir):
     train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
 

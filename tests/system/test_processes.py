@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import pytest
@@ -45,6 +46,25 @@ def test_a_worker_that_is_killed_while_it_hands_over_a_result():
     with refuses(ConfigError, "(SIGKILL)", "--processes"):
         assert max(map(len, results)) == 10
     assert not multiprocessing.active_children()
+
+
+@dataclass
+class DiesWhenItArrives:
+    """Ends each process but the first when it is unpickled there."""
+
+    pid: int
+
+    def __setstate__(self, state):
+        if os.getpid() != state["pid"]:
+            os._exit(3)
+
+    def __call__(self, item):
+        return item
+
+
+def test_a_worker_that_ends_as_it_starts():
+    with refuses(ConfigError, "3", "--processes"):
+        list(LocalProcesses(2).map_in_order(DiesWhenItArrives(os.getpid()), range(9)))
 
 
 def test_scripts_need_no_guard(tmp_path):

@@ -166,3 +166,31 @@ def test_who_takes_a_folder_looks_again(tmp_path):
     earlier_run(folder.path, complete=True)  # by another process, since the first look
     with refuses(ConfigError, "run: ", "--resume", "--overwrite"), folder.held(check):
         pass
+
+
+def test_what_is_overwritten_without_a_model_is_put_aside_too(tmp_path):
+    (tmp_path / "generator").mkdir()
+    names = {"config.json", "spiece.model", "special_tokens_map.json", "modules.json"}
+    for name in names:
+        (tmp_path / name).write_text(name)
+    folder = RunFolder(tmp_path)
+    folder.begin()
+    assert [path.name for path in tmp_path.iterdir()] == ["earlier-run"]
+    assert {path.name for path in folder.earlier_dir.iterdir()} == names
+    (tmp_path / "model.safetensors").touch()  # the new run is stopped while it saves its model
+    folder.write_run({})
+    folder.begin()
+    assert {path.name for path in folder.earlier_dir.iterdir()} == names
+
+
+def test_a_beginning_takes_the_run_and_nothing_else(tmp_path):
+    folder = earlier_run(tmp_path / "run", complete=False)
+    (folder.path / "model.safetensors").unlink()
+    (folder.checkpoints_dir / "mine").mkdir()
+    folder.begin()
+    folder.finish()
+    found = [path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*")]
+    assert sorted(found) == ["checkpoints", "checkpoints/mine", "notes.txt"]
+    (folder.checkpoints_dir / "step-00000001").mkdir()
+    folder.remove_checkpoints()
+    assert [path.name for path in folder.checkpoints_dir.iterdir()] == ["mine"]

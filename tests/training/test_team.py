@@ -1,8 +1,10 @@
 """Several processes: the same weights as one that does all the work, and errors that are told."""
 
+import gc
 import multiprocessing
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from torch_threads import threads
 
 from bertsmith.errors import TrainingError
 from bertsmith.pretraining.objective import Pretraining
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
 from bertsmith.training.settings import OptimSettings
 
@@ -130,3 +133,18 @@ def test_heads_of_tasks_compute_in_fp32_and_follow_the_updates(corpus_dir):
     assert (head.bias.dtype, head.bias.item()) == (torch.float32, 1997.25)
     assert team.compute_model.layers[0].feed_forward.up.weight.dtype == BF16
     assert head.bias.data_ptr() == model.heads["regress"].dense.bias.data_ptr()
+
+
+def test_in_a_worker_of_a_pool_one_process_does_all(corpus_dir, monkeypatch):
+    """A daemon may have no children."""
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    with small_workers(small_objective(corpus_dir), 2) as team:
+        train(team, 1, 2)
+        assert not team.workers
+    assert list(LocalProcesses(2).map_in_order(abs, [-1, -2, -3])) == [1, 2, 3]
+
+
+def test_memory_that_nobody_entered_is_given_back(corpus_dir):
+    path = small_workers(small_objective(corpus_dir), 2)._file.path
+    gc.collect()
+    assert not Path(path).exists()
