@@ -1,20 +1,16 @@
-"""The command line: finds the command, runs it, and reports errors.
-
-A command is one module in `commands/` with a function `main`, which parses its flags, calls, and
-prints. It is imported only when called, so `bertsmith --help` answers at once.
-"""
+"""The command line: finds the command, runs it, and reports errors."""
 
 import errno
 import gc
-import importlib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 from bertsmith._version import __version__
+from bertsmith.commands.catalog import COMMANDS, name_of, settings_of, work_of
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
 from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
@@ -37,57 +33,6 @@ from bertsmith.system.streams import (
     shown_warnings,
     silenced,
 )
-
-
-class Command(NamedTuple):
-    """A step of the road, and what a command is for."""
-
-    step: str
-    summary: str
-    module: str = ""
-    """Its module in `commands/`, if that is not called like it."""
-
-
-COMMANDS = {
-    "tokenizer train": Command("Text", "learn a vocabulary of subword tokens from your texts"),
-    "tokenizer extend": Command("Text", "add the tokens of your own texts to a model's vocabulary"),
-    "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
-    "corpus inspect": Command("Text", "show what a corpus holds"),
-    "pretrain": Command(
-        "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
-    ),
-    "params": Command("Model", "count a model's parameters, by component"),
-    "plan": Command("Model", "estimate what a pre-training run takes: time, memory, arithmetic"),
-    "distill pretraining": Command(
-        "Model", "pre-train a smaller BERT with the help of a larger one"
-    ),
-    "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
-    **{
-        f"finetune {task}": Command("Task", f"fine-tune a BERT to {what}", "finetune")
-        for task, what in {
-            "classify": "sort texts into your classes",
-            "answer": "find the answers to questions in passages",
-            "tag": "label words, such as names or parts of speech",
-            "regress": "give texts a score, such as a rating",
-            "choose": "choose the best of several answers",
-            "embed": "turn texts into vectors that are close for similar texts",
-        }.items()
-    },
-    "evaluate": Command("Task", "score a model on labelled data, or a masked LM on minimal pairs"),
-    "predict": Command("Task", "run a fine-tuned model on new texts"),
-    "embed": Command("Task", "turn texts into vectors, to compare or search them"),
-    "compress": Command("Task", "make a model smaller: fewer layers or tokens"),
-    "push": Command("Task", "send a model to the Hugging Face hub"),
-    "score": Command("Task", "score the predictions of any system, without a model"),
-    "glue": Command("All", "fine-tune and score a model on the tasks of the GLUE benchmark"),
-    "compare": Command(
-        "All", "train several recipes with the same budget and test which is better"
-    ),
-    "demo": Command("All", "try everything in five minutes, on this computer's own documentation"),
-    "hardware": Command("All", "show how fast this computer is, as measured"),
-    "recipes": Command("All", "list the recipes: settings that go well together, by command"),
-    "completion": Command("All", "print the tab completion for bash and zsh"),
-}
 
 PROG = "bertsmith"
 GLOBAL_FLAGS = (("--debug",), ("-q", "--quiet"), ("-v", "--verbose"))
@@ -120,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             run = _find(args)
             run()
         except HelpAsked as asked:
-            asked.print(f"{PROG} {_name_of(args)}")
+            asked.print(f"{PROG} {name_of(args)}")
         sys.stdout.flush()  # so that a closed pipe is told as one
 
 
@@ -136,12 +81,12 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
     except BertsmithError as error:
         if debug:
             raise
-        message = as_flags_of(_name_of(args), error.message)
+        message = as_flags_of(name_of(args), error.message)
         print(f"{PROG}: {message}", file=sys.stderr)
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
-            print(f"{PROG}: {_name_of(args)}: {_lack_of_memory(error)}", file=sys.stderr)
+            print(f"{PROG}: {name_of(args)}: {_lack_of_memory(error)}", file=sys.stderr)
             raise SystemExit(2) from None
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
@@ -177,12 +122,12 @@ def _lack_of_memory(error: BaseException) -> str:
 
 
 def _find(args: list[str]) -> Callable[[], None]:
-    """Return what a line asks for; its module is imported."""
+    """Return what a line asks for."""
     if not args or args[0] in ("-h", "--help"):
         return partial(print, _overview())
     if args[0] in ("-V", "--version"):
         return partial(print, f"{PROG} {__version__}")
-    name = _name_of(args)
+    name = name_of(args)
     if name is None:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             return partial(print, "\n".join(_table(_siblings(args[0]))))
@@ -190,20 +135,26 @@ def _find(args: list[str]) -> Callable[[], None]:
     rest = args[len(name.split()) :]
     if rest and HELP_FLAGS.issuperset(rest):
         raise HelpAsked(pages()[name], args)
+    return partial(_run, name, rest)
+
+
+def _run(name: str, args: Sequence[str]) -> None:
+    prog = f"{PROG} {name}"
+    settings = settings_of(name).parse(args, prog)
     configure_process()
-    return partial(_main_of(name), rest, f"{PROG} {name}")
+    _import_work(name)(settings, [*prog.split(), *args])
 
 
-def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
-    module = f"bertsmith.commands.{COMMANDS[name].module or name.replace(' ', '_')}"
+def _import_work(name: str) -> Callable[[Any, Sequence[str]], None]:
+    """Import a command's `main`."""
     if "torch" in sys.modules:  # called by a program, whose objects are its own
-        return importlib.import_module(module).main
+        return work_of(name).main
     # torch brings half a million objects that all stay: searching them for garbage again and again
     # costs 0.15 s of a start, and time in every later search.
     gc.disable()
     try:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash
-            main = importlib.import_module(module).main
+            main = work_of(name).main
     finally:
         gc.freeze()
         gc.enable()
@@ -215,14 +166,10 @@ def _main_of(name: str) -> Callable[[Sequence[str], str], None]:
 def live_page(name: str) -> Page:
     """Return a command's help as its settings are now, of which `help.json` has a copy."""
     try:
-        _main_of(name)(["--help"], f"{PROG} {name}")
+        settings_of(name).parse(["--help"], f"{PROG} {name}")
     except HelpAsked as asked:
         return asked.page
     raise AssertionError(f"{name} has no help")
-
-
-def _name_of(args: Sequence[str]) -> str | None:
-    return next((name for name in COMMANDS if args[: len(name.split())] == name.split()), None)
 
 
 def _overview() -> str:

@@ -67,7 +67,7 @@ def test_evaluation_and_prediction(task, tmp_path, monkeypatch):
 
     def write_predictions(file):
         main([str(folder), "--file", str(file), "--out", str(out), "--device", "cpu",
-              "--precision", "fp32"], "bertsmith predict")  # fmt: skip
+              "--precision", "fp32"], ["bertsmith", "predict"])  # fmt: skip
         assert out.read_bytes().count(b"\n") in ROWS
 
     assert growth(write_predictions, files) < UNCOLLECTED

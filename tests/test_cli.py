@@ -11,7 +11,8 @@ import pytest
 from refusals import check_message, refuses
 
 import bertsmith
-from bertsmith.cli import COMMANDS, main
+from bertsmith.cli import main
+from bertsmith.commands.catalog import COMMANDS
 
 
 def run_python(program: str, **environment: str) -> bytes:

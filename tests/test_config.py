@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 from refusals import refuses
 
-from bertsmith.commands.finetune import parse as parse_finetuning
 from bertsmith.commands.flags import parse_with_recipe
+from bertsmith.commands.settings.finetune import parse as parse_finetuning
 from bertsmith.config import RECIPES, from_mapping, read_recipe, shipped_recipes, to_jsonable
 from bertsmith.errors import ConfigError
 

@@ -13,8 +13,11 @@ import pytest
 from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 
 import bertsmith
-from bertsmith.cli import COMMANDS, main
-from bertsmith.commands import distill_pretraining, finetune, pretrain
+from bertsmith.cli import main
+from bertsmith.commands.catalog import COMMANDS
+from bertsmith.commands.finetune import predict_command
+from bertsmith.commands.pretrain import describe_run
+from bertsmith.commands.settings import distill_pretraining, finetune, pretrain
 from bertsmith.config import to_jsonable
 from bertsmith.demo.page import next_steps, program
 from bertsmith.model.loading import load_model
@@ -76,7 +79,7 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys, monkeypat
     main([*step[:-1], run, "--steps", "1", "--batch-size", "4", "--threads", "1",
           "--eval-rows", "4", "--json"])  # fmt: skip
     result = json.loads(capsys.readouterr().out)
-    print(pretrain.describe_run({**result, "held_out_mlm_loss": 0.0}))  # as if it had learned
+    print(describe_run({**result, "held_out_mlm_loss": 0.0}))  # as if it had learned
     lines = capsys.readouterr().out
     print(lines)
     step = printed("try ")
@@ -95,7 +98,7 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys, monkeypat
     main(step)
     capsys.readouterr()
     # A second model beside the first gets another name.
-    print(pretrain.describe_run({**result, "held_out_mlm_loss": 0.0}))
+    print(describe_run({**result, "held_out_mlm_loss": 0.0}))
     assert printed("next ")[-1] == f"{out}-2"
     Path("runs/corpus").mkdir(parents=True)
     main(["tokenizer", "extend", "--texts", text, "--from", run, "--add", "40", "--out", extended])
@@ -132,7 +135,7 @@ def test_after_finetuning_the_next_step_asks_the_model(task, file, texts, tmp_pa
     path.write_text(file)
     words = f"--model m --train t --out runs/mine --eval {path}".split()
     settings, _ = finetune.parse(words, f"bertsmith finetune {task}")
-    command = finetune.predict_command(task_named(task), settings)
+    command = predict_command(task_named(task), settings)
     assert shlex.split(command) == ["bertsmith", "predict", "runs/mine", *texts]
 
 

@@ -1,6 +1,7 @@
 """Write bertsmith/commands/help.json anew: the help of all commands, from their settings."""
 
-from bertsmith.cli import COMMANDS, live_page
+from bertsmith.cli import live_page
+from bertsmith.commands.catalog import COMMANDS
 from bertsmith.commands.help import TABLE, to_text
 
 if __name__ == "__main__":

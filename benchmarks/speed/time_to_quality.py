@@ -89,7 +89,8 @@ def measure_side(plan: Plan, side: str, corpus: Path, out: Path) -> Iterator[dic
 
 def job(corpus: str, minutes: float) -> "PretrainJob":
     """Build the recipe's run of so many minutes."""
-    from bertsmith.commands.pretrain import build_job, parse
+    from bertsmith.commands.pretrain import build_job
+    from bertsmith.commands.settings.pretrain import parse
 
     words = [*RECIPE, "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
     return build_job(parse([*words, "--device", "cpu"], "bertsmith pretrain"))

@@ -1,11 +1,10 @@
 """`bertsmith completion`: the script that completes commands and options in a shell."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from bertsmith.commands.flags import parse
 from bertsmith.commands.help import pages
 from bertsmith.commands.recipes import recipe_kind
+from bertsmith.commands.settings.completion import Settings
 from bertsmith.config import shipped_recipes
 
 FREE_VALUES = {"INT", "NUMBER", "TEXT", "PATH", "NAME"}
@@ -23,16 +22,7 @@ _bertsmith() {{
 complete -o default -F _bertsmith bertsmith"""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Print the completion of commands and options for bash and zsh.
-
-    Put this line into ~/.bashrc or ~/.zshrc: source <(bertsmith completion)
-    """
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     print(SCRIPT.format(cases="\n".join(cases())))
 
 

@@ -3,17 +3,12 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import tyro
-
-from bertsmith.commands.flags import parse
+from bertsmith.commands.settings.corpus_build import Settings
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
-from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
-from bertsmith.errors import ConfigError
 from bertsmith.system.counts import percent
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
@@ -21,40 +16,7 @@ from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.vocabulary.origin import model_of_tokenizer
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Turn texts into a corpus that a BERT can be pre-trained on.
-
-    Documents are split into sentences (by rules for English and Chinese), and sentences into token
-    ids. The corpus folder holds these ids, the bounds of sentences and documents, a copy of the
-    tokenizer, and a manifest that lists what was read and what was skipped. A few documents are
-    held out: models are evaluated on them and never trained on them.
-    """
-
-    files: tyro.conf.Positional[tuple[str, ...]]
-    """Texts: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet (a document in
-    each row), each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are
-    searched."""
-    tokenizer: Path
-    """Tokenizer: a folder that `bertsmith tokenizer train` wrote, a model folder, or a
-    vocab.txt."""
-    out: Path
-    """Folder to write the corpus to."""
-    corpus: CorpusSettings = field(default_factory=CorpusSettings)
-    processes: int | None = None
-    """Number of processes that split sentences and encode; by default one for each core."""
-    overwrite: bool = False
-    """Replace an earlier corpus in the folder, once the new one is complete."""
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-    def __post_init__(self) -> None:
-        if not self.files:
-            raise ConfigError("no FILES given. Name the texts to build the corpus from.")
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     started_at = time.perf_counter()
     tokenizer = load_tokenizer(settings.tokenizer)
     manifest = build_corpus(

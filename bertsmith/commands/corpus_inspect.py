@@ -2,15 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 
 from bertsmith.commands.corpus_build import describe_html, describe_sources, describe_split
-from bertsmith.commands.flags import parse
+from bertsmith.commands.settings.corpus_inspect import Settings
 from bertsmith.data.manifest import SPLITS, SplitManifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
@@ -23,25 +20,7 @@ BAR_WIDTH = 40
 EXAMPLE_CHARS = 300
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Show what a corpus holds: counts, lengths, what was skipped, and a few examples.
-
-    Every file is read once and its checksum compared, so a corpus that passes is complete.
-    """
-
-    corpus: tyro.conf.Positional[Path]
-    """The corpus folder, as written by 'corpus build'."""
-    examples: int = 3
-    """Number of documents of each split whose beginning is shown."""
-    page: Path | None = None
-    """HTML page to write: the same, with histograms."""
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     corpus, examples = settings.corpus, settings.examples
     if examples < 0:
         raise ConfigError(f"--examples: found {examples}; allowed is 0 or more.")

@@ -2,33 +2,17 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from bertsmith.commands.flags import parse, tell
-from bertsmith.demo.job import DemoSettings, run_demo
+from bertsmith.commands.flags import tell
+from bertsmith.commands.settings.demo import Settings
+from bertsmith.demo.job import run_demo
 from bertsmith.demo.page import METHODS, MORE_MINUTES, PRETRAINED, UNTRAINED, shortened
 from bertsmith.system.counts import percent
 from bertsmith.training.display import Display
 
 
-@dataclass(frozen=True)
-class Settings(DemoSettings):
-    """Train and evaluate a BERT on the documentation that is on this computer.
-
-    Learns a vocabulary from the documentation of Python and of the installed packages, pre-trains a
-    small BERT on it, fine-tunes it with a few labelled paragraphs to tell which library a text is
-    about, and compares it with the same model without pre-training and with plain methods (one of
-    them needs scikit-learn, and is left out without it). Needs no download. At the end, open
-    report.html.
-    """
-
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     with Display() as display:
         results = run_demo(settings, say=tell, callbacks=[display])
     print(json.dumps(results) if settings.json else "\n".join(describe_demo(results)))

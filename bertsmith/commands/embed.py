@@ -3,54 +3,24 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import tyro
 
-from bertsmith.commands.flags import parse, tell
-from bertsmith.data.columns import Columns
+from bertsmith.commands.flags import tell
+from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.metrics.reading import ReadingCounts
-from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors
 
 
-@dataclass(frozen=True)
-class Settings(InferenceCompute):
-    """Turn texts into vectors; the cosine of two says how similar the texts are.
-
-    Row i of the result belongs to text i. Files of any size will do.
-    """
-
-    model: tyro.conf.Positional[Path]
-    """Folder of a BERT; a sentence encoder's own settings are followed."""
-    file: tyro.conf.Positional[Path]
-    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or - for
-    one text per line from standard input."""
-    out: Path
-    """Output file: .npy (one fp32 array, [texts, hidden]) or .jsonl (one object per text)."""
-    columns: Columns = field(default_factory=Columns)
-    pooling: Literal["mean", "first_token", "pooler"] | None = None
-    """Pooling of token vectors to one: the mean over the tokens, the vector of [CLS] (first_token),
-    or the pooler's. Default: as the folder says, else mean."""
-    normalize: bool = False
-    """Normalization: scale every vector to length 1, so that a product of two is their cosine."""
-    max_length: int | None = None
-    """Maximum length: cut texts to this many tokens. Default: all that the model reads."""
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     file, out = settings.file, settings.out
     check_format(out)
     with hold_outputs({"--out": out}, file):

@@ -2,40 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
-import tyro
-
-from bertsmith.commands.flags import parse, tell
+from bertsmith.commands.flags import tell
 from bertsmith.commands.predict import as_characters
+from bertsmith.commands.settings.fill import Settings
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.counts import percent
 from bertsmith.tasks.fill_mask import FillMask, Word
 from bertsmith.tasks.predictor import Predictor
 
 
-@dataclass(frozen=True)
-class Settings(InferenceCompute):
-    """Fill in the hidden words of a text with a pre-trained BERT.
-
-    Write [MASK] (for RoBERTa, <mask>) where a word is to be guessed. This shows what a model knows
-    of your language before it is fine-tuned.
-    """
-
-    model: tyro.conf.Positional[Path]
-    """Folder of a pre-trained model."""
-    text: tyro.conf.Positional[str]
-    """A text with [MASK] in one or more places, in quotes."""
-    top: int = 5
-    """Number of words to show for each [MASK]."""
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     filler = Predictor.load(
         settings.model, FillMask, device=settings.device, precision=settings.precision
     )

@@ -32,7 +32,7 @@ NEEDED_FOR = {"finetune": " (with --teacher and --unlabelled)"}
 """Further options that recipes of a kind need, for the line of help that names them."""
 
 
-def parse(
+def parse_settings(
     cls: type[T],
     args: Sequence[str],
     prog: str,
@@ -135,7 +135,7 @@ def parse_with_recipe(
     if names:
         text += " 'bertsmith recipes' explains each."
     option = Option("--recipe NAME", text, MAIN_PANEL)
-    return parse(cls, args, prog, description, default, [option])
+    return parse_settings(cls, args, prog, description, default, [option])
 
 
 def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:

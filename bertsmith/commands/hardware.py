@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from bertsmith.commands.flags import parse
+from bertsmith.commands.settings.hardware import Settings
 from bertsmith.model.attention_paths import describe_attention, measured_paths
 from bertsmith.model.int8 import int8_speed
 from bertsmith.system.hardware import (
@@ -20,24 +20,7 @@ from bertsmith.system.matrix_products import format_gflops, measured_products
 from bertsmith.system.measurements import Measured, forget, processor_name
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Show how fast this computer multiplies matrices, and what bertsmith therefore uses.
-
-    Nearly all of BERT's time goes into matrix products. The figures are measured once and
-    remembered; a run then uses the fastest way that keeps the promised accuracy. They are measured
-    again after a month, if other programs kept the computer busy, or if a short trial at the start
-    of a run is off by a factor of 1.5.
-    """
-
-    json: bool = False
-    """Print one JSON object instead of text."""
-    fresh: bool = False
-    """Measure again, and remember that: the computer may have been busy the first time."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.fresh:
         forget()
     measured, paths, int8 = measured_products(), measured_paths(), int8_speed()

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
-import tyro
-
-from bertsmith.commands.flags import parse
+from bertsmith.commands.settings.params import Settings, Sizes
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import (
     IN_LAYERS,
@@ -25,57 +23,11 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.electra_pair import build_trained
 from bertsmith.model.families import FAMILIES, family_named
-from bertsmith.model.families.albert import Shared
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import LARGEST, check_largest
 
-FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
 
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes of a model, called like the fields of its config."""
-
-    num_hidden_layers: Annotated[int | None, tyro.conf.arg(name="layers")] = None
-    """Number of layers; with --hidden it takes the place of a size's name."""
-    hidden_size: Annotated[int | None, tyro.conf.arg(name="hidden")] = None
-    """Hidden size: the width of the vectors."""
-    num_attention_heads: Annotated[int | None, tyro.conf.arg(name="heads")] = None
-    """Attention heads in a layer. Default: one for every 64 of the hidden size."""
-    intermediate_size: Annotated[int | None, tyro.conf.arg(name="intermediate")] = None
-    """Intermediate size: the width inside the feed-forward layers. Default: 4 times the hidden
-    size."""
-    vocab_size: int | None = None
-    """Vocabulary size in tokens. Default: 30,522, as in the released English models."""
-    max_position_embeddings: Annotated[int | None, tyro.conf.arg(name="max-positions")] = None
-    """Position embeddings: the longest text in tokens. Default: 512."""
-    type_vocab_size: Annotated[int | None, tyro.conf.arg(name="type-vocab")] = None
-    """Segment types. Default: as the family has them, 2 for bert."""
-    embedding_size: Annotated[int | None, tyro.conf.arg(name="embedding")] = None
-    """Embedding size of albert and electra, where it is not the hidden size."""
-    family: FamilyName | None = None
-    """Model family, for a size. distilbert has half of a size's layers. Default: bert."""
-    shared: Shared | None = None
-    """Parameter sharing: what albert's layers have in common. Default: all."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Count the parameters of a model, exactly, and say what the usual formula leaves out.
-
-    Nothing is trained, and a size takes no memory. With a folder, the heads are those it holds;
-    else those of pre-training.
-    """
-
-    model: tyro.conf.Positional[str | None] = None
-    """A size (tiny, mini, small, medium, base, large) or the folder of a model."""
-    sizes: Sizes = field(default_factory=Sizes)
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
     found = _find(settings.model, sizes)
     facts = account(found)

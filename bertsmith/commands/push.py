@@ -2,37 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-import tyro
-
-from bertsmith.commands.flags import parse, tell
+from bertsmith.commands.flags import tell
+from bertsmith.commands.settings.push import Settings
 from bertsmith.model.hub import push_model
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Send a model to the Hugging Face hub, where others load it by its name.
-
-    The token is read from the variable HF_TOKEN, or from where `hf auth login` keeps it; make one
-    that may write at https://huggingface.co/settings/tokens. Weights, config, tokenizer and
-    README.md are sent, and neither checkpoints nor the files of the run. Needs the package
-    huggingface_hub (pip install huggingface_hub).
-    """
-
-    model: tyro.conf.Positional[Path]
-    """Folder of the model."""
-    name: tyro.conf.Positional[str]
-    """Name on the hub: org/name. A repository that is not there is made."""
-    private: bool = False
-    """Make the repository private: only you, or the organization, see it."""
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     if _names_no_license(settings.model):
         tell(f"{settings.model / 'README.md'}: names no license yet; others may not use the model")
     found = push_model(settings.model, settings.name, private=settings.private)

@@ -2,9 +2,8 @@
 
 import json as json_module
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from bertsmith.commands.flags import parse
+from bertsmith.commands.settings.recipes import Settings
 from bertsmith.config import recipe_summary, shipped_recipes
 from bertsmith.system.terminal import align_columns
 
@@ -17,20 +16,7 @@ TAKEN_BY = {
 """The command line that takes a recipe, by the kind of recipe."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """List the recipes that come with bertsmith, by the command that takes them.
-
-    A recipe is a .toml file that sets options of a command; options on the line replace its values.
-    Your own file is given by its path.
-    """
-
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     recipes = {
         kind: {name: recipe_summary(path) for name, path in shipped_recipes(kind).items()}
         for kind in TAKEN_BY

@@ -9,10 +9,10 @@ from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder
 
 
-def resume_command(args: Sequence[str], prog: str) -> str:
+def resume_command(line: Sequence[str]) -> str:
     """Return the command line as it was typed, with `--resume`."""
-    words = [word for word in args if word not in ("--resume", "--overwrite")]
-    return f"{shlex.join([*prog.split(), *words])} --resume"
+    words = [word for word in line if word not in ("--resume", "--overwrite")]
+    return f"{shlex.join(words)} --resume"
 
 
 def tell_where_it_resumes(out: Path) -> None:

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import parse
+from bertsmith.commands.settings.tokenizer_extend import Settings
 from bertsmith.commands.tokenizer_train import build_command, describe_source
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
@@ -19,27 +19,7 @@ from bertsmith.vocabulary.train import check_tokenizer_out
 SHOWN_PIECES = 12
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Add tokens of your own texts to a model's vocabulary.
-
-    A model that was pre-trained on general text spells the words of your field with many tokens.
-    This command finds the tokens that your texts lack and writes a tokenizer folder in which they
-    stand behind the old ones, which keep their ids. 'corpus build --tokenizer' and 'pretrain
-    --from' go on with it.
-    """
-
-    extension: ExtensionSettings
-    out: Path
-    """The folder to write the tokenizer to."""
-    overwrite: bool = False
-    """Replace an earlier tokenizer in that folder."""
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     out, overwrite = settings.out, settings.overwrite
     check_outside(out, settings.extension.from_, *settings.extension.texts)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):

@@ -3,11 +3,12 @@
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bertsmith.commands.flags import parse, typed_flags
+from bertsmith.commands.flags import typed_flags
+from bertsmith.commands.settings.tokenizer_train import Settings
 from bertsmith.data.reading import SourceReport
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.system.paths import free_path, shell_path
@@ -19,26 +20,7 @@ from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 SHOWN_CHARACTERS = 20
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Learn a vocabulary of subword tokens from your texts.
-
-    BERT reads text as tokens: frequent words are one token, rare ones are spelled with several,
-    such as 'token ##izer'. This command learns the tokens that suit your texts. It writes a
-    tokenizer folder, which the other commands and Hugging Face's libraries open.
-    """
-
-    tokenizer: TokenizerSettings
-    out: Path
-    """Folder to write the tokenizer to."""
-    overwrite: bool = False
-    """Replace an earlier tokenizer in that folder."""
-    json: bool = False
-    """Print one JSON object instead of text."""
-
-
-def main(args: Sequence[str], prog: str) -> None:
-    settings = parse(Settings, args, prog)
+def main(settings: Settings, line: Sequence[str]) -> None:
     out = settings.out
     _, learned, report = write_tokenizer(settings.tokenizer, out, overwrite=settings.overwrite)
     if settings.json:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from bertsmith.comparison.recipes import Comparison
 from bertsmith.comparison.runs import RunResult
-from bertsmith.comparison.settings import Comparison
 from bertsmith.metrics.differences import Difference, differences
 from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread

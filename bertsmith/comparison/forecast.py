@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bertsmith.comparison.settings import Recipe
+from bertsmith.comparison.recipes import Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.auto_size import tokens_per_second
 from bertsmith.pretraining.build import build_objective

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from bertsmith.comparison.page import write_comparison_page
+from bertsmith.comparison.recipes import read_comparison
 from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import ComparisonRun, run_all
-from bertsmith.comparison.settings import ComparisonSettings, read_comparison
+from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.system.files import hold_folder, write_json
 from bertsmith.system.paths import check_outside
 from bertsmith.system.terminal import Say

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bertsmith.comparison.figures import METHOD, Figure, figures_of, to_json
+from bertsmith.comparison.recipes import Comparison
 from bertsmith.comparison.runs import RunResult
-from bertsmith.comparison.settings import Comparison
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.metrics.differences import Difference

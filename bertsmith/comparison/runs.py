@@ -16,7 +16,7 @@ import torch
 
 from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.forecast import describe_duration
-from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe
+from bertsmith.comparison.recipes import ComparedTask, Comparison, Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted, as_flags, option
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned

@@ -2,23 +2,20 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import torch
-import tyro
 from numpy.typing import NDArray
 
 from bertsmith.compression.folder import CompressionResult, SourceModel
 from bertsmith.compression.held_out import open_corpus
+from bertsmith.compression.settings import VocabularySettings
 from bertsmith.data.documents import iter_documents
-from bertsmith.data.reading import Errors, SourceReport
+from bertsmith.data.reading import SourceReport
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.errors import ConfigError, InputError, SettingError, option
+from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.model.shrinking import trim_vocabulary
-from bertsmith.system.compute import Advanced
 from bertsmith.tokenization.grouping import group_by_size
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.trimming import single_characters, with_required
@@ -29,102 +26,85 @@ BATCH_CHARS = 1 << 20
 Counts = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class VocabularySettings:
-    """Fewer tokens: tokenizer and model lose those that your texts do not use. A text all of whose
-    tokens are kept is read as before, with the same result to the bit; a word with a dropped token
-    is cut into smaller ones."""
+def keep_tokens(settings: VocabularySettings, source: SourceModel) -> CompressionResult:
+    """Keep the tokens that texts use.
 
-    vocabulary: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="TEXTS")] = None
-    """Texts whose tokens to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or .zst;
-    folders and patterns are searched. Without texts, the tokens of --corpus are kept."""
-    min_count: Advanced[int] = 1
-    """Minimum count of a token that is kept."""
-    keep_characters: Advanced[bool] = True
-    """Single characters: kept even if they do not occur, so that new words of the same alphabet can
-    still be read. --no-keep-characters drops those that do not occur, which saves much in
-    Chinese."""
-    texts_column: Advanced[str] = "text"
-    """Text column of .jsonl, .csv, .tsv and .parquet files of --vocabulary."""
-    errors: Advanced[Errors] = "strict"
-    """Lines or rows of --vocabulary that cannot be read: stop at the first (strict), or skip and
-    count them (skip)."""
-
-    def __post_init__(self) -> None:
-        if self.min_count < 1:
-            raise SettingError("min_count", self.min_count, "1 or more")
-
-    def shrink(self, source: SourceModel) -> CompressionResult:
-        """Keep the tokens that texts use.
-
-        Raises:
-            ConfigError: no texts, or both texts and a corpus.
-            InputError: the texts cannot be read, or use no token.
-        """
-        if bool(self.vocabulary) == (source.corpus is not None):
-            number = "only one" if self.vocabulary else "one"
-            raise ConfigError(
-                f"Which texts have the tokens to keep? Give {number} of them: "
-                f"{option('vocabulary', 'TEXTS')}, or {option('vocabulary')} alone with "
-                f"{option('corpus', 'DIR')}."
-            )
-        tokenizer = source.tokenizer
-        read = SourceReport()
-        counts = self.token_counts(source, read)
-        ids = kept_tokens(
-            tokenizer, counts, min_count=self.min_count, keep_characters=self.keep_characters
+    Raises:
+        ConfigError: no texts, or both texts and a corpus.
+        InputError: the texts cannot be read, or use no token.
+    """
+    if bool(settings.vocabulary) == (source.corpus is not None):
+        number = "only one" if settings.vocabulary else "one"
+        raise ConfigError(
+            f"Which texts have the tokens to keep? Give {number} of them: "
+            f"{option('vocabulary', 'TEXTS')}, or {option('vocabulary')} alone with "
+            f"{option('corpus', 'DIR')}."
         )
-        source_name = source.corpus or ", ".join(map(str, self.vocabulary or ()))
-        tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
-        num_read = int(counts.sum())
-        covered = float(counts[ids].sum() / counts.sum())
-        trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
-        return CompressionResult(
-            trimmed,
-            smaller_tokenizer,
-            done=f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are "
-            f"{100 * covered:.2f} % "
-            f"of the {num_read:,} that were read",
-            facts={
-                "method": "vocabulary",
-                "vocab_size": len(ids),
-                "num_tokens_read": num_read,
-                "covered": covered,
-                "skipped": dict(read.skipped),
-            },
-            notes=tuple(
-                f"{count:,} {reason.replace('_', ' ')} skipped"
-                for reason, count in read.skipped.items()
-                if count
-            ),
-            texts=self.sample_texts(source),
-            kept_ids=torch.tensor(sorted(ids)),
-        )
+    tokenizer = source.tokenizer
+    read = SourceReport()
+    counts = count_used_tokens(settings, source, read)
+    ids = kept_tokens(
+        tokenizer, counts, min_count=settings.min_count, keep_characters=settings.keep_characters
+    )
+    source_name = source.corpus or ", ".join(map(str, settings.vocabulary or ()))
+    tell_unknown(int(counts[tokenizer.unk_id]) / int(counts.sum()), source_name)
+    num_read = int(counts.sum())
+    covered = float(counts[ids].sum() / counts.sum())
+    trimmed, smaller_tokenizer = trim_vocabulary(source.model, tokenizer, ids)
+    return CompressionResult(
+        trimmed,
+        smaller_tokenizer,
+        done=f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are "
+        f"{100 * covered:.2f} % "
+        f"of the {num_read:,} that were read",
+        facts={
+            "method": "vocabulary",
+            "vocab_size": len(ids),
+            "num_tokens_read": num_read,
+            "covered": covered,
+            "skipped": dict(read.skipped),
+        },
+        notes=tuple(
+            f"{count:,} {reason.replace('_', ' ')} skipped"
+            for reason, count in read.skipped.items()
+            if count
+        ),
+        texts=sample_texts(settings, source),
+        kept_ids=torch.tensor(sorted(ids)),
+    )
 
-    def token_counts(self, source: SourceModel, read: SourceReport) -> Counts:
-        if source.corpus is not None:
-            counts = open_corpus(source.corpus, source.tokenizer).count_tokens()
-        else:
-            counts = count_pieces(source.tokenizer, self.documents(read))
-        if not counts.sum():
-            raise InputError(f"{option('vocabulary')}: no word in the texts. Name files with text.")
-        return counts
 
-    def documents(self, read: SourceReport | None = None) -> Iterable[str]:
-        documents = iter_documents(
-            self.vocabulary or (), text_column=self.texts_column, errors=self.errors, report=read
-        )
-        return (document.text for document in documents)
+def count_used_tokens(
+    settings: VocabularySettings, source: SourceModel, read: SourceReport
+) -> Counts:
+    if source.corpus is not None:
+        counts = open_corpus(source.corpus, source.tokenizer).count_tokens()
+    else:
+        counts = count_pieces(source.tokenizer, read_texts(settings, read))
+    if not counts.sum():
+        raise InputError(f"{option('vocabulary')}: no word in the texts. Name files with text.")
+    return counts
 
-    def sample_texts(self, source: SourceModel) -> list[str]:
-        if source.corpus is None:
-            cut = (text[: 8 * RANDOM_TOKENS] for text in self.documents())
-            return first_of(itertools.islice(cut, RANDOM_TEXTS), len)
-        corpus = open_corpus(source.corpus, source.tokenizer)
-        starts = corpus.sentence_starts[corpus.document_starts]
-        bounds = list(itertools.pairwise(starts.tolist()))[:RANDOM_TEXTS]
-        rows = [corpus.token_ids(start, min(end, start + RANDOM_TOKENS)) for start, end in bounds]
-        return [source.tokenizer.decode(row.tolist()) for row in rows]
+
+def read_texts(settings: VocabularySettings, read: SourceReport | None = None) -> Iterable[str]:
+    documents = iter_documents(
+        settings.vocabulary or (),
+        text_column=settings.texts_column,
+        errors=settings.errors,
+        report=read,
+    )
+    return (document.text for document in documents)
+
+
+def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]:
+    if source.corpus is None:
+        cut = (text[: 8 * RANDOM_TOKENS] for text in read_texts(settings))
+        return first_of(itertools.islice(cut, RANDOM_TEXTS), len)
+    corpus = open_corpus(source.corpus, source.tokenizer)
+    starts = corpus.sentence_starts[corpus.document_starts]
+    bounds = list(itertools.pairwise(starts.tolist()))[:RANDOM_TEXTS]
+    rows = [corpus.token_ids(start, min(end, start + RANDOM_TOKENS)) for start, end in bounds]
+    return [source.tokenizer.decode(row.tolist()) for row in rows]
 
 
 def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:

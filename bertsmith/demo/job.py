@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, stdev
@@ -24,7 +24,8 @@ from bertsmith.demo.corpus import ModuleText, installed_libraries, read_document
 from bertsmith.demo.folder import COMMAND, RESULT, TEXT, fresh_folder
 from bertsmith.demo.page import FINETUNE_STEPS, METHODS, PRETRAINED, UNTRAINED, write_demo_page
 from bertsmith.demo.question import LABELS, build_question, draw_examples, split_modules
-from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.demo.settings import DemoSettings
+from bertsmith.errors import Interrupted
 from bertsmith.estimators.pretrain import pretrain
 from bertsmith.estimators.texts import TextClassifier
 from bertsmith.metrics.class_report import ClassReport
@@ -81,23 +82,6 @@ FILLS = (
     "The number of [MASK] in the graph.",
     "Set the [MASK] of the line.",
 )
-
-
-@dataclass(frozen=True)
-class DemoSettings:
-    """Output folder and length of a demo."""
-
-    out: Path = Path("runs/demo")
-    """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
-    demo in it is replaced; nothing else is."""
-    minutes: float = 5.0
-    """Minutes that everything takes together. The more, the better is the model."""
-
-    def __post_init__(self) -> None:
-        if self.out.name in ("", ".."):
-            raise ConfigError(f"--out: found '{self.out}'; allowed is a folder of its own.")
-        if not 0 < self.minutes < 1e6:
-            raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")
 
 
 class Timer:

@@ -8,14 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import tyro
+from typing import Any
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
-from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
+from bertsmith.distillation.settings import PretrainingStudentSettings
+from bertsmith.distillation.student import (
+    check_vocabularies,
+    check_widths,
+    facts_of,
+    shorten,
+    teaching_of,
+)
 from bertsmith.distillation.teacher import fingerprint
 from bertsmith.errors import CheckpointError, ConfigError, option
 from bertsmith.evaluation.side_by_side import ComparisonInput, compare_side_by_side
@@ -48,27 +53,14 @@ LEARNING_RATE = 5e-4
 """
 
 
-@dataclass(frozen=True)
-class PretrainingStudentSettings(StudentSettings):
-    """Settings of distillation in pre-training: teacher, student and losses."""
-
-    teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")] = Path()
-    """Folder of the pre-trained teacher, with a masked-LM head. It is only read."""
-    family: Literal["teacher", "distilbert"] = "teacher"
-    """Family of the student: that of the teacher, or distilbert, without segments and pooler."""
-    soft_weight: float = 0.7
-    """Weight of the distillation loss on masked tokens, from 0 to 1; masked LM has the rest.
-    DistilBERT has 5 to 2."""
-    hidden_weight: float = 0.15
-    """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
-    DistilBERT has 1, beside 5 and 2 for the above."""
-
-    def shortened(self, model: BertModel) -> tuple[BertModel, str]:
-        """Build the student of a loaded model, in the requested family."""
-        student, made_of = super().shortened(model)
-        if self.family == "teacher" or student.config.model_type == self.family:
-            return student, made_of
-        return distilled(student), f"{made_of}, without segments and pooler"
+def shorten_in_family(
+    settings: PretrainingStudentSettings, model: BertModel
+) -> tuple[BertModel, str]:
+    """Build the student of a loaded model, in the requested family."""
+    student, made_of = shorten(settings, model)
+    if settings.family == "teacher" or student.config.model_type == settings.family:
+        return student, made_of
+    return distilled(student), f"{made_of}, without segments and pooler"
 
 
 @dataclass(frozen=True)
@@ -175,7 +167,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
         return ResolvedDistillation(
             config,
             pretraining,
-            PretrainingDistillation(pretraining, shared, settings.teaching, mark),
+            PretrainingDistillation(pretraining, shared, teaching_of(settings), mark),
             student,
             tokenizer,
             made_of,
@@ -255,7 +247,7 @@ def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
 
 
 def _load_student(
-    settings: StudentSettings, teacher: BertModel, tokenizer: Tokenizer
+    settings: PretrainingStudentSettings, teacher: BertModel, tokenizer: Tokenizer
 ) -> tuple[BertModel, str]:
     """Load the student, and describe its origin.
 
@@ -265,12 +257,12 @@ def _load_student(
     start = settings.start
     folder = read_folder(start)
     check_vocabularies(settings.teacher, tokenizer, start, folder.tokenizer)
-    model, made_of = settings.shortened(build(folder, ["masked_lm"]))
+    model, made_of = shorten_in_family(settings, build(folder, ["masked_lm"]))
     sizes = model.config.vocab_size, teacher.config.vocab_size
     if sizes[0] != sizes[1]:
         raise CheckpointError(
             f"{start}: has {sizes[0]:,} word embeddings, and the teacher {settings.teacher} "
             f"{sizes[1]:,}. Use a student with as many, or the teacher's layers."
         )
-    settings.check_widths(model.config, teacher.config)
+    check_widths(settings, model.config, teacher.config)
     return model, made_of

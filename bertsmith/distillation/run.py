@@ -18,7 +18,14 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.data.unknown_tokens import describe_rate
 from bertsmith.distillation.objective import Distillation, DistillationWeights, divide_batch
-from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
+from bertsmith.distillation.settings import DistillSettings
+from bertsmith.distillation.student import (
+    check_vocabularies,
+    check_widths,
+    facts_of,
+    shorten,
+    teaching_of,
+)
 from bertsmith.distillation.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError, option
@@ -36,9 +43,7 @@ from bertsmith.finetuning.run import (
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
-from bertsmith.system.compute import Advanced
 from bertsmith.system.matrix_products import DTYPES
-from bertsmith.system.paths import is_within
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
@@ -55,28 +60,6 @@ SAME_LANGUAGE = 0.5
 kinds, from 50 sentences on, and between English, German, Dutch, French and Spanish 0.12 to 0.45."""
 ENOUGH_TOKENS = 300
 """Least number of tokens with letters on either side, since counts of fewer say too little."""
-
-
-@dataclass(frozen=True)
-class DistillSettings(StudentSettings):
-    """Settings of distillation: teacher, student, losses and unlabelled texts."""
-
-    unlabelled: Advanced[Path | None] = None
-    """Texts without labels, read as --train is, on which only the teacher's outputs are targets.
-    Each update has them in proportion to their share of all texts."""
-    cache: Advanced[Path | None] = None
-    """Cache folder for the teacher's outputs, which are computed once for all epochs and for later
-    runs on the same texts (other seeds, students or loss weights). Takes a few numbers per text, or
-    word; with --hidden-weight also two bytes per number of each token's vector."""
-
-    def check_out(self, out: Path) -> None:
-        """Refuse an output folder that holds the cache, too."""
-        super().check_out(out)
-        if self.cache is not None and is_within(self.cache, out):
-            raise ConfigError(
-                f"{option('cache', self.cache)}: in {option('out', out)}. Choose a folder "
-                "elsewhere, which serves other runs too."
-            )
 
 
 @dataclass(frozen=True)
@@ -256,7 +239,7 @@ def _load_student(
     dataset = replace(dataset, task=task)
     whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
-    model, made_of = student.shortened(whole)
+    model, made_of = shorten(student, whole)
     attention = reset_cls_queries(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = (
@@ -303,8 +286,8 @@ def _teaching_of(
             f"Choose a {option('student')} as wide as the teacher, or take layers of the teacher "
             "itself."
         )
-    student.check_widths(model.config, teacher.model.config)
-    return student.teaching
+    check_widths(student, model.config, teacher.model.config)
+    return teaching_of(student)
 
 
 def _read_unlabelled(

@@ -9,7 +9,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -35,12 +35,12 @@ from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import row_place
 from bertsmith.errors import ConfigError, InputError, SettingError, option
+from bertsmith.evaluation.settings import AnswerScoring, ClassColumns
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
     ENDLESS,
     QuestionScores,
-    ScoredLanguage,
     find_language,
 )
 from bertsmith.metrics.class_report import ClassReport, summarize
@@ -50,32 +50,6 @@ from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.metrics.regression import NumberReport
 
 Gold = TypeVar("Gold", bound=Example | ChoiceExample)
-
-
-@dataclass(frozen=True)
-class AnswerScoring:
-    """Options of answers to questions."""
-
-    no_answer_probs: Path | None = None
-    """Probability that a question has no answer, of answers: a .json file with one object from each
-    question's id to a number, or a .jsonl file of `bertsmith predict --out`. The best thresholds
-    are reported, too."""
-    no_answer_threshold: float | None = None
-    """Threshold of answers: an answer counts as none if its number in --no-answer-probs is above
-    this. By default 1; a .jsonl file has no threshold, as its answers have been decided already."""
-    language: ScoredLanguage = "auto"
-    """Language of answers: compare words as SQuAD does (en), or characters as CMRC 2018 does (zh).
-    auto: zh where most of the right answers hold Chinese characters."""
-
-
-@dataclass(frozen=True)
-class ClassColumns(Columns):
-    """Columns of texts with labels, one or several."""
-
-    multi_label: bool = False
-    """Multi-label: a text may have several labels, or none."""
-    label_separator: str = ","
-    """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
 
 
 def score_answer_files(

@@ -1,10 +1,10 @@
 """Score a file of predictions by the task whose gold file stands beside it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args
 
 from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
 from bertsmith.data.examples import Example, ExampleReader
@@ -13,22 +13,19 @@ from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.predictions import read_labels
 from bertsmith.data.sources import ending_of
 from bertsmith.data.squad import QuestionReader
-from bertsmith.data.tables import FoundFormat, table_format
+from bertsmith.data.tables import table_format
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import STANDARD_INPUT, WITHOUT_LINES, check_is_file, iter_lines
-from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
+from bertsmith.errors import BertsmithError, ConfigError, InputError, option
 from bertsmith.evaluation.score import (
-    AnswerScoring,
-    ClassColumns,
     score_answer_files,
     score_choice_files,
     score_class_files,
     score_number_files,
     score_tag_files,
 )
+from bertsmith.evaluation.settings import AnswerScoring, ClassColumns, ScoredTask, ScoreOptions
 
-ScoredTask = Literal["answer", "choose", "classify", "regress", "tag"]
-AnyFormat = Literal["auto", FoundFormat, "conll", "conllu", "text"]
 T = TypeVar("T")
 
 SCORED_TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
@@ -44,51 +41,21 @@ LABELS_SEEN = 1000
 """Labels of each file that tell numbers from classes."""
 
 
-@dataclass(frozen=True)
-class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
-    """Options for reading and scoring the files; each belongs to some of the tasks."""
+def options_of_task(settings: ScoreOptions, task: ScoredTask, gold: Path) -> Any:
+    """Return the options of a task.
 
-    text_column: str | None = None
-    """Column of the text or prompt: its name, or its number counted from 1. Default: the first of
-    the usual names (text, sentence, prompt, ...)."""
-    label_column: str | None = None
-    """Column of the right label: its name, number or key. Several for --multi-label: names or
-    numbers with commas, or a range of numbers such as 3-8, each with 1 or 0 for the label that it
-    is called after. Default: the first of the usual names (label, class, target, ...), of words the
-    last column."""
-    skip_incomplete: bool = False
-    """Skip rows and sentences that are incomplete or cannot be read and count them, instead of
-    stopping."""
-    format: AnyFormat = "auto"  # type: ignore[assignment]
-    """File format of the gold file, whatever its name says: csv, tsv, jsonl, json, parquet or xlsx,
-    of words conll, conllu or jsonl. auto: by its name, of words also by its first lines."""
-
-    def of_task(self, task: ScoredTask, gold: Path) -> Any:
-        """Return the options of a task.
-
-        Raises:
-            ConfigError: an option of another task is given.
-        """
-        options, _ = SCORED_TASKS[task]
-        own = {field.name for field in fields(options)}
-        for field in fields(self):
-            if field.name not in own and getattr(self, field.name) != field.default:
-                raise ConfigError(
-                    f"{option(field.name)}: {gold} is scored as {task}, which has no "
-                    f"such option. Leave it out, or give another {option('task')}."
-                )
-        return self.part(options)
-
-    def part(self, options: type[T]) -> T:
-        """Return the options of one kind.
-
-        Raises:
-            ConfigError: a file format that this kind does not have.
-        """
-        allowed = get_args(get_type_hints(options).get("format"))
-        if allowed and self.format not in allowed:
-            raise SettingError("format", self.format, allowed)
-        return options(**{field.name: getattr(self, field.name) for field in fields(options)})  # type: ignore[arg-type]
+    Raises:
+        ConfigError: an option of another task is given.
+    """
+    options, _ = SCORED_TASKS[task]
+    own = {field.name for field in fields(options)}
+    for field in fields(settings):
+        if field.name not in own and getattr(settings, field.name) != field.default:
+            raise ConfigError(
+                f"{option(field.name)}: {gold} is scored as {task}, which has no "
+                f"such option. Leave it out, or give another {option('task')}."
+            )
+    return settings.part(options)
 
 
 def score(task: ScoredTask, gold: Path, predictions: Path, options: ScoreOptions) -> Any:
@@ -99,7 +66,7 @@ def score(task: ScoredTask, gold: Path, predictions: Path, options: ScoreOptions
         InputError: a file cannot be read, or the files do not belong together.
     """
     _, score_files = SCORED_TASKS[task]
-    return score_files(gold, predictions, options.of_task(task, gold))
+    return score_files(gold, predictions, options_of_task(options, task, gold))
 
 
 def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTask:

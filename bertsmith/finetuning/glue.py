@@ -24,16 +24,15 @@ from bertsmith.data.glue import (
     similarity,
     write_submission,
 )
-from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.errors import ConfigError, option
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import START_NOTE
 from bertsmith.finetuning.series import WEIGHTS, RunSeries, SeriesRun, check_finetuned
+from bertsmith.finetuning.settings import GlueSettings
 from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
-from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.paths import check_outside
@@ -41,7 +40,7 @@ from bertsmith.system.progress import WHOLE_SECONDS, progress_bar
 from bertsmith.system.terminal import Say, align_columns
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings.finetune import ClsAttention, FinetuneSettings
+from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.training.recorder import Callback
 
 EPOCHS = 3.0
@@ -50,47 +49,6 @@ METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 SHARED_SETTINGS = ("sample", "max_length", "steps", "batch_size", "learning_rate", "cls_attention",
           "device", "precision", "threads", "report_to")  # fmt: skip
 """Settings that each run has from the benchmark's."""
-
-
-@dataclass(frozen=True)
-class GlueSettings(Compute):
-    """Settings of `bertsmith glue`."""
-
-    model: Path
-    """Folder of the pre-trained model."""
-    data: Path
-    """Folder with the benchmark's own folders (CoLA, SST-2, RTE, …), each with train.tsv and
-    dev.tsv."""
-    out: Path
-    """Folder for the runs, the table and the files for a submission. The same command resumes a
-    stopped benchmark: complete runs are not repeated. Of each task the weights of the best seed are
-    kept."""
-    tasks: tuple[str, ...] = ()
-    """Tasks to run, such as RTE MRPC; by default all that are found."""
-    seeds: int = 3
-    """Number of runs per task, each with another seed."""
-    sample: int | None = None
-    """Number of examples of each training file to use, drawn at random by the seed; all by default.
-    (STS-B is sorted by kind of text, so its first rows are not representative.)"""
-    max_length: int | None = None
-    """Maximum sequence length in tokens. By default the model's maximum."""
-    epochs: float | None = None
-    """Number of passes over the examples. By default 3."""
-    steps: int | None = None
-    """Number of updates of the weights, instead of --epochs."""
-    batch_size: int = FinetuneSettings.batch_size
-    """Batch size: examples per update."""
-    learning_rate: float | None = None
-    """Peak learning rate: how far an update moves the weights. By default chosen by the model's
-    width."""
-    cls_attention: ClsAttention = FinetuneSettings.cls_attention
-    """Attention of [CLS] at the start; see `bertsmith finetune classify --help`."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_all_largest(self)
-        if self.seeds < 1:
-            raise SettingError("seeds", self.seeds, "1 or more")
 
 
 @dataclass(frozen=True)

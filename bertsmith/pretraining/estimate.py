@@ -9,10 +9,9 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import SettingError
 from bertsmith.model.accounting import count_parameters, total
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
@@ -26,6 +25,7 @@ from bertsmith.model.step_cost import (
     real_work,
     sum_work,
 )
+from bertsmith.pretraining.accelerators import Accelerator
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.job import PretrainJob
@@ -38,21 +38,6 @@ from bertsmith.system.torch_modes import drawing_from
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.machine import Machine, computing_on
-
-Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
-
-PEAKS: Mapping[str, float] = {
-    "B200": 2250e12,
-    "H200": 989e12,
-    "H100": 989e12,
-    "A100": 312e12,
-    "L40S": 362e12,
-    "L4": 121e12,
-    "RTX-4090": 165e12,
-    "RTX-3090": 71e12,
-}
-"""Operations per second in bf16, without sparsity, from the makers' data sheets (SXM where there
-are several forms; for RTX cards with fp32 accumulation)."""
 
 SAMPLED_STEPS = 4
 SAMPLED_ROWS = 256
@@ -76,31 +61,6 @@ HELD_TWICE = 2
 something fits in. Measured: 1.9 to 2.1."""
 COUNTED_ROWS = 2048
 """Rows in which a run's row counts are sampled; few are new later."""
-
-
-@dataclass(frozen=True)
-class Accelerator:
-    """Hardware elsewhere: its operations per second, and the efficiency of training."""
-
-    name: str
-    flops: float
-    efficiency: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.flops < math.inf:
-            raise SettingError("flops", self.flops, "above 0, as 989e12")
-        if not 0 < self.efficiency <= 1:
-            raise SettingError("efficiency", self.efficiency, "above 0, at most 1")
-
-
-def accelerators(
-    names: Sequence[Hardware], flops: float | None, efficiency: float
-) -> list[Accelerator]:
-    """Select `names` from `PEAKS`; add one of `flops` operations per second."""
-    chosen = [Accelerator(name, PEAKS[name], efficiency) for name in names]
-    if flops is not None:
-        chosen.append(Accelerator(f"{flops:.3g} FLOP/s", flops, efficiency))
-    return chosen
 
 
 @dataclass(frozen=True)

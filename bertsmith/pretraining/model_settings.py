@@ -11,6 +11,9 @@ from bertsmith.errors import ConfigError, option
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
 
+FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra", "modernbert"]
+SharedWeights = Literal["all", "attention", "feed_forward", "none"]
+
 
 @dataclass(frozen=True)
 class ModelSettings:
@@ -20,9 +23,7 @@ class ModelSettings:
     """Model size, as in BERT's release: tiny trains in minutes on a laptop, large needs a large
     GPU. auto times some steps and takes the size that will be best after --minutes on this machine.
     By default mini, or the shape of --from."""
-    family: Literal["bert", "roberta", "albert", "distilbert", "electra", "modernbert"] | None = (
-        None
-    )
+    family: FamilyName | None = None
     """Model family: bert; roberta, without segments; distilbert, without segments and with half of
     a size's layers; albert, whose layers share weights; electra, whose embeddings have a width
     of their own; or modernbert, deeper and narrower, with rotary positions. By default bert, or
@@ -30,7 +31,7 @@ class ModelSettings:
     max_position_embeddings: Advanced[int | None] = None
     """Number of position embeddings: the longest input in tokens that the model can ever read. By
     default 512, or that of --from; other numbers repeat or cut the positions of --from."""
-    shared: Advanced[Literal["all", "attention", "feed_forward", "none"] | None] = None
+    shared: Advanced[SharedWeights | None] = None
     """Weights that the layers of albert share; by default all."""
     hidden_dropout_prob: Advanced[float | None] = None
     """Dropout of hidden states: the fraction of each layer's outputs that is zeroed at random in

@@ -8,8 +8,9 @@ from shutil import which
 
 import pytest
 
-from bertsmith.cli import COMMANDS, live_page
+from bertsmith.cli import live_page
 from bertsmith.commands import flags
+from bertsmith.commands.catalog import COMMANDS
 from bertsmith.commands.help import pages
 
 MOST_LINES = 60

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from bertsmith.comparison.settings import ComparisonSettings, read_comparison
+from bertsmith.comparison.recipes import read_comparison
+from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_unmeasured
@@ -110,7 +111,7 @@ def test_the_line_and_the_files(settings):
 @pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
 def test_every_comparison_file_is_right(path, tmp_path, corpus_dir, monkeypatch):
     """Its data may be absent here, and its corpus is another."""
-    monkeypatch.setattr("bertsmith.comparison.settings.find_data", lambda path, place: path)
+    monkeypatch.setattr("bertsmith.comparison.recipes.find_data", lambda path, place: path)
     comparison = read_comparison(ComparisonSettings((path,), corpus_dir, tmp_path / "out"))
     minutes = comparison.budget.amount
     if comparison.budget.unit != "minutes":

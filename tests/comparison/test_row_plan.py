@@ -6,8 +6,8 @@ import pytest
 from tiny_runs import small_job
 
 from bertsmith.comparison.forecast import describe_duration
+from bertsmith.comparison.recipes import Recipe
 from bertsmith.comparison.row_plan import FEWEST_FINAL_ROWS, FINAL_ROWS, plan_rows
-from bertsmith.comparison.settings import Recipe
 from bertsmith.training.budget import MAX_EVAL_ROWS, MAX_TIMES, EvaluationPlan
 
 

@@ -11,8 +11,9 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data.examples import ExampleReader
-from bertsmith.demo.job import NUM_PARTS, DemoSettings, run_demo
+from bertsmith.demo.job import NUM_PARTS, run_demo
 from bertsmith.demo.question import LABELS, remove_names
+from bertsmith.demo.settings import DemoSettings
 from bertsmith.errors import ConfigError, InputError
 
 

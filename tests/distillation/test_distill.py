@@ -11,7 +11,8 @@ from samples import SAMPLES, prepare
 from stop_at import StopAt
 from tiny_models import GOOD, load_for_task, save_tiny, tiny_tokenizer, write_csv, write_reviews
 
-from bertsmith.distillation.run import DistillSettings, distill
+from bertsmith.distillation.run import distill
+from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import CheckpointError, ConfigError, Interrupted, as_flags
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune

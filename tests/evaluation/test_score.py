@@ -11,14 +11,13 @@ from refusals import refuses
 from bertsmith.data.columns import TagColumns
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.score import (
-    AnswerScoring,
-    ClassColumns,
     score_answer_files,
     score_choice_files,
     score_class_files,
     score_number_files,
     score_tag_files,
 )
+from bertsmith.evaluation.settings import AnswerScoring, ClassColumns
 
 MULTI = ClassColumns(multi_label=True)
 

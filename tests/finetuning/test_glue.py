@@ -13,7 +13,8 @@ from tiny_models import reviews, save_tiny
 from bertsmith.data.glue import GLUE_TASKS
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.glue import GlueReport, GlueRun, GlueSettings, official, run_glue
+from bertsmith.finetuning.glue import GlueReport, GlueRun, official, run_glue
+from bertsmith.finetuning.settings import GlueSettings
 from bertsmith.tasks.auto import load
 
 FEW = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32", "seeds": 2}

@@ -8,13 +8,10 @@ from refusals import refuses
 from tiny_models import OTHER, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.layer_choice import choose_layers
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
-from bertsmith.model.shrinking import (
-    choose_layers,
-    trim_vocabulary,
-    truncate_layers,
-)
+from bertsmith.model.shrinking import trim_vocabulary, truncate_layers
 from bertsmith.tokenization.auto import load_tokenizer
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

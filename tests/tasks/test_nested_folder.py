@@ -65,7 +65,7 @@ def test_the_model_is_read_from_its_folder_and_the_pooling_from_beside_it(folder
 
 def test_a_smaller_copy_has_the_model_in_the_folder_itself(folder, tmp_path):
     words = ["--layers", "0,1", "--out", str(tmp_path / "out"), "--precision", "fp32"]
-    compress([str(folder), *words], "bertsmith compress")
+    compress([str(folder), *words], ["bertsmith", "compress"])
     modules = json.loads((tmp_path / "out" / "modules.json").read_text())
     assert [module["path"] for module in modules] == ["", "1_Pooling", "2_Normalize"]
     np.testing.assert_allclose(read(tmp_path / "out").encode(TEXTS), vectors_of(folder), atol=1e-6)

@@ -1,0 +1,80 @@
+"""The commands, by the steps of the road, and where each stands.
+
+A command is two modules of its name: one in `commands/settings/`, which parses its line, and one in
+`commands/`, whose `main` does the work. The first needs no torch, so mistakes and help cost no
+seconds; the second is imported when the line is right.
+"""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """A step of the road, and what a command is for."""
+
+    step: str
+    summary: str
+    module: str = ""
+    """The name of its modules, if they are not called like it."""
+
+
+COMMANDS = {
+    "tokenizer train": Command("Text", "learn a vocabulary of subword tokens from your texts"),
+    "tokenizer extend": Command("Text", "add the tokens of your own texts to a model's vocabulary"),
+    "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
+    "corpus inspect": Command("Text", "show what a corpus holds"),
+    "pretrain": Command(
+        "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
+    ),
+    "params": Command("Model", "count a model's parameters, by component"),
+    "plan": Command("Model", "estimate what a pre-training run takes: time, memory, arithmetic"),
+    "distill pretraining": Command(
+        "Model", "pre-train a smaller BERT with the help of a larger one"
+    ),
+    "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
+    **{
+        f"finetune {task}": Command("Task", f"fine-tune a BERT to {what}", "finetune")
+        for task, what in {
+            "classify": "sort texts into your classes",
+            "answer": "find the answers to questions in passages",
+            "tag": "label words, such as names or parts of speech",
+            "regress": "give texts a score, such as a rating",
+            "choose": "choose the best of several answers",
+            "embed": "turn texts into vectors that are close for similar texts",
+        }.items()
+    },
+    "evaluate": Command("Task", "score a model on labelled data, or a masked LM on minimal pairs"),
+    "predict": Command("Task", "run a fine-tuned model on new texts"),
+    "embed": Command("Task", "turn texts into vectors, to compare or search them"),
+    "compress": Command("Task", "make a model smaller: fewer layers or tokens"),
+    "push": Command("Task", "send a model to the Hugging Face hub"),
+    "score": Command("Task", "score the predictions of any system, without a model"),
+    "glue": Command("All", "fine-tune and score a model on the tasks of the GLUE benchmark"),
+    "compare": Command(
+        "All", "train several recipes with the same budget and test which is better"
+    ),
+    "demo": Command("All", "try everything in five minutes, on this computer's own documentation"),
+    "hardware": Command("All", "show how fast this computer is, as measured"),
+    "recipes": Command("All", "list the recipes: settings that go well together, by command"),
+    "completion": Command("All", "print the tab completion for bash and zsh"),
+}
+
+
+def name_of(words: Sequence[str]) -> str | None:
+    """Return the command that a line begins with; None where there is none."""
+    return next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
+
+
+def settings_of(name: str) -> Any:
+    """Import the module that parses a command's line."""
+    return importlib.import_module(f"bertsmith.commands.settings.{_module(name)}")
+
+
+def work_of(name: str) -> Any:
+    """Import the module that does a command's work."""
+    return importlib.import_module(f"bertsmith.commands.{_module(name)}")
+
+
+def _module(name: str) -> str:
+    return COMMANDS[name].module or name.replace(" ", "_")

@@ -1,0 +1,1 @@
+"""Settings of each command, and how its line becomes them; none needs torch."""

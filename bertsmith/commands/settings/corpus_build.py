@@ -1,0 +1,46 @@
+"""Settings of `bertsmith corpus build`."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from bertsmith.commands.flags import parse_settings
+from bertsmith.data.settings import CorpusSettings
+from bertsmith.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Turn texts into a corpus that a BERT can be pre-trained on.
+
+    Documents are split into sentences (by rules for English and Chinese), and sentences into token
+    ids. The corpus folder holds these ids, the bounds of sentences and documents, a copy of the
+    tokenizer, and a manifest that lists what was read and what was skipped. A few documents are
+    held out: models are evaluated on them and never trained on them.
+    """
+
+    files: tyro.conf.Positional[tuple[str, ...]]
+    """Texts: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet (a document in
+    each row), each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are
+    searched."""
+    tokenizer: Path
+    """Tokenizer: a folder that `bertsmith tokenizer train` wrote, a model folder, or a
+    vocab.txt."""
+    out: Path
+    """Folder to write the corpus to."""
+    corpus: CorpusSettings = field(default_factory=CorpusSettings)
+    processes: int | None = None
+    """Number of processes that split sentences and encode; by default one for each core."""
+    overwrite: bool = False
+    """Replace an earlier corpus in the folder, once the new one is complete."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise ConfigError("no FILES given. Name the texts to build the corpus from.")
+
+
+parse = partial(parse_settings, Settings)

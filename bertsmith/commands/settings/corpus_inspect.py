@@ -1,0 +1,29 @@
+"""Settings of `bertsmith corpus inspect`."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from bertsmith.commands.flags import parse_settings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Show what a corpus holds: counts, lengths, what was skipped, and a few examples.
+
+    Every file is read once and its checksum compared, so a corpus that passes is complete.
+    """
+
+    corpus: tyro.conf.Positional[Path]
+    """The corpus folder, as written by 'corpus build'."""
+    examples: int = 3
+    """Number of documents of each split whose beginning is shown."""
+    page: Path | None = None
+    """HTML page to write: the same, with histograms."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+parse = partial(parse_settings, Settings)

@@ -1,0 +1,46 @@
+"""Settings of `bertsmith distill pretraining`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bertsmith.commands.flags import parse_with_recipe, unset_other
+from bertsmith.distillation.settings import PretrainingStudentSettings
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.training.settings import OptimSettings, TrainingSettings
+
+DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: DistilBERT's recipe.
+
+The student starts as every second layer of the teacher. It learns to predict masked tokens, to give
+the teacher's probabilities for them, and to match its last hidden states. No labels are needed. The
+result is a Hugging Face folder for `bertsmith fill` and `bertsmith finetune`; at the end the
+command compares teacher and student."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The command line of `bertsmith distill pretraining`."""
+
+    corpus: Path
+    """Folder that `bertsmith corpus build` wrote, with the teacher's vocabulary."""
+    out: Path
+    """Folder for the student, its checkpoints, journal and curves."""
+    distillation: PretrainingStudentSettings = field(default_factory=PretrainingStudentSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    pretraining: PretrainingSettings = field(
+        default_factory=lambda: PretrainingSettings(pairs="none")
+    )
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    resume: bool = False
+    """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    json: bool = False
+    """Print one JSON object at the end instead of text."""
+
+
+def parse(args: Sequence[str], prog: str) -> Settings:
+    """Parse recipe and flags; a given length unsets the recipe's other kind."""
+    return parse_with_recipe(
+        Settings, unset_other(args, "minutes", "steps"), prog, DESCRIPTION, "distill"
+    )

@@ -1,0 +1,31 @@
+"""Settings of `bertsmith fill`."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from bertsmith.commands.flags import parse_settings
+from bertsmith.system.compute import InferenceCompute
+
+
+@dataclass(frozen=True)
+class Settings(InferenceCompute):
+    """Fill in the hidden words of a text with a pre-trained BERT.
+
+    Write [MASK] (for RoBERTa, <mask>) where a word is to be guessed. This shows what a model knows
+    of your language before it is fine-tuned.
+    """
+
+    model: tyro.conf.Positional[Path]
+    """Folder of a pre-trained model."""
+    text: tyro.conf.Positional[str]
+    """A text with [MASK] in one or more places, in quotes."""
+    top: int = 5
+    """Number of words to show for each [MASK]."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+parse = partial(parse_settings, Settings)

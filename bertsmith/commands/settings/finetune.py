@@ -1,0 +1,101 @@
+"""Settings of `bertsmith finetune`."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from bertsmith.commands.flags import parse_with_recipe, unset_other
+from bertsmith.distillation.settings import DistillSettings
+from bertsmith.errors import ConfigError
+from bertsmith.system.compute import FREE
+from bertsmith.tasks.settings.answer import AnswerSettings
+from bertsmith.tasks.settings.choose import ChooseSettings
+from bertsmith.tasks.settings.classify import ClassifySettings
+from bertsmith.tasks.settings.embed import EmbedSettings
+from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
+from bertsmith.tasks.settings.regress import RegressSettings
+from bertsmith.tasks.settings.tag import TagSettings
+
+TASK_SETTINGS: Mapping[str, type[FinetuneSettings]] = {
+    "answer": AnswerSettings,
+    "choose": ChooseSettings,
+    "classify": ClassifySettings,
+    "embed": EmbedSettings,
+    "regress": RegressSettings,
+    "tag": TagSettings,
+}
+
+TEACHER = """
+
+With --teacher, the model also learns from the outputs of a larger model that was fine-tuned for the
+same task (distillation), also on texts without labels (--unlabelled). Without --model it starts as
+every second layer of its teacher. At the end the command compares both in size, speed and score."""
+
+Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
+Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --folds)")]
+Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --teacher)")]
+
+
+@dataclass(frozen=True)
+class StudentOfTask(DistillSettings):
+    """Options of a run with a teacher."""
+
+    teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="")] = NOT_GIVEN
+    student: Annotated[Path | None, tyro.conf.Suppress] = None  # --model in this command
+
+
+def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
+    """Read recipe and flags of the task that `prog` ends with: its settings, and a teacher's."""
+    task = TASK_SETTINGS[prog.split()[-1]]
+    description = f"{inspect.getdoc(task)}{TEACHER}"
+    args = unset_other(args, "epochs", "steps")
+    settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
+    return with_student(settings, settings.distillation)
+
+
+def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
+    """Build the settings class: the task's, and flags of the command line alone."""
+    fields = [
+        ("model", Model, dataclasses.field(default=NOT_GIVEN)),
+        ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),
+        ("distillation", StudentOfTask, dataclasses.field(default_factory=StudentOfTask)),
+        ("json", Json, dataclasses.field(default=False, metadata=FREE)),
+    ]
+    return dataclasses.make_dataclass("Settings", fields, bases=(task,), frozen=True, kw_only=True)
+
+
+def with_student(
+    settings: FinetuneSettings, student: DistillSettings
+) -> tuple[FinetuneSettings, DistillSettings | None]:
+    """Return the settings with the model to begin with, and the teacher's if there is one.
+
+    Raises:
+        ConfigError: neither model nor teacher is given, or options of a teacher without one.
+    """
+    if student.teacher == NOT_GIVEN:
+        for field in dataclasses.fields(student):
+            if (found := getattr(student, field.name)) != field.default:
+                flag = field.name.replace("_", "-")
+                raise ConfigError(
+                    f"--{flag} {found} needs a --teacher. Give one, too, or leave the option out."
+                )
+        if settings.model == NOT_GIVEN:
+            raise ConfigError(
+                "--model is missing. Name the folder of a pre-trained model, or a --teacher."
+            )
+        return settings, None
+    if settings.model != NOT_GIVEN:
+        student = replace(student, student=settings.model)
+    are_other_texts = settings.folds or (settings.seeds and settings.sample)
+    if student.cache is not None and are_other_texts:
+        raise ConfigError(
+            f"--cache does not go with --{'folds' if settings.folds else 'sample and --seeds'}: "
+            "each of these runs learns from other texts. Leave one of them out."
+        )
+    student.check_out(settings.out)
+    return replace(settings, model=student.start), student

@@ -1,0 +1,55 @@
+"""Settings of `bertsmith predict`."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from bertsmith.commands.first_word import parse_unless_model
+from bertsmith.data.windowing import LongTexts
+from bertsmith.system.compute import Advanced, InferenceCompute
+
+
+@dataclass(frozen=True)
+class Settings(InferenceCompute):
+    """Run a fine-tuned model on new texts.
+
+    The folder tells which task the model was trained for. A classifier, for example, prints a line
+    for each text: its label, how sure the model is (0 to 1), and the text.
+    """
+
+    model: tyro.conf.Positional[Path]
+    """Folder of a fine-tuned model."""
+    text: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Texts, each in quotes; or - to read one text per line from standard input (questions as one
+    JSON object per line)."""
+    file: Path | None = None
+    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl, .json, .parquet or .xlsx; also as
+    .gz, .xz or .zst; or what the task was trained with. The columns are those of training where the
+    file has them."""
+    out: Path | None = None
+    """Output file instead of lines: .csv, .tsv, .parquet or .xlsx with all columns of --file, the
+    label and its probability; .jsonl with one JSON object per text, which holds the probabilities
+    of all labels, too. Where words are labelled, CoNLL columns if the name ends in .conll, or
+    CoNLL-U if in .conllu (with all lines of a CoNLL-U input); answers to questions as one object
+    from each question's id to its answer if it ends in .json. Files of any size will do."""
+    page: Path | None = None
+    """HTML page to write besides, of the first 1,000 texts: entities and answers are marked in
+    them."""
+    max_length: int | None = None
+    """Maximum length of texts in tokens. Default: as in training."""
+    long_texts: Advanced[LongTexts | None] = None
+    """Long texts, above the maximum length: read in windows that overlap (window), or cut. Default:
+    as in training."""
+    stride: Advanced[int | None] = None
+    """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
+    json: bool = False
+    """Print one JSON object, which holds all predictions, instead of lines."""
+
+    columns: tyro.conf.Suppress[Any] = None
+    """Columns of the file."""
+
+
+parse = partial(parse_unless_model, Settings)

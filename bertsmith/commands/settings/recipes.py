@@ -1,0 +1,21 @@
+"""Settings of `bertsmith recipes`."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from bertsmith.commands.flags import parse_settings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """List the recipes that come with bertsmith, by the command that takes them.
+
+    A recipe is a .toml file that sets options of a command; options on the line replace its values.
+    Your own file is given by its path.
+    """
+
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+parse = partial(parse_settings, Settings)

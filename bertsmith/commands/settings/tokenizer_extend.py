@@ -1,0 +1,30 @@
+"""Settings of `bertsmith tokenizer extend`."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from bertsmith.commands.flags import parse_settings
+from bertsmith.vocabulary.settings import ExtensionSettings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Add tokens of your own texts to a model's vocabulary.
+
+    A model that was pre-trained on general text spells the words of your field with many tokens.
+    This command finds the tokens that your texts lack and writes a tokenizer folder in which they
+    stand behind the old ones, which keep their ids. 'corpus build --tokenizer' and 'pretrain
+    --from' go on with it.
+    """
+
+    extension: ExtensionSettings
+    out: Path
+    """The folder to write the tokenizer to."""
+    overwrite: bool = False
+    """Replace an earlier tokenizer in that folder."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+parse = partial(parse_settings, Settings)

@@ -1,0 +1,339 @@
+"""Recipes, budget, seeds and tasks of a comparison, from its files.
+
+A comparison file (examples: `bertsmith/recipes/compare/`) has a budget, `seeds`, the tables
+[shared.*] (as in a recipe of `bertsmith pretrain`), [recipes.NAME] (the first is the baseline;
+`file` names a recipe of its own) and [tasks.NAME] (as in a recipe of `bertsmith finetune`, with
+paths within --data). Length and seed in a recipe are ignored.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bertsmith.comparison.budget import BUDGET_UNITS, ComparisonBudget, Unit, budget_of
+from bertsmith.comparison.row_plan import RowPlan, plan_rows
+from bertsmith.comparison.settings import ComparisonSettings
+from bertsmith.config import from_mapping, read_recipe
+from bertsmith.errors import BertsmithError, ConfigError, InputError, SettingError, option
+from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
+from bertsmith.pretraining.resolve import resolve_unmeasured
+from bertsmith.system.bounds import check_largest
+from bertsmith.system.counts import count_noun
+from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.settings.finetune import NOT_GIVEN, FinetuneSettings
+from bertsmith.tasks.task import Task
+from bertsmith.training.run_config import flatten, same_fields
+
+OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
+               "precision", "threads", "from_scratch")  # fmt: skip
+"""Keys that a task's table may not have, since the comparison sets them."""
+COMPARED_SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
+         "intermediate_size")  # fmt: skip
+"""Fields of the model that its preset and the corpus decide."""
+
+
+@dataclass(frozen=True)
+class _ComparisonFile:
+    """The contents of a comparison file."""
+
+    minutes: float | None = None
+    tokens: float | None = None
+    flops: float | None = None
+    steps: float | None = None
+    seeds: int | None = None
+    shared: dict[str, Any] = field(default_factory=dict)
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named pre-training job; length and seed are set per run."""
+
+    name: str
+    job: PretrainJob
+
+    def with_seed(self, seed: int) -> PretrainJob:
+        return self.job.with_training(seed=seed)
+
+
+@dataclass(frozen=True)
+class ComparedTask:
+    """A named task with fine-tuning settings; model and folder come per run."""
+
+    name: str
+    task: type[Task[Any, Any]]
+    settings: FinetuneSettings
+
+    def of_run(self, pretrained: Path, seed: int) -> FinetuneSettings:
+        out = pretrained / folder_name(self.name)
+        return replace(self.settings, model=pretrained, out=out, seed=seed)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs of a comparison; the jobs already have their length."""
+
+    settings: ComparisonSettings
+    budget: ComparisonBudget
+    num_seeds: int
+    recipes: tuple[Recipe, ...]
+    tasks: tuple[ComparedTask, ...]
+    plan: RowPlan
+    """Held-out rows where `settings` name none."""
+
+    @property
+    def eval_rows(self) -> int:
+        """The common rows of each evaluation while training."""
+        return self.settings.eval_rows or self.plan.evaluations.rows
+
+    @property
+    def final_rows(self) -> int:
+        """The common rows on which the finished models are measured."""
+        return self.settings.final_rows or self.plan.final_rows
+
+    @property
+    def max_length(self) -> int:
+        """The longest row, in tokens, that all recipes are trained on."""
+        return min(recipe.job.pretraining.max_length for recipe in self.recipes)
+
+    def folder(self, recipe: Recipe, seed: int) -> Path:
+        return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
+
+    def differing(self) -> dict[str, dict[str, Any]]:
+        """Return the settings that differ, each with its value by recipe."""
+        flat = {recipe.name: dict(flatten(_settings_of(recipe.job))) for recipe in self.recipes}
+        keys = dict.fromkeys(key for settings in flat.values() for key in settings)
+        columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
+        return {
+            key: values
+            for key, values in columns.items()
+            if any(value != next(iter(values.values())) for value in values.values())
+        }
+
+
+def read_comparison(settings: ComparisonSettings) -> Comparison:
+    """Read and check all files before anything runs.
+
+    Raises:
+        ConfigError: a file, a recipe or a task is invalid, there is no budget or more than one, or
+            there are fewer than two recipes.
+        InputError: a task's file does not exist.
+    """
+    tables = {path: read_recipe(path) for path in settings.files}
+    path, file = _comparison_file(tables)
+    recipes = [
+        *_recipes_of(path, file, settings),
+        *(_recipe_of(each.stem, table, str(each), settings)
+          for each, table in tables.items() if each != path),
+    ]  # fmt: skip
+    _check_names([recipe.name for recipe in recipes], "recipes", settings.files)
+    if len(recipes) < 2:
+        raise ConfigError(
+            f"{_listed(settings.files)}: found {count_noun(len(recipes), 'recipe')}; "
+            "comparing takes two or more. Name further recipe files, or a comparison file with a "
+            "table [recipes]."
+        )
+    budget = _asked_budget(path, file, settings)
+    tasks = [_task_of(name, table, path, settings) for name, table in file.tasks.items()]
+    _check_names([task.name for task in tasks], "tasks", settings.files)
+    recipes = [_with_budget(recipe, budget) for recipe in recipes]
+    plan = plan_rows([recipe.job for recipe in recipes])
+    if settings.eval_rows is None:
+        recipes = [_with_evaluations(recipe, plan) for recipe in recipes]
+    num_seeds = _asked_seeds(path, file, settings)
+    return Comparison(settings, budget, num_seeds, tuple(recipes), tuple(tasks), plan)
+
+
+def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:
+    """Return the one file with recipes or tasks, and its contents.
+
+    Both are empty where there is none.
+    """
+    paths = [path for path, table in tables.items() if {"recipes", "tasks"} & set(table)]
+    if len(paths) > 1:
+        raise ConfigError(
+            f"{paths[0]} and {paths[1]}: two comparison files, with tables [recipes] or [tasks]; "
+            "allowed is one. Name one of them, and further recipes of `bertsmith pretrain`."
+        )
+    if not paths:
+        return Path(), _ComparisonFile()
+    return paths[0], from_mapping(_ComparisonFile, tables[paths[0]], str(paths[0]))
+
+
+def _recipes_of(
+    path: Path, file: _ComparisonFile, settings: ComparisonSettings
+) -> Iterator[Recipe]:
+    for name, table in file.recipes.items():
+        source = f"{path}: recipes.{name}"
+        changes = dict(table)
+        base = changes.pop("file", None)
+        own = {} if base is None else read_recipe(_path_of(base, f"{source}: file"), path.parent)
+        yield _recipe_of(
+            name, _merge_tables(_merge_tables(file.shared, own), changes), source, settings
+        )
+
+
+def _recipe_of(
+    name: str, table: Mapping[str, Any], source: str, settings: ComparisonSettings
+) -> Recipe:
+    values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
+    corpus = _path_of(values.pop("corpus", settings.corpus), f"{source}: corpus")
+    if corpus.resolve() != settings.corpus.resolve():
+        raise ConfigError(
+            f"{source}: corpus: found '{corpus}'; the comparison's is '{settings.corpus}'. Figures "
+            "are compared over one corpus and vocabulary only. Leave 'corpus' out of the recipe."
+        )
+    job = from_mapping(PretrainJob, values, source, PretrainJob(settings.corpus))
+    if job.model.preset == "auto":
+        raise ConfigError(f"{source}: model.preset is 'auto', another size each time. Name a size.")
+    replaced = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
+    return Recipe(name, job.with_training(**replaced))
+
+
+def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
+    """Return the recipe with its length set.
+
+    Raises:
+        ConfigError: the recipe cannot be run.
+    """
+    job = recipe.with_seed(0)
+    try:
+        return Recipe(recipe.name, job.with_training(**budget.of(job)))
+    except BertsmithError as error:
+        raise ConfigError(f"recipe '{recipe.name}': {error}") from None
+
+
+def _with_evaluations(recipe: Recipe, plan: RowPlan) -> Recipe:
+    """Return the recipe with as many rows and evaluations as planned for all."""
+    steps = recipe.job.training.steps
+    times = plan.evaluations.times
+    every = None if steps is None else max(1, -(-steps // times))
+    job = recipe.job.with_training(eval_rows=plan.evaluations.rows, eval_every=every)
+    return Recipe(recipe.name, job)
+
+
+def _task_of(
+    name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
+) -> ComparedTask:
+    source = f"{path}: tasks.{name}"
+    values = dict(table)
+    kind = values.pop("task", None)
+    if kind is None:
+        raise ConfigError(f"{source}: 'task' is missing. Add it, such as task = \"classify\".")
+    try:
+        task = task_named(str(kind))
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    for key in OF_ALL_RUNS:
+        if key in values:
+            raise ConfigError(f"{source}: '{key}' is the same for all recipes. Leave it out.")
+    for key in ("train", "eval"):
+        if key in values:
+            values[key] = str(find_data(settings.data / str(values[key]), f"{source}: {key}"))
+    # `auto` might treat recipes, or seeds, differently.
+    values = {"cls_attention": "keep", **values, "model": "", "out": "", **settings.given_compute}
+    asked = from_mapping(task.settings, values, source)
+    if asked.eval == NOT_GIVEN:
+        raise ConfigError(f"{source}: 'eval' is missing. Name the file to score by.")
+    return ComparedTask(name, task, asked)
+
+
+def _path_of(value: object, source: str) -> Path:
+    """Return a recipe's value as a path.
+
+    Raises:
+        ConfigError: the value is not a path.
+    """
+    if not isinstance(value, str | Path):
+        raise ConfigError(f"{source}: found {value!r}; allowed is a path, in quotes. Name one.")
+    return Path(value)
+
+
+def find_data(path: Path, source: str) -> Path:
+    """Return the path; raise InputError if no file is there."""
+    if not path.is_file():
+        raise InputError(
+            f"{source}: no file {path}. Name the folder of the tasks' files by {option('data')}."
+        )
+    return path
+
+
+def _asked_budget(
+    path: Path, file: _ComparisonFile, settings: ComparisonSettings
+) -> ComparisonBudget:
+    on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in BUDGET_UNITS}
+    if any(amount is not None for amount in on_line.values()):
+        return budget_of(on_line, "command line")
+    return budget_of({unit: getattr(file, unit) for unit in BUDGET_UNITS}, _place_of(path))
+
+
+def _asked_seeds(path: Path, file: _ComparisonFile, settings: ComparisonSettings) -> int:
+    seeds = file.seeds if settings.seeds is None else settings.seeds
+    if seeds is None:
+        raise ConfigError(
+            f"{_place_of(path)}: found no seeds. Give {option('seeds', 3)}; without several, "
+            "nothing can be said about noise."
+        )
+    check_largest("seeds", seeds)
+    if seeds < 1:
+        raise SettingError("seeds", seeds, "1 or more; use 3 or more to see the spread")
+    return seeds
+
+
+def _place_of(path: Path) -> str:
+    return str(path) if path.name else "command line"
+
+
+def _merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested tables key by key; `above` wins.
+
+    >>> _merge_tables({"model": {"preset": "tiny", "dropout": 0.1}}, {"model": {"preset": "mini"}})
+    {'model': {'preset': 'mini', 'dropout': 0.1}}
+    """
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge_tables(merged[key], value) if both else value
+    return merged
+
+
+def _settings_of(job: PretrainJob) -> dict[str, Any]:
+    """Return a job's settings that affect results, except length and seed."""
+    config = same_fields(resolve_unmeasured(job))
+    shape = {name: value for name, value in config["model"].items() if name not in COMPARED_SIZES}
+    of_model = ("family", "preset", "position_initializer", "word_initializer")
+    return {
+        "model": {**{name: config[name] for name in of_model}, **shape},
+        "pretraining": config["pretraining"],
+        "training": {name: config[name] for name in ("batch_size", "micro_batch_size")},
+        "optim": config["optim"],
+        "from": config["source"],
+    }
+
+
+def folder_name(name: str) -> str:
+    """Replace characters that some file systems do not take.
+
+    >>> folder_name("80/10/10")
+    '80-10-10'
+    """
+    return re.sub(r"[^\w.+]+", "-", name).strip("-.") or "-"
+
+
+def _check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None:
+    """Refuse names that would share a folder."""
+    folders: dict[str, str] = {}
+    for name in names:
+        if (folder := folder_name(name)) in folders:
+            raise ConfigError(
+                f"{_listed(files)}: {what} '{folders[folder]}' and '{name}' would share the folder "
+                f"'{folder}'. Rename one of them."
+            )
+        folders[folder] = name
+
+
+def _listed(files: Sequence[Path]) -> str:
+    return ", ".join(map(str, files)) or "command line"

@@ -1,0 +1,95 @@
+"""Settings of making a model smaller: one of the ways, and by what both models are measured."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from bertsmith.data.reading import Errors
+from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.model.layer_choice import LayerChoice
+from bertsmith.system.compute import Advanced, InferenceCompute
+
+
+@dataclass(frozen=True)
+class LayerSettings:
+    """Fewer layers: with half of them a model is about twice as fast, and less accurate. Train it
+    further."""
+
+    layers: str | None = None
+    """Layers to keep, counted from 0, such as 0,2,5."""
+    num_layers: int | None = None
+    """Number of layers to keep, instead of --layers."""
+    layer_choice: Advanced[LayerChoice] = "spread"
+    """Choice of layers, with --num-layers: at equal distances from the first to the last (spread;
+    of twelve, the six that DistilBERT took), the first, or the last."""
+
+
+@dataclass(frozen=True)
+class VocabularySettings:
+    """Fewer tokens: tokenizer and model lose those that your texts do not use. A text all of whose
+    tokens are kept is read as before, with the same result to the bit; a word with a dropped token
+    is cut into smaller ones."""
+
+    vocabulary: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="TEXTS")] = None
+    """Texts whose tokens to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or .zst;
+    folders and patterns are searched. Without texts, the tokens of --corpus are kept."""
+    min_count: Advanced[int] = 1
+    """Minimum count of a token that is kept."""
+    keep_characters: Advanced[bool] = True
+    """Single characters: kept even if they do not occur, so that new words of the same alphabet can
+    still be read. --no-keep-characters drops those that do not occur, which saves much in
+    Chinese."""
+    texts_column: Advanced[str] = "text"
+    """Text column of .jsonl, .csv, .tsv and .parquet files of --vocabulary."""
+    errors: Advanced[Errors] = "strict"
+    """Lines or rows of --vocabulary that cannot be read: stop at the first (strict), or skip and
+    count them (skip)."""
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1:
+            raise SettingError("min_count", self.min_count, "1 or more")
+
+
+@dataclass(frozen=True)
+class CompressSettings(InferenceCompute):
+    """Which model to make smaller, in which way, and by what both are measured."""
+
+    model: tyro.conf.Positional[Path]
+    """Folder of the model to make smaller; nothing in it is changed."""
+    out: Path
+    """Folder to write the smaller model to."""
+    layers: LayerSettings = field(default_factory=LayerSettings)
+    vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
+    data: Path | None = None
+    """Labelled examples on which a fine-tuned model is scored before and after, as with `bertsmith
+    evaluate --data`."""
+    limit: int | None = None
+    """Number of rows of --data to score, from the first; all by default."""
+    corpus: Path | None = None
+    """Corpus of a pre-trained model: a folder of `bertsmith corpus build` with the model's
+    tokenizer. Its held-out rows score both models; its training rows tell which tokens are
+    used."""
+    overwrite: bool = False
+    """Replace an earlier model in --out."""
+
+    columns: tyro.conf.Suppress[Any] = None
+    """Columns of the files."""
+
+    @property
+    def way(self) -> Any:
+        """The one way that flags were given for.
+
+        Raises:
+            ConfigError: none or several.
+        """
+        ways = [self.layers, self.vocabulary]
+        chosen = [way for way in ways if way != type(way)()]
+        if len(chosen) != 1:
+            raise ConfigError(
+                f"Choose one way to make the model smaller: {option('num_layers')} (or "
+                f"{option('layers')}), or {option('vocabulary')}. To combine them, compress the "
+                "result again."
+            )
+        return chosen[0]

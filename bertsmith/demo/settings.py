@@ -1,0 +1,23 @@
+"""Settings of the demo."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """Output folder and length of a demo."""
+
+    out: Path = Path("runs/demo")
+    """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
+    demo in it is replaced; nothing else is."""
+    minutes: float = 5.0
+    """Minutes that everything takes together. The more, the better is the model."""
+
+    def __post_init__(self) -> None:
+        if self.out.name in ("", ".."):
+            raise ConfigError(f"--out: found '{self.out}'; allowed is a folder of its own.")
+        if not 0 < self.minutes < 1e6:
+            raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")

@@ -1,0 +1,71 @@
+"""Settings for scoring files of predictions."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal, TypeVar, get_args, get_type_hints
+
+from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
+from bertsmith.data.tables import FoundFormat
+from bertsmith.errors import SettingError
+from bertsmith.metrics.answers import ScoredLanguage
+
+T = TypeVar("T")
+ScoredTask = Literal["answer", "choose", "classify", "regress", "tag"]
+AnyFormat = Literal["auto", FoundFormat, "conll", "conllu", "text"]
+
+
+@dataclass(frozen=True)
+class AnswerScoring:
+    """Options of answers to questions."""
+
+    no_answer_probs: Path | None = None
+    """Probability that a question has no answer, of answers: a .json file with one object from each
+    question's id to a number, or a .jsonl file of `bertsmith predict --out`. The best thresholds
+    are reported, too."""
+    no_answer_threshold: float | None = None
+    """Threshold of answers: an answer counts as none if its number in --no-answer-probs is above
+    this. By default 1; a .jsonl file has no threshold, as its answers have been decided already."""
+    language: ScoredLanguage = "auto"
+    """Language of answers: compare words as SQuAD does (en), or characters as CMRC 2018 does (zh).
+    auto: zh where most of the right answers hold Chinese characters."""
+
+
+@dataclass(frozen=True)
+class ClassColumns(Columns):
+    """Columns of texts with labels, one or several."""
+
+    multi_label: bool = False
+    """Multi-label: a text may have several labels, or none."""
+    label_separator: str = ","
+    """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
+
+
+@dataclass(frozen=True)
+class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
+    """Options for reading and scoring the files; each belongs to some of the tasks."""
+
+    text_column: str | None = None
+    """Column of the text or prompt: its name, or its number counted from 1. Default: the first of
+    the usual names (text, sentence, prompt, ...)."""
+    label_column: str | None = None
+    """Column of the right label: its name, number or key. Several for --multi-label: names or
+    numbers with commas, or a range of numbers such as 3-8, each with 1 or 0 for the label that it
+    is called after. Default: the first of the usual names (label, class, target, ...), of words the
+    last column."""
+    skip_incomplete: bool = False
+    """Skip rows and sentences that are incomplete or cannot be read and count them, instead of
+    stopping."""
+    format: AnyFormat = "auto"  # type: ignore[assignment]
+    """File format of the gold file, whatever its name says: csv, tsv, jsonl, json, parquet or xlsx,
+    of words conll, conllu or jsonl. auto: by its name, of words also by its first lines."""
+
+    def part(self, options: type[T]) -> T:
+        """Return the options of one kind.
+
+        Raises:
+            ConfigError: a file format that this kind does not have.
+        """
+        allowed = get_args(get_type_hints(options).get("format"))
+        if allowed and self.format not in allowed:
+            raise SettingError("format", self.format, allowed)
+        return options(**{field.name: getattr(self, field.name) for field in fields(options)})  # type: ignore[arg-type]

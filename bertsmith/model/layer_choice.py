@@ -1,0 +1,33 @@
+"""Choice of the layers that a smaller model keeps."""
+
+from typing import Literal, get_args
+
+from bertsmith.errors import SettingError
+from bertsmith.system.bounds import check_choice
+
+LayerChoice = Literal["spread", "first", "last"]
+
+
+def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread") -> list[int]:
+    """Choose `num_kept` of `num_layers` layers, numbered from 0.
+
+    "spread" takes the first, the last, and those between at equal distances: half of them is "one
+    layer out of two" of DistilBERT (Sanh et al. 2019, section 3), and of twelve layers those that
+    its released code takes. A layer halfway between two is the lower one.
+
+    >>> choose_layers(12, 6), choose_layers(6, 3), choose_layers(6, 2, "last")
+    ([0, 2, 4, 7, 9, 11], [0, 2, 5], [4, 5])
+
+    Raises:
+        ConfigError: there are not so many layers, or none is to be kept.
+    """
+    check_choice("choice", choice, get_args(LayerChoice))
+    if not 1 <= num_kept <= num_layers:
+        raise SettingError("num_layers", num_kept, f"1 to {num_layers} of the model's layers")
+    if choice == "last":
+        return list(range(num_layers - num_kept, num_layers))
+    if choice == "first" or num_kept == 1:
+        return list(range(num_kept))
+    gaps = num_kept - 1
+    # Integer rounding of (2 * place - gaps) / (2 * gaps), upwards.
+    return [-(-(2 * i * (num_layers - 1) - gaps) // (2 * gaps)) for i in range(num_kept)]
