@@ -47,7 +47,7 @@ from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, training_examples
-from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.inference import LoadedModel, set_dtype
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -395,8 +395,8 @@ def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples
 
 def _live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> LiveTeacher:
     """Move the teacher to the run's device and precision, heads in fp32."""
-    model = teacher.model.to(DTYPES[machine.precision])
-    model.heads.float()
+    model = teacher.model
+    set_dtype(model, DTYPES[machine.precision])
     return LiveTeacher(teacher.task, model.to(machine.device), hidden=hidden)
 
 

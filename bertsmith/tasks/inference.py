@@ -162,11 +162,16 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
     if name not in ("auto", *DTYPES):
         raise SettingError("precision", name, ("auto", "fp32", "bf16", "int8"))
     chosen = select_precision(name, device)
-    model.to(DTYPES[chosen])
-    model.heads.float()
+    set_dtype(model, DTYPES[chosen])
     if device.type == "cpu":
         prepack(model)
     return chosen
+
+
+def set_dtype(model: BertModel, dtype: torch.dtype) -> None:
+    """Convert a model, but for its heads, whose weights stay as exact as they were saved."""
+    for name, part in model.named_children():
+        part.to(torch.float32 if name == "heads" else dtype)
 
 
 def compute_in_order(

@@ -6,6 +6,7 @@ error, as the paper does for STS-B (section 4.1). It learns standardized numbers
 """
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -45,6 +46,10 @@ DEVIATIONS = 1e-30, 1e30
 
 FINEST = 1e-5
 """Deviations, relative to the mean, below which fp32 rounds predictions noticeably."""
+
+TOO_FINE = 5e-7
+"""Those at which fp32 has only 4 to 8 numbers in a deviation; with finer ones a saved model would
+give all texts one number."""
 
 HEAD_LAYER = "heads.regress.dense"
 
@@ -149,7 +154,15 @@ class Regress(TextTask[NumberPrediction]):
                 f"{place}: the numbers deviate by {deviation:.3g} from their mean; allowed is "
                 f"{low:g} to {high:g}. Write them in another unit."
             )
-        return replace(self, mean=float(labels.mean()), deviation=deviation)
+        mean = float(labels.mean())
+        if deviation < TOO_FINE * abs(mean):
+            near = round(mean, -math.floor(math.log10(deviation)))
+            raise InputError(
+                f"{place}: the numbers deviate by {deviation:.3g} from their mean, {near:.15g}, "
+                "and the fp32 numbers of a saved model are not as fine. Subtract "
+                f"{near:.15g} from all of them, and add it to what is predicted."
+            )
+        return replace(self, mean=mean, deviation=deviation)
 
     def check_held_out(self, examples: Sequence[Example], settings: RegressSettings) -> None:
         """Raise InputError where all labels are the same number."""

@@ -14,6 +14,7 @@ from tiny_models import (
     OTHER,
     load_for_task,
     loss_of,
+    reviews,
     save_tiny,
     tiny_model,
     tiny_tokenizer,
@@ -140,12 +141,39 @@ def test_labels_that_fp32_cannot_hold_are_refused_or_told_of(settings):
         labels = [replace(e, label=str(scale * float(e.label))) for e in dataset.train]
         with refuses(InputError, str(settings.train), "another unit", worded=False):
             dataset.task.with_train(labels, settings.train)
-    far = [replace(e, label=str(1e9 + float(e.label))) for e in dataset.train]
+    far = [replace(e, label=str(3e5 + float(e.label))) for e in dataset.train]
     (note,) = dataset.task.with_train(far, settings.train).notes(far, None)
     assert "fp32 rounds" in note
     assert dataset.task.notes(dataset.train, None) == []
     same = [replace(e, label="5") for e in dataset.train]
     assert dataset.task.with_train(same, settings.train).deviation == 1.0
+
+
+@pytest.mark.parametrize(("mean", "scale", "shown"), [
+    (1.7e9, 1.0, "1700000000"), (-1.7e9, 1.0, "-1700000000"), (1.0, 1e-12, "1"),
+    (1e12, 1e3, "1000000000000"), (273.15, 1e-5, "273.15"), (1e7, 1.0, "10000000"),
+])  # fmt: skip
+def test_numbers_whose_spread_is_lost_in_their_mean_are_refused(settings, mean, scale, shown):
+    dataset = Regress.read(settings)
+    plain = np.array([float(example.label) for example in dataset.train])
+    labels = (mean + scale * (plain - plain.mean()) / plain.std()).tolist()
+    far = [replace(e, label=repr(label)) for e, label in zip(dataset.train, labels, strict=True)]
+    with refuses(InputError, str(settings.train), f"Subtract {shown} from", worded=False):
+        dataset.task.with_train(far, settings.train)
+
+
+def test_a_head_keeps_its_weights_where_the_encoder_computes_in_bf16(tmp_path):
+    folder = tmp_path / "regressor"
+    model = tiny_model("regress", num_labels=1)
+    with torch.no_grad():
+        last_layer(model).bias.fill_(12345.678)
+    save_model(model, folder, tiny_tokenizer(), id2label={0: "value"})
+    texts = [example.text for example in reviews(9)]
+    found = [
+        [answer.value for answer in load(folder, precision=precision)(texts)]
+        for precision in ("bf16", "fp32")
+    ]
+    assert found[0] == pytest.approx(found[1], abs=0.05)
 
 
 def encoded(examples, max_length=NUM_POSITIONS):
