@@ -5,9 +5,9 @@ Which file says so depends on the version that wrote the folder.
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.model.config_file import CONFIG_FILE
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import SETTINGS_FILE, check_prompt, read_settings
@@ -17,6 +17,8 @@ Activation = Literal["identity", "sigmoid"]
 SUPPORTED_ACTIVATIONS: Mapping[str, Activation] = {"Identity": "identity", "Sigmoid": "sigmoid"}
 """Supported functions by their classes in torch.nn."""
 
+SOFTMAX = "torch.nn.modules.activation.Softmax"
+
 MODEL_KEY = "sentence_transformers"
 """Entry of config.json in version 4."""
 
@@ -24,37 +26,89 @@ OLD_KEY = "sbert_ce_default_activation_function"
 """Entry of config.json before version 4."""
 
 
-def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
-    """Read what a folder with one output applies to it; identity if no CrossEncoder wrote it.
+class _Written(NamedTuple):
+    """The name of a function, and the entry that it was read from."""
 
-    `config` is the content of config.json. Without a function in it, a CrossEncoder's is sigmoid.
+    file: str
+    key: str
+    name: object
+
+
+def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
+    """Read what a folder with one output applies to it.
+
+    `config` is the content of config.json. A CrossEncoder's folder without a function means a
+    sigmoid; one of transformers means the output itself, as its loss for one output is that of
+    regression. A warning tells of a folder that may be either.
 
     Raises:
         CheckpointError: another function, or a prompt before every text.
     """
+    written = _read_function(files, config)
+    if written is not None:
+        return _supported(files, written)
+    if _is_cross_encoder(files, config):
+        return "sigmoid"
+    if config.get("problem_type") is None:
+        warn_once(
+            f"{files.path(CONFIG_FILE)}: does not say whether this model gives numbers or "
+            "probabilities. They are taken for numbers, as they come out of the model; "
+            "sentence-transformers and pipelines of transformers apply a sigmoid. Write "
+            f'"problem_type": "regression" there for numbers, or "{OLD_KEY}": '
+            '"torch.nn.modules.activation.Sigmoid" for probabilities.'
+        )
+    return "identity"
+
+
+def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
+    """Refuse a folder with several outputs that asks for something else than their softmax.
+
+    A CrossEncoder's identity leaves their order, so that the likeliest label is the same.
+
+    Raises:
+        CheckpointError: another function, or a prompt before every text.
+    """
+    written = _read_function(files, config)
+    if written is None or str(written.name) == SOFTMAX or config.get("problem_type") is not None:
+        return
+    if _supported(files, written) == "sigmoid":
+        raise CheckpointError(
+            f"{files.path(written.file)}: {written.key} asks for a sigmoid of each of several "
+            "outputs, where transformers computes a softmax of all. Say in config.json which is "
+            'meant: "problem_type": "multi_label_classification" if a text may have several '
+            'labels, "single_label_classification" if it has one.'
+        )
+
+
+def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _Written | None:
+    """Read the function that a CrossEncoder's folder names; the newest place comes first."""
     settings = read_settings(files, SETTINGS_FILE, {})
-    is_cross_encoder = settings.get("model_type") == "CrossEncoder"
-    if is_cross_encoder:
+    if settings.get("model_type") == "CrossEncoder":
         check_prompt(files, settings)
     model = config.get(MODEL_KEY)
     in_model = model.get("activation_fn") if isinstance(model, dict) else None
-    for file, key, name in (
-        (SETTINGS_FILE, "activation_fn", settings.get("activation_fn")),
-        (CONFIG_FILE, f"{MODEL_KEY}.activation_fn", in_model),
-        (CONFIG_FILE, OLD_KEY, config.get(OLD_KEY)),
+    for written in (
+        _Written(SETTINGS_FILE, "activation_fn", settings.get("activation_fn")),
+        _Written(CONFIG_FILE, f"{MODEL_KEY}.activation_fn", in_model),
+        _Written(CONFIG_FILE, OLD_KEY, config.get(OLD_KEY)),
     ):
-        if name is not None:
-            return _supported(files, file, key, name)
-    is_cross_encoder |= MODEL_KEY in config or OLD_KEY in config
-    return "sigmoid" if is_cross_encoder else "identity"
+        if written.name is not None:
+            return written
+    return None
 
 
-def _supported(files: SmallFiles, file: str, key: str, name: object) -> Activation:
-    path, _, kind = str(name).rpartition(".")
+def _is_cross_encoder(files: SmallFiles, config: Mapping[str, Any]) -> bool:
+    settings = read_settings(files, SETTINGS_FILE, {})
+    is_named = settings.get("model_type") == "CrossEncoder"
+    return is_named or MODEL_KEY in config or OLD_KEY in config
+
+
+def _supported(files: SmallFiles, written: _Written) -> Activation:
+    path, _, kind = str(written.name).rpartition(".")
     if kind in SUPPORTED_ACTIVATIONS and path.startswith("torch.nn"):
         return SUPPORTED_ACTIVATIONS[kind]
     raise CheckpointError(
-        f"{files.path(file)}: {key} is {json.dumps(name)[:60]}, which is applied to the model's "
-        "output; bertsmith has torch.nn.Sigmoid and torch.nn.Identity. Write one of these, and "
-        "apply the other to the numbers yourself."
+        f"{files.path(written.file)}: {written.key} is {json.dumps(written.name)[:60]}, which is "
+        "applied to the model's output; bertsmith has torch.nn.Sigmoid and torch.nn.Identity. "
+        "Write one of these, and apply the other to the numbers yourself."
     )

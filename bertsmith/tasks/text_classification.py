@@ -23,6 +23,7 @@ from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.system.notebook import html_table
 from bertsmith.tasks.baselines import ClassBaselines
+from bertsmith.tasks.cross_encoder import check_softmax
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax64
@@ -159,6 +160,8 @@ class Classify(LabelTask[ClassPrediction]):
         """Restore the task from labels and settings: `MultiLabel` for a multi-label head."""
         if "multi_label" in loaded.model.heads:
             return MultiLabel.restore(loaded)  # type: ignore[return-value]
+        if loaded.model.task_settings.get("task") != cls.name:
+            check_softmax(loaded.folder.files, loaded.folder.settings)
         return super().restore(loaded)
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.int64]:

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 from refusals import refuses
+from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny
+from transformers import pipeline
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.regression import Regress
 
@@ -21,10 +23,15 @@ PAIR = ("the film was good", "a fine story")
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with one output, as transformers writes it."""
-    folder = save_tiny(tmp_path / "m", "regress")
-    change(folder, MODEL, problem_type=None)
-    return folder
+    """A folder with one output, which names no task of ours."""
+    return save_tiny(tmp_path / "m", "regress")
+
+
+def without_problem_type(folder):
+    settings = json.loads((folder / MODEL).read_text())
+    del settings["problem_type"]
+    (folder / MODEL).write_text(json.dumps(settings))
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
 
 
 def change(folder, name, **entries):
@@ -41,7 +48,6 @@ def number(folder):
 @pytest.mark.parametrize(
     ("changes", "is_sigmoid"),
     [
-        ({}, False),
         ({NEW: {"model_type": "SentenceTransformer"}}, False),
         ({NEW: {"model_type": "CrossEncoder", "activation_fn": SIGMOID}}, True),
         ({NEW: {"model_type": "CrossEncoder", "activation_fn": IDENTITY}}, False),
@@ -61,12 +67,75 @@ def number(folder):
         ),
     ],
 )
-def test_the_activation_of_a_cross_encoder_is_applied(folder, changes, is_sigmoid):
+@pytest.mark.parametrize("has_problem_type", [True, False])
+def test_the_activation_of_a_cross_encoder_is_applied(
+    folder, changes, is_sigmoid, has_problem_type
+):
     logit = number(folder)
+    if not has_problem_type:
+        if changes == {NEW: {"model_type": "SentenceTransformer"}}:
+            return  # see below
+        without_problem_type(folder)
     for name, entries in changes.items():
         change(folder, name, **entries)
     expected = 1 / (1 + math.exp(-logit)) if is_sigmoid else logit
     assert number(folder) == pytest.approx(expected, abs=1e-6)
+
+
+def test_one_output_of_which_a_folder_says_nothing_brings_a_warning(folder):
+    logit = number(folder)
+    without_problem_type(folder)
+    with pytest.warns(BertsmithWarning) as told:
+        assert number(folder) == pytest.approx(logit, abs=1e-6)
+    message = str(told[0].message)
+    # What the warning says of others, and what it advises, hold.
+    theirs = CrossEncoder(str(folder), device="cpu").predict([PAIR])[0].item()
+    pipe = pipeline("text-classification", str(folder), device="cpu")
+    (answer,) = pipe([{"text": PAIR[0], "text_pair": PAIR[1]}])
+    sure = 1 / (1 + math.exp(-logit))
+    assert (theirs, answer["score"]) == (pytest.approx(sure, abs=1e-5),) * 2
+    assert f'"{OLD}": "{SIGMOID}"' in message and '"problem_type": "regression"' in message
+    change(folder, MODEL, **{OLD: SIGMOID})
+    assert number(folder) == pytest.approx(sure, abs=1e-6)
+    change(folder, MODEL, **{OLD: None}, problem_type="regression")
+    assert number(folder) == pytest.approx(logit, abs=1e-6)
+
+
+@pytest.fixture
+def chooser(tmp_path):
+    """A CrossEncoder's folder with three outputs, of each of which it takes the sigmoid."""
+    before = save_tiny(tmp_path / "pretrained", "masked_lm")
+    encoder = CrossEncoder(
+        str(before), num_labels=3, activation_fn=torch.nn.Sigmoid(), device="cpu"
+    )
+    encoder.save_pretrained(str(tmp_path / "several"))
+    return tmp_path / "several"
+
+
+@pytest.mark.parametrize("place", [NEW, MODEL])
+def test_a_sigmoid_of_each_of_several_outputs_asks_which_is_meant(chooser, place):
+    theirs = CrossEncoder(str(chooser), device="cpu").predict([PAIR])[0]
+    if place == MODEL:
+        change(chooser, NEW, activation_fn=None)
+        change(chooser, MODEL, sentence_transformers={"activation_fn": SIGMOID})
+    with refuses(CheckpointError, f"{place}: ", '"problem_type": "multi_label_classification"'):
+        load(chooser)
+    change(chooser, MODEL, problem_type="multi_label_classification")
+    found = load(chooser, device="cpu", precision="fp32")(*PAIR).probabilities
+    assert list(found.values()) == pytest.approx(theirs.tolist(), abs=1e-5)
+    change(chooser, MODEL, problem_type="single_label_classification")
+    assert sum(load(chooser, device="cpu")(*PAIR).probabilities.values()) == pytest.approx(1)
+
+
+def test_several_outputs_as_they_are_and_their_softmax_are_read(chooser):
+    change(chooser, NEW, activation_fn=None)
+    before = load(chooser, device="cpu")(*PAIR)
+    for name in (IDENTITY, "torch.nn.modules.activation.Softmax"):
+        change(chooser, NEW, activation_fn=name)
+        assert load(chooser, device="cpu")(*PAIR) == before
+    change(chooser, NEW, activation_fn="torch.nn.modules.activation.Tanh")
+    with refuses(CheckpointError, f"{NEW}: ", "Tanh"):
+        load(chooser)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,11 @@ CLASSIFIER, MULTI = "SequenceClassification", {"problem_type": "multi_label_clas
 KINDS = {
     "classify": (CLASSIFIER, LABELS, lambda logits: logits.softmax(-1)[0]),
     "multi_label": (CLASSIFIER, LABELS | MULTI, lambda logits: logits.sigmoid()[0]),
-    "regress": (CLASSIFIER, {"num_labels": 1}, lambda logits: logits[0]),
+    "regress": (
+        CLASSIFIER,
+        {"num_labels": 1, "problem_type": "regression"},
+        lambda logits: logits[0],
+    ),
     "tag": ("TokenClassification", LABELS, lambda logits: logits.softmax(-1)[0, 1:-1].flatten()),
 }
 """For each head the class of transformers, its settings, and what its logits say."""
