@@ -8,8 +8,9 @@ from pathlib import Path
 from bertsmith.commands.settings.corpus_build import Settings
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
+from bertsmith.data.reading import count_reason
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
-from bertsmith.system.counts import percent
+from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
@@ -38,33 +39,23 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         print(f"next      {pretrain_command(settings.out, settings.tokenizer)}")
 
 
-def count_of(number: int, what: str) -> str:
-    """Format a count with its noun.
-
-    >>> count_of(1, "token"), count_of(2000, "token")
-    ('1 token', '2,000 tokens')
-    """
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
 def describe_split(split: SplitManifest) -> str:
     unknown = split.unknown_tokens / max(1, split.tokens)
     return (
-        f"{count_of(split.documents, 'document')}, {count_of(split.sentences, 'sentence')}, "
-        f"{count_of(split.tokens, 'token')} ({percent(unknown, decimals=3)} unknown)"
+        f"{count_noun(split.documents, 'document')}, {count_noun(split.sentences, 'sentence')}, "
+        f"{count_noun(split.tokens, 'token')} ({percent(unknown, decimals=3)} unknown)"
     )
 
 
 def describe_sources(sources: SourcesManifest) -> str:
-    files = f"{sources.files:,} file{'s' * (sources.files != 1)}"
-    return f"{files}, {sources.bytes / 1e6:,.1f} MB of text"
+    return f"{count_noun(sources.files, 'file')}, {sources.bytes / 1e6:,.1f} MB of text"
 
 
 def describe_html(sources: SourcesManifest) -> str:
     """Warn of HTML in the text; empty where there is none."""
     if not sources.html_tags:
         return ""
-    tags = f"{sources.html_tags:,} HTML tag{'s' if sources.html_tags > 1 else ''}"
+    tags = count_noun(sources.html_tags, "HTML tag")
     return f"{tags} such as <br /> left in the text, which the model learns as words. Remove them."
 
 
@@ -74,9 +65,9 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
     for name, split in manifest.splits.items():
         yield f"{name:<10}{describe_split(split)}"
     for reason, count in sources.skipped.items():
-        yield f"skipped   {count:,} {reason.replace('_', ' ')}"
+        yield f"skipped   {count_reason(reason, count)}"
     for reason, count in sources.cut.items():
-        yield f"divided   {count:,} {reason.replace('_', ' ')}"
+        yield f"divided   {count_reason(reason, count)}"
     if note := describe_html(sources):
         yield f"note      {note}"
     yield f"written   {out} in {elapsed_seconds:,.1f} s"

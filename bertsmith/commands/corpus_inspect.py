@@ -8,11 +8,13 @@ import numpy as np
 
 from bertsmith.commands.corpus_build import describe_html, describe_sources, describe_split
 from bertsmith.commands.settings.corpus_inspect import Settings
-from bertsmith.data.manifest import SPLITS, SplitManifest
+from bertsmith.data.manifest import SPLITS, SourcesManifest, SplitManifest
+from bertsmith.data.reading import count_reason
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.system.counts import count_noun
 from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs
 
@@ -35,6 +37,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
                 corpus=str(corpus),
                 manifest=manifest,
                 sources=manifest.sources,
+                left_out=_left_out(manifest.sources),
                 splits=[
                     (name, split, shown[name], _lengths(split))
                     for name, split in manifest.splits.items()
@@ -51,12 +54,19 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             console.print(f"  · {example}")
     sources, tokenizer = manifest.sources, manifest.tokenizer
     console.print(f"read from {describe_sources(sources)}")
-    for verb, counts in (("skipped", sources.skipped), ("divided", sources.cut)):
-        for reason, count in counts.items():
-            console.print(f"  {verb}: {count:,} {reason.replace('_', ' ')}")
+    for line in _left_out(sources):
+        console.print(f"  {line}")
     if note := describe_html(sources):
         console.print(f"  note: {note}")
     console.print(f"tokenizer {tokenizer.fingerprint[:12]}, {tokenizer.vocab_size:,} tokens")
+
+
+def _left_out(sources: SourcesManifest) -> list[str]:
+    """Return a line for each reason why texts were left out or divided."""
+    return [
+        *(f"skipped: {count_reason(*each)}" for each in sources.skipped.items()),
+        *(f"divided: {count_reason(*each)}" for each in sources.cut.items()),
+    ]
 
 
 def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int]]]]:
@@ -94,8 +104,8 @@ def _print_split(console: Any, name: str, split: SplitManifest) -> None:
     from rich.table import Table
 
     console.print(
-        f"{name}: {describe_split(split)}, {split.characters:,} characters, "
-        f"{len(split.shards):,} shard{'s' * (len(split.shards) != 1)}"
+        f"{name}: {describe_split(split)}, {count_noun(split.characters, 'character')}, "
+        f"{count_noun(len(split.shards), 'shard')}"
     )
     for title, (scale, rows) in _lengths(split).items():
         table = Table.grid(padding=(0, 1))

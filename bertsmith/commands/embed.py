@@ -15,6 +15,7 @@ from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.system.counts import count_noun
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors
@@ -41,7 +42,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         print(json.dumps(report))
     else:
         print(
-            f"{report['num_texts']:,} texts → {out}  ({report['hidden_size']} numbers each, "
+            f"{count_noun(report['num_texts'], 'text')} → {out}  "
+            f"({report['hidden_size']} numbers each, "
             f"pooling {report['pooling']}, {report['precision']}, "
             f"{report['texts_per_second']:,.0f} texts/s)"
         )

@@ -25,6 +25,7 @@ from bertsmith.model.electra_pair import build_trained
 from bertsmith.model.families import FAMILIES, family_named
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import LARGEST, check_largest
+from bertsmith.system.counts import count_noun
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -63,9 +64,10 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
         rows.append(("with heads", "", f"{facts['parameters']:,}"))
     wide = max(len(name) for name, _, _ in rows)
     lines = [
-        f"{config['num_hidden_layers']} layers, {config['hidden_size']:,} wide, "
-        f"{config['num_attention_heads']} heads, {config['intermediate_size']:,} inside the "
-        f"feed-forward, {config['vocab_size']:,} tokens, "
+        f"{count_noun(config['num_hidden_layers'], 'layer')}, {config['hidden_size']:,} wide, "
+        f"{count_noun(config['num_attention_heads'], 'head')}, "
+        f"{config['intermediate_size']:,} inside the feed-forward, "
+        f"{config['vocab_size']:,} tokens, "
         f"{config['max_position_embeddings']:,} positions",
         "",
         *(f"{name:<{wide}}  {layer:>10}  {count:>12}" for name, layer, count in rows),

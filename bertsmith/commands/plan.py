@@ -16,7 +16,7 @@ from bertsmith.pretraining.accelerators import accelerators
 from bertsmith.pretraining.estimate import Estimate, forecast, forecast_to_json
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus
-from bertsmith.system.counts import percent
+from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.terminal import align_columns
 
 FORMULA = (
@@ -61,11 +61,11 @@ def describe_forecast(facts: dict[str, Any], found: Estimate) -> str:
 def _overview(facts: dict[str, Any], found: Estimate) -> list[str]:
     config, step, run = found.model.config, facts["step"], facts["run"]
     lines = [
-        f"model   {_model_name(found)}: {config.num_hidden_layers} layers, "
+        f"model   {_model_name(found)}: {count_noun(config.num_hidden_layers, 'layer')}, "
         f"{config.hidden_size} wide, {facts['vocab_size']:,} tokens; "
         f"{facts['parameters']:,} parameters, "
         f"{facts['encoder_parameters']:,} of them in the encoder",
-        f"step    {step['rows']:,} rows, {step['tokens']:,.0f} real tokens, "
+        f"step    {count_noun(step['rows'], 'row')}, {step['tokens']:,.0f} real tokens, "
         f"{step['predicted']:,.0f} tokens to predict",
     ]
     if facts["chosen"]:
@@ -74,7 +74,9 @@ def _overview(facts: dict[str, Any], found: Estimate) -> list[str]:
         lines.append("run     as many steps as fit, which is not known without measuring")
         return lines
     epochs = "" if run["epochs"] is None else f", {run['epochs']:.3g} times through the corpus"
-    lines.append(f"run     {run['steps']:,} steps, {_big(run['tokens'])} tokens{epochs}")
+    lines.append(
+        f"run     {count_noun(run['steps'], 'step')}, {_big(run['tokens'])} tokens{epochs}"
+    )
     return lines
 
 

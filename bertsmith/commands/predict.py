@@ -21,6 +21,7 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
+from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.page import PredictionRow, write_predictions_page
@@ -142,9 +143,11 @@ class _Totals:
             num_windowed=self.num_windowed,
             num_skipped=self.num_skipped,
         ).notes("a text")
-        if self.num_empty:
-            empty = f"{self.num_empty:,} questions or their passages are empty"
-            yield f"{empty}: there is nothing to find"
+        yield from counted(
+            self.num_empty,
+            "question or its passage is empty: there is nothing to find",
+            "questions or their passages are empty: there is nothing to find",
+        )
 
 
 def _show(
@@ -159,7 +162,7 @@ def _show(
         note = write_predictions(settings.out, task, pairs, kept)
         tell(note and f"{settings.out}: {note}")
         if not settings.json:
-            print(f"{totals.num_texts:,} texts → {settings.out}")
+            print(f"{count_noun(totals.num_texts, 'text')} → {settings.out}")
         return {"out": str(settings.out)}
     if settings.json:
         predictions = [{**example.to_json(), **found.to_json()} for example, found in pairs]

@@ -9,6 +9,7 @@ from typing import Any
 from bertsmith.commands.settings.tokenizer_extend import Settings
 from bertsmith.commands.tokenizer_train import build_command, describe_source
 from bertsmith.config import to_jsonable
+from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.vocabulary.extend import ExtensionReport, extend_tokenizer
@@ -76,10 +77,11 @@ def extension_lines(
 ) -> Iterator[str]:
     total = report.num_old + len(report.added)
     new = len(report.added)
-    yield f"{out}: {total:,} tokens: {report.num_old:,} from {settings.from_}, {new:,} new"
+    tokens = count_noun(total, "token")
+    yield f"{out}: {tokens}: {report.num_old:,} from {settings.from_}, {new:,} new"
     shown = words_first(report.added)[:SHOWN_PIECES]
     more = ", …" if new > len(shown) else ""
-    yield f"added       {new:,} token{'s' * (new != 1)}: {', '.join(shown)}{more}"
+    yield f"added       {count_noun(new, 'token')}: {', '.join(shown)}{more}"
     if len(report.added) < settings.add:
         yield (
             f"            not {settings.add:,}: no other pair of tokens occurs "

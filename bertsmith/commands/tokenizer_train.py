@@ -9,8 +9,9 @@ from typing import Any
 
 from bertsmith.commands.flags import typed_flags
 from bertsmith.commands.settings.tokenizer_train import Settings
-from bertsmith.data.reading import SourceReport
+from bertsmith.data.reading import SourceReport, count_reason
 from bertsmith.data.settings import CorpusSettings
+from bertsmith.system.counts import count_noun
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.vocabulary.settings import LearningSettings, TokenizerSettings
 from bertsmith.vocabulary.stats import TokenizerStats
@@ -79,7 +80,7 @@ def training_lines(
     characters = f"characters  {len(learned.alphabet):,} kept"
     if dropped:
         total = sum(dropped.values())
-        times = f"occur{'s' * (len(dropped) == 1)} {total:,} time{'s' * (total != 1)}"
+        times = f"{'occurs' if len(dropped) == 1 else 'occur'} {count_noun(total, 'time')}"
         characters += f"; {len(dropped):,} dropped, which {times}: {shown}"
     yield characters
     if report.stats:
@@ -103,9 +104,11 @@ def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSetti
 
 
 def describe_source(read: SourceReport) -> str:
-    left_out = "".join(f", {count:,} {reason} skipped" for reason, count in read.skipped.items())
-    cut = "".join(f", {count:,} {reason} divided" for reason, count in read.cut.items())
-    documents = f"{read.documents:,} document{'s' * (read.documents != 1)}"
-    counted = f"{documents}, {read.bytes / 1e6:,.1f} MB"
-    counted += f", {read.files:,} file{'s' * (read.files != 1)}"
-    return (counted + left_out + cut).replace("_", " ")
+    counts = [
+        count_noun(read.documents, "document"),
+        f"{read.bytes / 1e6:,.1f} MB",
+        count_noun(read.files, "file"),
+        *(f"{count_reason(*each)} skipped" for each in read.skipped.items()),
+        *(f"{count_reason(*each)} divided" for each in read.cut.items()),
+    ]
+    return ", ".join(counts)

@@ -11,7 +11,7 @@ from bertsmith.compression.folder import CompressionResult, SourceModel
 from bertsmith.compression.held_out import open_corpus
 from bertsmith.compression.settings import VocabularySettings
 from bertsmith.data.documents import iter_documents
-from bertsmith.data.reading import SourceReport
+from bertsmith.data.reading import SourceReport, count_reason
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
@@ -65,7 +65,7 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> Compressio
             "skipped": dict(read.skipped),
         },
         notes=tuple(
-            f"{count:,} {reason.replace('_', ' ')} skipped"
+            f"{count_reason(reason, count)} skipped"
             for reason, count in read.skipped.items()
             if count
         ),

@@ -18,6 +18,7 @@ from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import IN_MEMORY, row_place
 from bertsmith.errors import InputError, option
+from bertsmith.system.counts import count_noun
 
 LABEL_SEPARATORS = ",;|"
 """Separators that may stand between several labels of a text."""
@@ -135,10 +136,11 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
     if not numbers or not words:
         return None
     num_numbers = sum(counts[name] for name in numbers)
+    are_numbers = count_noun(num_numbers, "label is a number", "labels are numbers")
+    are_names = count_noun(counts.total() - num_numbers, "is a name", "are names")
     return (
-        f"{num_numbers:,} labels are numbers ({list_names(numbers)}) and "
-        f"{counts.total() - num_numbers:,} are names ({list_names(words)}); each is a class of its "
-        "own"
+        f"{are_numbers} ({list_names(numbers)}) and {are_names} ({list_names(words)}); each is a "
+        "class of its own"
     )
 
 

@@ -7,10 +7,45 @@ from typing import Literal
 
 from bertsmith.data.sources import Source
 from bertsmith.errors import InputError, option
+from bertsmith.system.counts import count_noun
 
 Errors = Literal["strict", "skip"]
 
 _SKIP_ADVICE = f"or pass {option('errors', 'skip')} (what is skipped is counted)"
+
+
+REASONS = {
+    "bad_json": ("line that is not JSON", "lines that are not JSON"),
+    "bad_rows": ("damaged row", "damaged rows"),
+    "control_only_documents": (
+        "document of control characters alone",
+        "documents of control characters alone",
+    ),
+    "documents_without_tokens": ("document without tokens", "documents without tokens"),
+    "duplicate_documents": ("duplicate document", "duplicate documents"),
+    "empty_documents": ("empty document", "empty documents"),
+    "empty_files": ("empty file", "empty files"),
+    "held_out_files": ("held-out file", "held-out files"),
+    "invalid_utf8": ("text that is not UTF-8", "texts that are not UTF-8"),
+    "long_documents": ("long document", "long documents"),
+    "long_lines": ("long line", "long lines"),
+    "long_rows": ("row that is too long", "rows that are too long"),
+    "missing_column": ("row without the text column", "rows without the text column"),
+    "not_a_string": ("text that is not a string", "texts that are not strings"),
+    "nul_bytes": ("line with a NUL byte", "lines with a NUL byte"),
+    "repeated_files": ("repeated file", "repeated files"),
+    "unsupported_files": ("file of an unsupported format", "files of an unsupported format"),
+}
+"""Singular and plural of what was skipped or divided, by its key in manifests."""
+
+
+def count_reason(reason: str, count: int) -> str:
+    """Format a count of what was skipped or divided.
+
+    >>> count_reason("empty_documents", 1), count_reason("bad_rows", 2000)
+    ('1 empty document', '2,000 damaged rows')
+    """
+    return count_noun(count, *REASONS.get(reason, [reason.replace("_", " ")] * 2))
 
 
 @dataclass
@@ -37,8 +72,7 @@ class SourceReport:
 
     def describe_skipped(self) -> str:
         """Format the counts of what was skipped, for messages."""
-        counts = (f"{n:,} {reason.replace('_', ' ')}" for reason, n in sorted(self.skipped.items()))
-        return ", ".join(counts) or "nothing"
+        return ", ".join(count_reason(*each) for each in sorted(self.skipped.items())) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from bertsmith.data.encoded_texts import as_list, check_no_pair, is_table, name_type
 from bertsmith.data.json_rows import list_names
 from bertsmith.errors import InputError, warn_once
+from bertsmith.system.counts import count_noun
 
 CHUNK_ROWS = 1024
 Row = dict[str, Any]
@@ -183,5 +184,6 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
     for name, other in others:
         if other != count:
             raise InputError(
-                f"{name}: found {other:,} items, and {first} has {count:,}. Give one for each."
+                f"{name}: found {count_noun(other, 'item')}, and {first} has {count:,}. Give one "
+                "for each."
             )

@@ -43,6 +43,7 @@ from bertsmith.finetuning.run import (
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
+from bertsmith.system.counts import count_noun
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.catalog import task_of_folder
@@ -83,8 +84,8 @@ class Distilled:
     def __str__(self) -> str:
         lines = [f"student: {self.made_of}", str(self.student)]
         if self.num_unlabelled:
-            told = f"{self.num_unlabelled:,} texts without labels"
-            lines.insert(1, f"{told}, with the teacher's outputs as targets")
+            texts = count_noun(self.num_unlabelled, "text")
+            lines.insert(1, f"{texts} without labels, with the teacher's outputs as targets")
         return "\n".join(
             [*lines, "", "teacher (before) and student (after):", str(self.comparison)]
         )
@@ -351,7 +352,8 @@ def _notes_on_unlabelled(
     evaluated = {example.content for example in dataset.held_out}
     if num_overlap := sum(example.content in evaluated for example in unlabelled):
         notes.append(
-            f"{num_overlap:,} of the {len(unlabelled):,} unlabelled texts are also eval texts, so "
+            f"{num_overlap:,} of {count_noun(len(unlabelled), 'unlabelled text')} "
+            f"{'is also an eval text' if num_overlap == 1 else 'are also eval texts'}, so "
             "the scores may be too high"
         )
     if found := describe_rate(count_unknown(encoded, tokenizer)):

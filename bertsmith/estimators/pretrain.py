@@ -25,6 +25,7 @@ from bertsmith.estimators.rows import plain_column
 from bertsmith.pretraining.job import OF_THE_COMMAND, PretrainJob
 from bertsmith.pretraining.run import run_pretraining
 from bertsmith.pretraining.summary import describe_pretraining
+from bertsmith.system.counts import count_noun
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.findings import find_plateau
@@ -54,7 +55,9 @@ class Pretrained:
 
     def __repr__(self) -> str:
         figures = self.figures
-        parts = [f"{self.steps:,} steps in {figures['elapsed_seconds'] / 60:.1f} minutes"]
+        parts = [
+            f"{count_noun(self.steps, 'step')} in {figures['elapsed_seconds'] / 60:.1f} minutes"
+        ]
         if (loss := figures.get("held_out_mlm_loss")) is not None:
             parts.append(f"eval loss of masked LM {loss:.3f}")
         if (entropy := figures.get("held_out_unigram_entropy")) is not None:

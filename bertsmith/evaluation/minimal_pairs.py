@@ -15,6 +15,7 @@ from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.minimal_pairs import MinimalPair, MinimalPairs, PairScores
 from bertsmith.tasks.predictor import Predictor, in_chunks
 
@@ -50,18 +51,18 @@ class PairReport(Report, ReadingCounts):
     """Scores by kind ("paradigm", "phenomenon", "field") and name of the group."""
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        good = f"share of the {self.num_pairs:,} pairs whose good sentence is likelier"
+        good = f"share of the {count_noun(self.num_pairs, 'pair')} whose good sentence is likelier"
         contents: list[ScoreLine | Table | str] = [
             ScoreLine("accuracy", self.accuracy, f"{good}; guessing gets 0.5000")
         ]
         if self.mean_over_paradigms is not None:
-            mean = f"mean accuracy of the {len(self.groups['paradigm']):,} paradigms"
+            mean = f"mean accuracy of the {count_noun(len(self.groups['paradigm']), 'paradigm')}"
             contents.append(ScoreLine("mean", self.mean_over_paradigms, mean))
-        if self.num_identical:
-            contents.append(
-                f"{self.num_identical:,} pairs have the same tokens in both sentences; each counts "
-                "half"
-            )
+        contents += counted(
+            self.num_identical,
+            "pair has the same tokens in both sentences and counts half",
+            "pairs have the same tokens in both sentences; each counts half",
+        )
         contents += [*self.notes("both sentences"), f"{self.pairs_per_second:,.0f} pairs/s"]
         for name in ("phenomenon", "field", "paradigm"):
             if 0 < len(groups := self.groups[name]) <= MAX_SHOWN_GROUPS:

@@ -48,6 +48,7 @@ from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.metrics.regression import NumberReport
+from bertsmith.system.counts import count_noun
 
 Gold = TypeVar("Gold", bound=Example | ChoiceExample)
 
@@ -345,7 +346,8 @@ def _in_pairs(
             num_rows = row_number - (example is None) + sum(1 for _ in rights)
             num_given = row_number - (prediction is None) + sum(1 for _ in givens)
             raise InputError(
-                f"{predictions}: {num_given:,} predictions, but {gold} has {num_rows:,} rows. "
+                f"{predictions}: {count_noun(num_given, 'prediction')}, but {gold} has "
+                f"{count_noun(num_rows, 'row')}. "
                 "Give one for each row, in the same order."
             )
         if prediction.row not in (0, example.row):

@@ -24,6 +24,7 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.progress import progress_bar
 from bertsmith.system.terminal import align_columns
 from bertsmith.tasks.auto import load_predictor
@@ -94,9 +95,13 @@ class ModelComparison:
     def __str__(self) -> str:
         rows = [("", "before", "after", "change"), *self._rows()]
         lines = align_columns(rows)
-        if self.num_skipped:
-            lines.append(f"{self.num_skipped:,} rows that lacked something were skipped")
-        timed = f"{self.num_timed:,} texts, each model {self.num_rounds} times in turn"
+        lines += counted(
+            self.num_skipped,
+            "row that lacked something was skipped",
+            "rows that lacked something were skipped",
+        )
+        rounds = count_noun(self.num_rounds, "time")
+        timed = f"{count_noun(self.num_timed, 'text')}, each model {rounds} in turn"
         return "\n".join([*lines, f"speed: {timed}, the median; {self.precision}"])
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:

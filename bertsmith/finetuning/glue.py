@@ -33,6 +33,7 @@ from bertsmith.metrics.names import score_name
 from bertsmith.metrics.spread import spread
 from bertsmith.pages.charts import Scale
 from bertsmith.pages.page import write_page
+from bertsmith.system.counts import count_noun
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings
 from bertsmith.system.paths import check_outside
@@ -113,7 +114,7 @@ class GlueReport:
             "scores",
             "mean",
             "majority class",
-            f"{num_seeds} seed{'s' * (num_seeds > 1)}",
+            count_noun(num_seeds, "seed"),
         )
         rows = [head]
         for name, runs in self.runs.items():

@@ -15,7 +15,7 @@ from bertsmith.metrics.answers import (
 )
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
-from bertsmith.system.counts import counted
+from bertsmith.system.counts import count_noun, counted
 
 CUT: dict[LongTexts, tuple[str, str]] = {
     "window": (
@@ -110,7 +110,8 @@ class AnswerReport(Report):
             if best is not None:
                 lines.append(f"best {name} {best.score:.4f}, where {which_answers(best)} are given")
         if self.threshold is not None and self.num_unanswered is not None:
-            what = f"of {self.overall.total:,} questions {{}} given no answer (threshold {{}})"
+            questions = count_noun(self.overall.total, "question")
+            what = f"of {questions} {{}} given no answer (threshold {{}})"
             were = "was" if self.num_unanswered == 1 else "were"
             limit = LIMITS.get(self.threshold, f"{self.threshold:.6g}")
             lines.append(f"{self.num_unanswered:,} {what.format(were, limit)}")

@@ -10,6 +10,7 @@ from bertsmith.metrics import classification as metrics
 from bertsmith.metrics.classification import ClassScore
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
+from bertsmith.system.counts import count_noun
 
 MAX_SHOWN_CLASSES = 20
 """Classes of the largest confusion matrix that fits a terminal; `--json` has larger ones too."""
@@ -32,7 +33,7 @@ class ClassReport(Report, ReadingCounts):
     confusion: tuple[tuple[int, ...], ...]
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        right = f"share of the {self.num_texts:,} texts with the right label"
+        right = f"share of the {count_noun(self.num_texts, 'text')} with the right label"
         contents: list[ScoreLine | Table | str] = [
             ScoreLine("accuracy", self.accuracy, right),
             ScoreLine("macro-F1", self.macro_f1, "mean F1 of the classes, each counting the same"),

@@ -15,6 +15,7 @@ from bertsmith.metrics.class_report import class_table
 from bertsmith.metrics.classification import ClassScore, class_scores
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
+from bertsmith.system.counts import count_noun
 
 Flags = NDArray[np.bool_]
 
@@ -83,7 +84,7 @@ class MultiLabelReport(Report, ReadingCounts):
         return self.subset_accuracy
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        exact = f"share of the {self.num_texts:,} texts with exactly the right labels"
+        exact = f"share of the {count_noun(self.num_texts, 'text')} with exactly the right labels"
         return [
             ScoreLine("micro-F1", self.micro_f1, "F1 over all decisions"),
             ScoreLine("macro-F1", self.macro_f1, "mean F1 of the labels, each counting the same"),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
+from bertsmith.system.counts import count_noun
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class ChoiceReport(Report, ReadingCounts):
     num_prompts: int
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        right = f"share of the {self.num_prompts:,} prompts with the right choice"
+        right = f"share of the {count_noun(self.num_prompts, 'prompt')} with the right choice"
         return [
             ScoreLine("accuracy", self.accuracy, f"{right}; guessing gets {self.chance:.4f}"),
             *self.notes("prompt, choices or label"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
+from bertsmith.system.counts import count_noun
 
 Numbers = NDArray[np.float64]
 
@@ -87,7 +88,9 @@ class NumberReport(Report, ReadingCounts):
         )
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        correlation = f"correlation with the true numbers of the {self.num_texts:,} texts"
+        correlation = (
+            f"correlation with the true numbers of the {count_noun(self.num_texts, 'text')}"
+        )
         return [
             ScoreLine("Pearson", self.pearson, correlation),
             ScoreLine("Spearman", self.spearman, "correlation with their order"),
@@ -128,9 +131,8 @@ class SimilarityReport(Report, ReadingCounts):
         return {name: value for name, value in super().to_json().items() if value is not None}
 
     def contents(self) -> list[ScoreLine | Table | str]:
-        order = (
-            f"correlation of the order of the {self.num_pairs:,} cosines with that of the scores"
-        )
+        cosines = count_noun(self.num_pairs, "cosine")
+        order = f"correlation of the order of the {cosines} with that of the scores"
         contents: list[ScoreLine | Table | str] = [
             ScoreLine("Spearman", self.spearman, order),
             ScoreLine("Pearson", self.pearson, "correlation with the scores themselves"),

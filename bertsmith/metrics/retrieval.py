@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
+from bertsmith.system.counts import count_noun
 
 BLOCK_SCORES = 2**24
 """Similarities held at once: 64 MB, or one query's row if there are more documents."""
@@ -45,7 +46,9 @@ class RetrievalReport(Report, ReadingCounts):
 
     def contents(self) -> list[ScoreLine | Table | str]:
         among = "share of the right texts among the first {} of {:,}"
-        first = f"mean of 1 / rank of the first right text, for {self.num_queries:,} texts"
+        first = (
+            f"mean of 1 / rank of the first right text, for {count_noun(self.num_queries, 'text')}"
+        )
         return [
             *(
                 ScoreLine(f"recall@{rank}", value, among.format(rank, self.num_documents))

@@ -6,7 +6,7 @@ from typing import Any
 from bertsmith.errors import option
 from bertsmith.pretraining.from_model import describe_start
 from bertsmith.pretraining.objective import PAIR_TERMS
-from bertsmith.system.counts import percent
+from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
 
@@ -18,7 +18,7 @@ def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
     """Describe the result of `run_pretraining` in lines, warnings included."""
     lines = [
         *describe_start(result.get("source")),
-        f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
+        f"trained    {count_noun(result['steps'], 'step')}, {result['real_tokens']:,} tokens in "
         f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
         f"({result['tokens_per_second']:,.0f} tokens/s, "
         f"waited {percent(result['data_wait_fraction'])})",

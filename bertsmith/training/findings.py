@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, Literal
 
-from bertsmith.system.counts import percent
+from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.journal import is_held_out
 
 LEARNING_STEPS = 100
@@ -45,7 +45,10 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
     steps = int(result["steps"])
     loss, entropy = result.get("held_out_mlm_loss"), result.get("held_out_unigram_entropy")
     if loss is None or entropy is None:
-        is_found, evidence = steps < LEARNING_STEPS, f"so far {steps:,} steps, and no eval loss"
+        is_found, evidence = (
+            steps < LEARNING_STEPS,
+            f"so far {count_noun(steps, 'step')}, and no eval loss",
+        )
     else:
         is_found = loss >= LEARNED_SHARE * entropy
         evidence = f"eval loss {loss:.3f}, by token frequency alone {entropy:.3f}"

@@ -14,6 +14,7 @@ from bertsmith._version import __version__
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.hub import CARD_FILE, CARD_MARK, HUB_NAME, is_own_card
+from bertsmith.system.counts import count_noun
 from bertsmith.system.files import atomic_write
 from bertsmith.training.run_config import flatten
 
@@ -137,7 +138,7 @@ def _name_of(place: object) -> str:
 def _summary(run: Mapping[str, Any]) -> str:
     shape = run["config"]["model"]
     layers = shape["num_hidden_layers"]
-    made = f"A model of {layers} layer{'s' * (layers > 1)}, {shape['hidden_size']} wide"
+    made = f"A model of {count_noun(layers, 'layer')}, {shape['hidden_size']} wide"
     base = _name_of(_base(run))
     if "compression" in run:
         what = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
@@ -191,7 +192,7 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         count = next(
             (v for k, v in evaluation.items() if k.startswith("num_") or k == "total"), None
         )
-        examples = "examples" if count is None else f"{count:,} examples"
+        examples = "examples" if count is None else count_noun(count, "example")
         source = (
             f"of `{name}`" if (name := _name_of(settings.get("eval"))) else "that were held out"
         )
@@ -222,16 +223,17 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
     settings, result, data = run.get("settings", {}), run.get("result", {}), run.get("data", {})
     if result:
         train = f" of `{name}`" if (name := _name_of(settings.get("train"))) else ""
-        yield f"- Training: {result['num_train']:,} examples{train}"
+        yield f"- Training: {count_noun(result['num_train'], 'example')}{train}"
         if labels := result.get("labels"):
             shown = ", ".join(f"`{label}`" for label in labels[:20])
             yield f"- Labels: {shown}{' …' if labels[20:] else ''}"
         if overlap := result.get("num_overlap"):
-            yield f"- {overlap:,} eval examples are among them: the scores are too high"
+            are = count_noun(overlap, "eval example is", "eval examples are")
+            yield f"- {are} among them: the scores are too high"
     if corpus := _name_of(settings.get("corpus")):
         yield (
-            f"- Training: the corpus `{corpus}` of {data['train_documents']:,} documents and "
-            f"{data['train_tokens']:,} tokens"
+            f"- Training: the corpus `{corpus}` of "
+            f"{count_noun(data['train_documents'], 'document')} and {data['train_tokens']:,} tokens"
         )
         yield f"- The run read {run['summary']['real_tokens']:,} tokens"
 

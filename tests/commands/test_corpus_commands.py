@@ -49,7 +49,7 @@ def test_build_as_json_and_as_text(run, fails, tmp_path):
         for split in ("train", "held_out")
     }
     assert tokens == {"7 tokens (0.000 % unknown)", "3 tokens (33.333 % unknown)"}
-    assert "skipped   1 control only documents" in lines
+    assert "skipped   1 document of control characters alone" in lines
     program, command, *flags = shlex.split(lines[-1].removeprefix("next"))
     assert (program, command) == ("bertsmith", "pretrain")
     pretrain.parse(flags, "bertsmith pretrain").training.check_length()
@@ -88,7 +88,7 @@ def test_inspect(run, fails, tmp_path):
     assert len(examples) == 2
     shown = run("inspect out")
     for part in ("train: 1 document, ", "held_out: 1 document, ", "tokens in a sentence", "█",
-                 "skipped: 1 control only documents", "the cat sat."):  # fmt: skip
+                 "skipped: 1 document of control characters alone", "the cat sat."):  # fmt: skip
         assert part in shown
     run("build texts --held-out 0 --overwrite")
     assert run("inspect out --page page.html")
