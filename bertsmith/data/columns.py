@@ -43,18 +43,18 @@ class RelatedColumns:
     """Columns of a table by role, and the treatment of incomplete rows."""
 
     text_column: str | None = None
-    """Anchor column, with the text: its name, or its number counted from 1. Default: the first of
-    the usual names (anchor, query, question, sentence1, ...)."""
+    """Anchor column: its name, or its number counted from 1. Default: the first of the usual names
+    (anchor, query, question, sentence1, ...)."""
     pair_column: str | None = None
-    """Positive column, with the text that belongs to the anchor. Default: the first of the usual
-    names (positive, answer, sentence2, ...)."""
+    """Column of texts that belong to the anchors. Default: the first of the usual names (positive,
+    answer, sentence2, ...)."""
     negative_columns: str | None = None
-    """Negative columns, with texts that do not belong to the anchor: names or numbers with commas;
-    in a jsonl file also one key that holds a list. Each row may have any number of them. Default:
-    the first of the usual names (negative, negatives, ...)."""
+    """Columns of texts that do not belong to the anchors. Give names or numbers with commas; in a
+    jsonl file also one key that holds a list. Each row may have any number of them. Default: the
+    first of the usual names (negative, negatives, ...)."""
     label_column: str | None = None
-    """Label column, with a number that says how alike the two texts are. Default: the first of the
-    usual names (score, similarity, ...)."""
+    """Label column: a number for how alike two texts are. Default: the first of the usual names
+    (score, similarity, ...)."""
     header: Advanced[Literal["auto", "yes", "no"]] = "auto"
     """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
     unless you give all columns by their numbers."""
@@ -112,12 +112,11 @@ class TagColumns:
     predict). auto: by the file's name and its first lines.
     """
     word_column: str | None = None
-    """Word column: its number counted from 1, in conllu also its name, of objects
-    the key. Default:
-    the first column; form in conllu."""
+    """Word column: its number counted from 1, name or key. Default: the first column; form in
+    conllu."""
     label_column: str | None = None
-    """Label column: its number, name or key, as for the word; of texts without words, the key of
-    their entities. Default: the last column; upos in conllu; entities."""
+    """Label column: its number, name or key. Of texts without words it is the key of their
+    entities. Default: the last column; upos in conllu; entities."""
     split: Advanced[WordRule | None] = None
     """Word splitting of running text: words (punctuation and Chinese characters alone), spaces (it
     is cut already, at white space), characters. Default: as in training; words there."""

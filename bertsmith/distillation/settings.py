@@ -20,8 +20,8 @@ class StudentSettings:
     teacher: Path = NOT_GIVEN
     """Folder of the teacher model. It is only read."""
     student: Path | None = None
-    """Folder of a smaller model to start from, with the teacher's vocabulary. By default the
-    student is made of the teacher's own layers."""
+    """Folder of a smaller model to start from. It needs the teacher's vocabulary. By default the
+    teacher's own layers are taken."""
     num_layers: Advanced[int | None] = None
     """Number of teacher layers that the student is made of, spread from the first to the last; by
     default half of them."""
@@ -98,7 +98,7 @@ class PretrainingStudentSettings(StudentSettings):
     teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="(required)")] = Path()
     """Folder of the pre-trained teacher, with a masked-LM head. It is only read."""
     family: Literal["teacher", "distilbert"] = "teacher"
-    """Family of the student: that of the teacher, or distilbert, without segments and pooler."""
+    """Family of the student. distilbert has no segments and no pooler."""
     soft_weight: float = 0.7
     """Weight of the distillation loss on masked tokens, from 0 to 1; masked LM has the rest.
     DistilBERT has 5 to 2."""

@@ -20,8 +20,8 @@ class ModelSettings:
     """Settings of the model. With --from, the defaults are those of that model."""
 
     preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] | None = None
-    """Model size, as in BERT's release: tiny trains in minutes on a laptop, large needs a large
-    GPU. auto times some steps and takes the size that will be best after --minutes on this machine.
+    """Model size, as in BERT's release. tiny trains in minutes on a laptop, large needs a large
+    GPU; auto times some steps and takes the size that will be best after --minutes on this machine.
     By default mini, or the shape of --from."""
     family: FamilyName | None = None
     """Model family: bert; roberta, without segments; distilbert, without segments and with half of

@@ -73,7 +73,7 @@ class PretrainingSettings:
     segmenter: Advanced[str | None] = field(default=None, metadata=NAMES_CODE)
     """Segmenter for masking Chinese by words, instead of a list: module:function of an installed
     package, such as jieba:lcut. It is code that runs, so a recipe cannot name it."""
-    masking_rate: float = 0.15
+    masking_rate: Advanced[float] = 0.15
     """Masking rate: the share of each row's tokens that the model must predict. Eval rows always
     have 15 % of their tokens chosen and the default shares, so that runs can be compared."""
     mask_share: Advanced[float | None] = None

@@ -23,7 +23,8 @@ class TrainingSettings(Compute):
     steps: int | None = None
     """Length of the run in steps (updates of the weights). Give this or --minutes."""
     minutes: float | None = None
-    """Length of the training in minutes, evaluations included. Preparing it comes on top."""
+    """Length of the training in minutes. Evaluations are included; preparing the run comes on
+    top."""
     batch_size: int = 64
     """Batch size: rows of text per step."""
     micro_batch_size: Advanced[int | None] = None
@@ -32,7 +33,7 @@ class TrainingSettings(Compute):
     compares the rows of a micro-batch. By default, on a CPU as many as have 4,096 tokens for each
     core and keep at most half a GB for the backward pass; elsewhere the whole batch."""
     seed: int = 0
-    """Random seed of the initial weights, the order of the text, the masks and dropout."""
+    """Random seed. It decides the initial weights, the order of the text, masks and dropout."""
     eval_every: Advanced[int | None] = None
     """Interval of evaluations on held-out text, in steps. By default ten evaluations in a run."""
     eval_rows: Advanced[int | None] = None
@@ -75,7 +76,7 @@ class TrainingSettings(Compute):
 class OptimSettings:
     """Settings of the optimizer and its schedule."""
 
-    optimizer: Optimizer = "adamw"
+    optimizer: Advanced[Optimizer] = "adamw"
     """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest."""
     learning_rate: float | None = None  # see pretraining/resolve.py
     """Peak learning rate: about the largest change of a weight in a step. By default it follows the

@@ -13,7 +13,7 @@ from bertsmith.commands import flags
 from bertsmith.commands.catalog import COMMANDS
 from bertsmith.commands.help import pages
 
-MOST_LINES = 60
+MOST_LINES = 50
 
 
 def test_the_table_has_the_help_of_the_settings():
@@ -51,7 +51,7 @@ def test_help_needs_no_model(bertsmith):
 
 
 def test_help_of_a_recipe_has_its_defaults(bertsmith):
-    out = bertsmith("pretrain", "--recipe", "quarter-hour", "--help")
+    out = bertsmith("pretrain", "--recipe", "quarter-hour", "--help-all")
     assert "(default: muon)" in out and "(default: adamw)" not in out
 
 

@@ -24,7 +24,7 @@ class Settings:
     corpus: Path
     """Folder that `bertsmith corpus build` wrote, with the teacher's vocabulary."""
     out: Path
-    """Folder for the student, its checkpoints, journal and curves."""
+    """Folder for the student, its checkpoints and journal."""
     distillation: PretrainingStudentSettings = field(default_factory=PretrainingStudentSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     pretraining: PretrainingSettings = field(
@@ -32,7 +32,8 @@ class Settings:
     )
     optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
-    """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
+    """Continue the stopped run in --out. It goes on from its newest checkpoint, as if it had never
+    stopped."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     json: bool = False

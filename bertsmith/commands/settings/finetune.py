@@ -12,7 +12,7 @@ import tyro
 from bertsmith.commands.flags import parse_with_recipe, unset_other
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.errors import ConfigError
-from bertsmith.system.compute import FREE
+from bertsmith.system.compute import FREE, Advanced
 from bertsmith.tasks.settings.answer import AnswerSettings
 from bertsmith.tasks.settings.choose import ChooseSettings
 from bertsmith.tasks.settings.classify import ClassifySettings
@@ -45,7 +45,7 @@ Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --te
 class StudentOfTask(DistillSettings):
     """Options of a run with a teacher."""
 
-    teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="")] = NOT_GIVEN
+    teacher: Advanced[Annotated[Path, tyro.conf.arg(help_behavior_hint="")]] = NOT_GIVEN
     student: Annotated[Path | None, tyro.conf.Suppress] = None  # --model in this command
 
 

@@ -33,7 +33,7 @@ class Settings:
     corpus: Path
     """Folder that `bertsmith corpus build` wrote."""
     out: Path
-    """Folder for the model, its checkpoints, journal and curves."""
+    """Folder for the model, its checkpoints and its journal."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Model to continue from: a folder, or "org/name" on the Hugging Face hub. The corpus must be
     built with its tokenizer or an extension of it."""
@@ -42,12 +42,13 @@ class Settings:
     pretraining: PretrainingSettings = field(default_factory=PretrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
-    """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
+    """Continue the stopped run in --out. It goes on from its newest checkpoint, as if it had never
+    stopped."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     page: Path | None = None
-    """HTML page to write while the run lasts: its curves and settings. A browser loads it again
-    every ten seconds by itself."""
+    """HTML page of curves and settings, while the run lasts. A browser loads it again every ten
+    seconds by itself."""
     json: bool = False
     """Print one JSON object at the end instead of text."""
 

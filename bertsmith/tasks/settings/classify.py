@@ -29,8 +29,7 @@ class ClassifySettings(LossSettings, WindowSettings):
     default accuracy, with --multi-label micro_f1."""
     columns: Columns = field(default_factory=Columns)
     multi_label: bool = False
-    """Multi-label classification: a text may have several labels, or none; each label is a decision
-    of its own."""
+    """Give a text several labels, or none. Each label is a decision of its own."""
     label_separator: Advanced[str] = ","
     """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
     threshold: Advanced[float] = 0.5

@@ -38,8 +38,8 @@ class EmbedSettings(FinetuneSettings):
     row's negatives. An update takes as many groups as --batch-size has room for, computed at the
     same time."""
     pooling: Literal["first_token", "mean"] | None = None
-    """Pooling of token vectors to a text's vector: mean over the tokens, or first_token, the vector
-    of [CLS]. By default that of the model's folder, else mean."""
+    """Pooling of token vectors to a text's vector. mean is that over the tokens, first_token the
+    vector of [CLS]. By default that of the model's folder, else mean."""
     metric: Advanced[
         Literal["score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"]
     ] = "score"

@@ -39,18 +39,17 @@ class FinetuneSettings(Compute):
     """Number of runs with different seeds, from --seed on. The mean and the standard deviation of
     the scores are reported, and the best model is kept."""
     folds: int | None = None
-    """Cross-validation: number of parts that --train is divided into, with equal shares of each
-    label; each part is held out once. The mean and the standard deviation of the scores are
-    reported."""
+    """Number of parts of --train for cross-validation. They have equal shares of each label, and
+    each is held out once. The mean and the standard deviation of the scores are reported."""
     limit: int | None = None
-    """Number of examples of --train to use, from the first; all by default."""
+    """Number of examples of --train to use, from the first. All by default."""
     sample: Advanced[int | None] = None
     """Number of rows of --train to use, drawn at random; classes keep their shares. All by default.
     """
     eval_limit: Advanced[int | None] = None
     """Number of examples of --eval to use, from the first; all by default."""
     max_length: int | None = None
-    """Maximum sequence length in tokens; less saves time and memory. By default the model's
+    """Maximum sequence length in tokens. Less saves time and memory. By default the model's
     maximum."""
     epochs: float | None = None
     """Number of passes over the examples. By default 4, and more with few examples."""
@@ -91,9 +90,10 @@ class FinetuneSettings(Compute):
     from_scratch: Advanced[bool] = False
     """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0
-    """Random seed of the new head, the order of the examples and dropout."""
+    """Random seed. It decides the new head, the order of the examples and dropout."""
     resume: bool = field(default=False, metadata=FREE)
-    """Continue the stopped run in --out from its checkpoint, as if it had never stopped."""
+    """Continue the stopped run in --out. It goes on from its checkpoint, as if it had never
+    stopped."""
     overwrite: bool = field(default=False, metadata=FREE)
     """Replace the contents of --out."""
 
