@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from bertsmith.commands import pretrain
+from bertsmith.commands.settings import pretrain
 from bertsmith.data.shards import Corpus
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 

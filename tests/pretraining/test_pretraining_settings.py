@@ -3,7 +3,8 @@
 import pytest
 from refusals import refuses
 
-from bertsmith.commands import pretrain as pretrain_command
+from bertsmith.commands.pretrain import build_job
+from bertsmith.commands.settings.pretrain import parse
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import PretrainConfig
@@ -12,7 +13,7 @@ from bertsmith.pretraining.resolve import resolve_unmeasured
 
 def resolve(corpus_dir, line: str) -> PretrainConfig:
     words = ["--corpus", str(corpus_dir), "--out", "out", "--steps", "1000", *line.split()]
-    job = pretrain_command.build_job(pretrain_command.parse(words, "bertsmith pretrain"))
+    job = build_job(parse(words, "bertsmith pretrain"))
     job.training.check_length()
     config = resolve_unmeasured(job)
     build_objective(config)
