@@ -11,7 +11,7 @@ from typing import Any
 
 from bertsmith._version import __version__
 from bertsmith.commands.catalog import COMMANDS, name_of, settings_of, work_of
-from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Page, pages
+from bertsmith.commands.help import HelpAsked
 from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.page import made_by
@@ -132,10 +132,7 @@ def _find(args: list[str]) -> Callable[[], None]:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             return partial(print, "\n".join(_table(_siblings(args[0]))))
         raise BertsmithError(_unknown(args))
-    rest = args[len(name.split()) :]
-    if rest and HELP_FLAGS.issuperset(rest):
-        raise HelpAsked(pages()[name], args)
-    return partial(_run, name, rest)
+    return partial(_run, name, args[len(name.split()) :])
 
 
 def _run(name: str, args: Sequence[str]) -> None:
@@ -161,15 +158,6 @@ def _import_work(name: str) -> Callable[[Any, Sequence[str]], None]:
     if stop.requested:
         raise KeyboardInterrupt
     return main
-
-
-def live_page(name: str) -> Page:
-    """Return a command's help as its settings are now, of which `help.json` has a copy."""
-    try:
-        settings_of(name).parse(["--help"], f"{PROG} {name}")
-    except HelpAsked as asked:
-        return asked.page
-    raise AssertionError(f"{name} has no help")
 
 
 def _overview() -> str:

@@ -1,19 +1,18 @@
 """Docstrings on the site: examples are code, and estimators list their parameters."""
 
-import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import griffe
 
+from bertsmith.commands.catalog import page_of
+from bertsmith.commands.help import Option
 from bertsmith.estimators.estimator import NOT_PARAMETERS
 
 EXAMPLE = re.compile(r"(?:^|(?<=\n\n))>>> .*?(?=\n\n|\Z)", re.DOTALL)
 """A paragraph that begins with a prompt, outside of any section."""
 FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
-HELP = Path(__file__).resolve().parents[1] / "bertsmith" / "commands" / "help.json"
 TASKS = {
     "TextClassifier": "classify",
     "TextRegressor": "regress",
@@ -47,12 +46,11 @@ def with_sections(text: str) -> str:
 
 def parameters_of(task: str) -> Iterator[str]:
     """Yield a table of the parameters of a task's estimator, those of `--help` first."""
-    options = json.loads(HELP.read_text(encoding="utf-8"))[f"finetune {task}"]["options"]
     chosen = [
         option
-        for option in options
-        if option["panel"] == "options"
-        and not option.get("is_required")
+        for option in page_of(f"finetune {task}").options
+        if option.panel == "options"
+        and not option.is_required
         and name_of(option) not in {*NOT_PARAMETERS, *OF_COMMANDS_ALONE}
     ]
     yield '??? note "Parameters"'
@@ -60,19 +58,13 @@ def parameters_of(task: str) -> Iterator[str]:
     yield "    | Parameter | Default | Meaning |"
     yield "    |---|---|---|"
     yield "    | `model` | | Folder of the pre-trained model. |"
-    for option in sorted(chosen, key=lambda option: option.get("is_advanced", False)):
-        default = option.get("default")
-        shown = "" if default is None else f"`{default}`"
-        meaning = FLAG.sub(lambda flag: flag[1].replace("-", "_"), option["help"])
+    for option in sorted(chosen, key=lambda option: option.is_advanced):
+        shown = f"`{option.default}`" if option.default else ""
+        meaning = FLAG.sub(lambda flag: flag[1].replace("-", "_"), option.help)
         meaning = meaning.replace("|", "\\|")
         yield f"    | `{name_of(option)}` | {shown} | {meaning} |"
 
 
-def name_of(option: dict[str, Any]) -> str:
-    """Return the parameter of a flag.
-
-    >>> name_of({"flag": "--max-length INT"})
-    'max_length'
-    """
-    flag: str = re.findall(r"--(?:no-)?([\w-]+)", option["flag"])[0]
-    return flag.replace("-", "_")
+def name_of(option: Option) -> str:
+    """Return the parameter of a flag."""
+    return option.name.removeprefix("--").removeprefix("no-").replace("-", "_")

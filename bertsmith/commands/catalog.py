@@ -9,6 +9,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from bertsmith.commands.help import HelpAsked, Page
+
 
 class Command(NamedTuple):
     """A step of the road, and what a command is for."""
@@ -74,6 +76,15 @@ def settings_of(name: str) -> Any:
 def work_of(name: str) -> Any:
     """Import the module that does a command's work."""
     return importlib.import_module(f"bertsmith.commands.{_module(name)}")
+
+
+def page_of(name: str) -> Page:
+    """Return the help of a command, as its settings are."""
+    try:
+        settings_of(name).parse(["--help"], f"bertsmith {name}")
+    except HelpAsked as asked:
+        return asked.page
+    raise AssertionError(f"{name} has no help")
 
 
 def _module(name: str) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from bertsmith.commands.help import pages
+from bertsmith.commands.catalog import COMMANDS, page_of
+from bertsmith.commands.help import Option
 from bertsmith.commands.recipes import recipe_kind
 from bertsmith.commands.settings.completion import Settings
 from bertsmith.config import shipped_recipes
@@ -28,34 +29,30 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 def cases() -> Iterator[str]:
     """Yield what may follow each beginning of a line, the longest beginnings first."""
+    options = {name: page_of(name).options for name in COMMANDS}
     follow: dict[str, list[str]] = {"": []}
-    for name, page in pages().items():
+    for name in COMMANDS:
         first, _, second = name.partition(" ")
         follow[""] += [] if first in follow[""] else [first]
         if second:
             follow.setdefault(f"{first} ", []).append(second)
-        flags = [option.flag.split()[0] for option in page.options if not option.is_positional]
+        flags = [option.name for option in options[name] if not option.is_positional]
         recipes = list(shipped_recipes("compare")) if name == "compare" else []
         follow[f"{name} "] = [*flags, "--help", *recipes]
     for start in sorted(follow, key=len, reverse=True):
-        command = start.rstrip()
-        for flag, values in _values(command).items():
-            yield f'        "{start}"*"{flag} ") words=\'{" ".join(values)}\' ;;'
+        for option in options.get(start.rstrip(), ()):
+            values = _values(start, option)
+            if values is not None:
+                yield f'        "{start}"*"{option.name} ") words=\'{" ".join(values)}\' ;;'
         pattern = f'"{start}"*' if start else "*"
         yield f"        {pattern}) words='{' '.join(follow[start])}' ;;"
 
 
-def _values(command: str) -> dict[str, list[str]]:
-    """Map a command's flags to their values; none of a path, for which the shell lists files."""
-    values: dict[str, list[str]] = {}
-    page = pages().get(command)
-    for option in page.options if page else ():
-        flag, _, placeholder = option.flag.partition(" ")
-        choices = placeholder.removesuffix(" ...").split("|")
-        if flag == "--recipe":
-            values[flag] = list(shipped_recipes(recipe_kind(command)))
-        elif len(choices) > 1 and not FREE_VALUES & set(choices):
-            values[flag] = choices
-        elif placeholder.startswith("PATH"):
-            values[flag] = []
-    return values
+def _values(command: str, option: Option) -> list[str] | None:
+    """List what may follow a flag; nothing after a path, for which the shell lists files."""
+    choices = option.values.removesuffix(" ...").split("|")
+    if option.name == "--recipe":
+        return list(shipped_recipes(recipe_kind(command)))
+    if len(choices) > 1 and not FREE_VALUES & set(choices):
+        return choices
+    return [] if option.values.startswith("PATH") else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import tyro
 from tyro.constructors import (
@@ -22,12 +22,12 @@ from tyro.constructors import (
 
 from bertsmith.commands.help import HELP_FLAGS, HelpAsked, Option, Page
 from bertsmith.commands.mistakes import find_mistake
-from bertsmith.commands.options import MAIN_PANEL, default_of, help_texts, options_of
+from bertsmith.commands.options import MAIN_PANEL, default_of, options_of
 from bertsmith.config import from_mapping, read_recipe, shipped_recipes, spelling
 from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
-HELP = ConstructorRegistry()
+RULES = ConstructorRegistry()
 NEEDED_FOR = {"finetune": " (with --teacher and --unlabelled)"}
 """Further options that recipes of a kind need, for the line of help that names them."""
 
@@ -59,8 +59,8 @@ def parse_settings(
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return cast(T, tyro.cli(cls, args=args, prog=prog, description=description,
-                                    default=default, config=config, registry=HELP))  # fmt: skip
+            return cast(T, tyro.cli(cls, args=args, prog=prog, default=default, config=config,
+                                    registry=RULES))  # fmt: skip
     except _RefusedError as refused:
         raise refused.error from None
     except SystemExit as stop:
@@ -88,19 +88,16 @@ def _build(cls: type[T], **values: Any) -> T:
         raise _RefusedError(error) from None
 
 
-@HELP.struct_rule
+@RULES.struct_rule
 def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Show a field's help as one paragraph, which tells what None stands for."""
+    """Tell tyro the fields of settings; their help is not its own."""
     if not dataclasses.is_dataclass(info.type):
         return None
-    hints, helps = get_type_hints(info.type, include_extras=True), help_texts(info.type)
-    fields = []
-    for field in dataclasses.fields(info.type):
-        default = default_of(field, info.default)
-        hint: Any = hints[field.name]
-        if default is None:
-            hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
-        fields.append(StructFieldSpec(field.name, hint, default, helps.get(field.name)))
+    hints = get_type_hints(info.type, include_extras=True)
+    fields = [
+        StructFieldSpec(field.name, hints[field.name], default_of(field, info.default))
+        for field in dataclasses.fields(info.type)
+    ]
     return StructConstructorSpec(partial(_build, info.type), tuple(fields))
 
 
@@ -134,7 +131,7 @@ def parse_with_recipe(
     text += "It sets options, and those on the line replace its values."
     if names:
         text += " 'bertsmith recipes' explains each."
-    option = Option("--recipe NAME", text, MAIN_PANEL)
+    option = Option("--recipe", "NAME", text, MAIN_PANEL)
     return parse_settings(cls, args, prog, description, default, [option])
 
 

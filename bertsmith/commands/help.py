@@ -1,31 +1,21 @@
-"""Help of commands: what people set first, all options behind --help-all.
+"""Help of a command: what people set first, all options behind --help-all; argparse lays it out."""
 
-`help.json` holds the help of every command, so that it is printed without importing torch, which
-takes seconds. `options.py` makes it from the settings' fields; a test compares both.
-"""
-
-import json
 import re
 import shutil
-import sys
 import textwrap
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
-
-from bertsmith.system.escaping import escape_controls, unescaped
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 HELP_FLAGS = {"-h", "--help", "--help-all"}
-TABLE = Path(__file__).with_name("help.json")
 
 MAX_WIDTH = 100
-MIN_WIDTH = 10
-"""Columns that a text has at least, however narrow the terminal is."""
+MIN_WIDTH = 20
+"""Columns that a text has at least; a narrower terminal breaks the lines itself."""
+HELP_COLUMN = 26
 UNBROKEN = "\u00a0"
-"""A space at which no line ends."""
-MAX_FLAG_WIDTH = 22
+"""A space at which no line ends: a flag and its value stay together."""
 MAX_DEFAULT = 40
 MAX_SUMMARY = 130
 """Characters of a sentence that --help shows whole; of a longer one, what stands before a list."""
@@ -39,8 +29,10 @@ _SENTENCE_END = re.compile(r"(?<=\.) ")
 class Option:
     """A flag or a positional argument, as help shows it."""
 
-    flag: str
-    """The option as typed, with a placeholder for its value."""
+    name: str
+    """The option as typed: `--steps`, or `FILES` of an argument without a flag."""
+    values: str
+    """Placeholder of its values, such as `INT`, `tiny|mini` or `PATH ...`; empty for a switch."""
     help: str
     panel: str
     default: str = ""
@@ -50,7 +42,12 @@ class Option:
 
     @property
     def is_positional(self) -> bool:
-        return not self.flag.startswith("-")
+        return not self.name.startswith("-")
+
+    @property
+    def typed(self) -> str:
+        """The option with its placeholder."""
+        return f"{self.name} {self.values}".rstrip()
 
     @property
     def summary(self) -> str:
@@ -82,36 +79,45 @@ class Page:
 
     def format(self, prog: str, *, everything: bool = False, width: int = MAX_WIDTH) -> str:
         """Format as text, of the options that people set or of all."""
+        width = max(width, MIN_WIDTH)
         shown = [each for each in self.options if everything or not each.is_advanced]
-        needed = sorted(
-            (each for each in shown if each.is_required), key=lambda each: not each.is_positional
-        )
-        column = 4 + min(MAX_FLAG_WIDTH, max((len(each.flag) for each in shown), default=0))
-        # A flag and its value stay in one line.
-        flags = [each.flag.replace(" ", UNBROKEN) for each in needed]
-        if width < 2 * column:  # too narrow for two columns: an option's help stands below it
-            column = 4
-        flags += [f"[{each.flag}]" for each in shown if each.is_positional and each not in needed]
-        usage = " ".join([f"usage: {prog}", *flags, "[options]"])
+        needed = [each for each in shown if each.is_required]
+        needed.sort(key=lambda each: not each.is_positional)
+        words = [each.typed.replace(" ", UNBROKEN) for each in needed]
+        words += [f"[{each.typed}]" for each in shown if each.is_positional and each not in needed]
         paragraphs = self.description.split("\n\n")
-        blocks = [
-            _wrapped(usage, width, 4),
-            *(_wrapped(each, width) for each in (paragraphs if everything else paragraphs[:1])),
-        ]
-        others = [each for each in shown if not each.is_required]
-        panels = dict.fromkeys(["needed", *(each.panel for each in others)])
-        for panel in sorted(panels, key=lambda panel: panel == "columns"):  # seldom needed: last
-            inside = needed if panel == "needed" else [o for o in others if o.panel == panel]
-            rows = [
-                _row(each, each.text if everything else each.summary, column, width)
-                for each in inside
-            ]
-            if rows:
-                title = f"\033[1m{panel}\033[0m" if sys.stdout.isatty() else panel
-                blocks.append("\n".join([title, *rows]))
-        if not everything:
-            blocks.append(f"All {len(self.options)} options, explained: {prog} --help-all")
-        return "\n\n".join(blocks)
+        pointer = f"All {len(self.options)} options, explained: {prog} --help-all"
+        parser = ArgumentParser(
+            usage=_filled(" ".join([prog, *words, "[options]"]), width - len("usage: "), indent=4),
+            description="\n\n".join(
+                _filled(each, width) for each in (paragraphs if everything else paragraphs[:1])
+            ),
+            epilog=None if everything else _filled(pointer, width),
+            add_help=False,
+            formatter_class=partial(_Formatter, max_help_position=HELP_COLUMN, width=width),
+        )
+        for title, options in self._panels(shown, needed).items():
+            group = parser.add_argument_group(title)
+            for each in options:
+                text = (each.text if everything else each.summary).replace("%", "%%")
+                if each.is_positional:
+                    group.add_argument(each.name, metavar=each.typed, help=text)
+                elif each.values:
+                    group.add_argument(each.name, metavar=each.values, help=text)
+                else:
+                    group.add_argument(each.name, action="store_true", help=text)
+        return parser.format_help()
+
+    def _panels(
+        self, shown: Sequence[Option], needed: Sequence[Option]
+    ) -> Mapping[str, Sequence[Option]]:
+        """Return the options by the title of their panel; columns, seldom needed, last."""
+        others = [each for each in shown if each not in needed]
+        titles = dict.fromkeys(each.panel for each in others)
+        return {"needed": needed} | {
+            title: [each for each in others if each.panel == title]
+            for title in sorted(titles, key=lambda title: title == "columns")
+        }
 
 
 class HelpAsked(Exception):  # noqa: N818 - a request by the user, not an error
@@ -124,43 +130,17 @@ class HelpAsked(Exception):  # noqa: N818 - a request by the user, not an error
 
     def print(self, prog: str) -> None:
         width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
-        text = self.page.format(prog, everything=self.everything, width=width)
-        print(text, file=unescaped(sys.stdout))  # whose titles are bold
+        print(self.page.format(prog, everything=self.everything, width=width), end="")
 
 
-@cache
-def pages() -> dict[str, Page]:
-    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return {
-        name: Page(page["description"], tuple(Option(**option) for option in page["options"]))
-        for name, page in found.items()
-    }
+class _Formatter(RawDescriptionHelpFormatter):
+    """The layout of argparse, which divides no flag at its hyphens."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _filled(text, width).splitlines()
 
 
-def to_text(found: dict[str, Page]) -> str:
-    """Format the help of all commands as the contents of `help.json`."""
-    blocks = []
-    for name, page in found.items():
-        given = [{k: v for k, v in asdict(each).items() if v} for each in page.options]
-        lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in given)
-        description = json.dumps(page.description, ensure_ascii=False)
-        blocks.append(f'"{name}": {{"description": {description}, "options": [\n{lines}]}}')
-    return "{\n" + ",\n\n".join(blocks) + "\n}\n"
-
-
-def _wrapped(text: str, width: int, indent: int = 0) -> str:
-    words = escape_controls(re.sub(r"[ \n]+", " ", text))
-    width = max(width, indent + MIN_WIDTH)  # a narrower terminal breaks the lines itself
+def _filled(text: str, width: int, indent: int = 0) -> str:
+    words = re.sub(r"[ \n]+", " ", text)
     filled = textwrap.fill(words, width, subsequent_indent=" " * indent, break_on_hyphens=False)
     return filled.replace(UNBROKEN, " ")
-
-
-def _row(option: Option, text: str, column: int, width: int) -> str:
-    """Format an option, its help in a column of its own."""
-    lines = _wrapped(text, width - column).splitlines() or [""]
-    flag = f"  {option.flag}"
-    if len(flag) + 2 > column:
-        lines.insert(0, flag)
-    else:
-        lines[0] = f"{flag:<{column}}{lines[0]}"
-    return "\n".join([lines[0], *(" " * column + line for line in lines[1:])]).rstrip()

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bertsmith.commands.help import Option, pages
+from bertsmith.commands.catalog import page_of
+from bertsmith.commands.help import Option
 from bertsmith.config import shipped_recipes
 from bertsmith.errors import as_flags
 from bertsmith.errors.option_names import NamedOption, flag_of
@@ -25,9 +26,9 @@ def as_flags_of(command: str | None, message: str) -> str:
     """
     if command is None:
         return as_flags(message)
-    options = pages()[command].options
-    flags = {each.flag.split()[0] for each in options}
-    words = {each.flag.split()[0].lower() for each in options if each.is_positional}
+    options = page_of(command).options
+    flags = {each.name for each in options}
+    words = {each.name.lower() for each in options if each.is_positional}
 
     def spell(named: NamedOption) -> str:
         if named.name in words or (
@@ -41,7 +42,7 @@ def as_flags_of(command: str | None, message: str) -> str:
 
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
     """Describe the first mistake in a refused command line; None where this finds none."""
-    flags = {each.flag.split()[0]: each for each in options if not each.is_positional}
+    flags = {each.name: each for each in options if not each.is_positional}
     rest, given, words = deque(args), set(), []
     while rest:
         word = rest.popleft()
@@ -55,7 +56,7 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
             hint = f"Did you mean {near[0]}? " if near else ""
             return f"There is no option {flag}. {hint}'{prog} --help-all' lists them."
         given.add(flag)
-        placeholder = flags[flag].flag.partition(" ")[2]
+        placeholder = flags[flag].values
         values = [value] if equals else []
         while placeholder and not equals and rest and not _is_flag(rest[0]):
             if values and not placeholder.endswith(" ..."):
@@ -72,12 +73,12 @@ def _of_words(
 ) -> str | None:
     """Describe a word too many, or needed options that are missing."""
     places = [each for each in options if each.is_positional]
-    takes_recipe = any(each.flag.startswith("--recipe ") for each in options)
+    takes_recipe = any(each.name == "--recipe" for each in options)
     for word in words:
         name = word.removesuffix(".toml").rpartition("/")[2]
         if takes_recipe and (name in shipped_recipes() or word.endswith(".toml")):
             return f"'{word}' is not an option. Did you mean --recipe {word}?"
-    if len(words) > len(places) and not any(each.flag.endswith(" ...") for each in places):
+    if len(words) > len(places) and not any(each.values for each in places):
         return (
             f"'{words[len(places)]}' is one word too many for '{prog}'. Put a text of several "
             f"words in quotes. '{prog} --help' lists the options."
@@ -86,7 +87,7 @@ def _of_words(
     missing += [each for each in options if _is_missing(each, given)]
     if not missing:
         return None
-    *first, last = [each.flag for each in missing]
+    *first, last = [each.typed for each in missing]
     needed = f"{', '.join(first)} and {last}" if first else last
     return f"{prog} needs {needed}. '{prog} --help' explains them."
 
@@ -94,7 +95,7 @@ def _of_words(
 def _is_missing(option: Option, given: set[str]) -> bool:
     """Return whether an option is needed, and neither it nor one that replaces it is given."""
     replaced_by = re.findall(r"--[a-z-]+", option.help.partition("(required")[2])
-    names = {option.flag.split()[0], *replaced_by}
+    names = {option.name, *replaced_by}
     return option.is_required and not option.is_positional and not names & given
 
 

@@ -49,8 +49,16 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
         hint = said.get("help_behavior_hint", "")
         if hint:
             text, shown = f"{text} {hint}", ""
+        metavar = said.get("metavar")
+        if POSITIONAL in marks:
+            typed, values = metavar or name.upper(), "..." if get_origin(kind) is tuple else ""
+        elif kind is bool:
+            typed, values = f"--no-{name}" if value is True else f"--{name}", ""
+        else:
+            typed, values = f"--{name}", metavar or _placeholder(kind)
         yield Option(
-            _flag(name, kind, value, said.get("metavar"), is_positional=POSITIONAL in marks),
+            typed,
+            values,
             text,
             panel,
             shown,
@@ -84,16 +92,6 @@ def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
         kinds = [kind for kind in get_args(hint) if kind is not type(None)]
         return (kinds[0] if len(kinds) == 1 else hint), marks
     return hint, marks
-
-
-def _flag(name: str, kind: Any, value: Any, metavar: str | None, *, is_positional: bool) -> str:
-    """Write an option as it is typed."""
-    if is_positional:
-        words = metavar or name.upper()
-        return f"{words} ..." if get_origin(kind) is tuple else words
-    if kind is bool:
-        return f"--no-{name}" if value is True else f"--{name}"
-    return f"--{name} {metavar or _placeholder(kind)}"
 
 
 def _placeholder(kind: Any) -> str:

@@ -1,4 +1,4 @@
-"""Help of commands: without torch, short, complete, and as the settings are."""
+"""Help of commands: from their settings, without torch, short and complete."""
 
 import os
 import re
@@ -8,18 +8,10 @@ from shutil import which
 
 import pytest
 
-from bertsmith.cli import live_page
 from bertsmith.commands import flags
-from bertsmith.commands.catalog import COMMANDS
-from bertsmith.commands.help import pages
+from bertsmith.commands.catalog import COMMANDS, page_of, settings_of
 
 MOST_LINES = 50
-
-
-def test_the_table_has_the_help_of_the_settings():
-    assert pages() == {name: live_page(name) for name in COMMANDS}, (
-        "run: python tools/write_help.py"
-    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -29,20 +21,20 @@ def test_help_is_short_and_points_to_the_rest(bertsmith, name):
     assert len(short.splitlines()) <= MOST_LINES
     assert max(map(len, short.splitlines())) <= 80
     whole = bertsmith(*name.split(), "--help-all")
-    for option in pages()[name].options:
-        assert option.flag in whole
-        assert option.help, f"{option.flag} explains nothing"
-        assert option.is_advanced or option.flag in short
+    for option in page_of(name).options:
+        assert option.typed in whole
+        assert option.help, f"{option.name} explains nothing"
+        assert option.is_advanced or option.typed in short
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_names_the_flags_that_are_parsed(monkeypatch, capsys, name):
     """The parser's own help, which nobody sees, names the same flags."""
+    shown = {each.name for each in page_of(name).options if not each.is_positional}
     monkeypatch.setattr(flags, "HELP_FLAGS", set())
     with pytest.raises(SystemExit):
-        live_page(name)
+        settings_of(name).parse(["--help"], name)
     parsed = set(re.findall(r"^[│ ] ?(--[a-z][a-z0-9-]+)", capsys.readouterr().out, re.M))
-    shown = {each.flag.split()[0] for each in pages()[name].options if not each.is_positional}
     assert shown - {"--recipe"} == parsed
 
 
@@ -55,13 +47,29 @@ def test_help_of_a_recipe_has_its_defaults(bertsmith):
     assert "(default: muon)" in out and "(default: adamw)" not in out
 
 
-def test_help_loads_no_torch():
-    program = (
-        "import sys, time; from bertsmith.cli import main; main(sys.argv[1:]); "
-        "assert 'torch' not in sys.modules and time.process_time() < 0.5"
-    )
-    for words in (["pretrain", "--help"], ["finetune", "classify", "--help-all"]):
-        subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True)
+@pytest.mark.parametrize("words", [
+    ("pretrain", "--help"), ("finetune", "classify", "--help-all"), ("predict", "-h"),
+    ("pretrain", "--corpis"), ("recipes",),
+], ids=" ".join)  # fmt: skip
+def test_neither_help_nor_mistakes_load_torch(words):
+    program = """
+import sys
+from bertsmith.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as stopped:
+    assert stopped.code == 2
+imported = sys.modules.keys() & {"torch", "numpy", "pydantic", "rich"}
+assert not imported, imported
+"""
+    subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True)
+
+
+def test_help_fits_a_narrow_terminal(bertsmith, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "26")
+    lines = bertsmith("corpus", "build", "--help").splitlines()
+    assert len(lines) > 60
+    assert [line for line in lines if len(line) > 26] == []
 
 
 @pytest.mark.parametrize("shell", [("bash", "-c"), ("zsh", "-fc")], ids=["bash", "zsh"])

@@ -10,7 +10,9 @@ from bertsmith.commands.flags import parse_settings
 class Settings:
     """Print the completion of commands and options for bash and zsh.
 
-    Put this line into ~/.bashrc or ~/.zshrc: source <(bertsmith completion)
+    Write it to a file once, and after each new version: bertsmith completion >
+    ~/.bertsmith-completion. Then put this line into ~/.bashrc or ~/.zshrc: source
+    ~/.bertsmith-completion
     """
 
 
