@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Minutes that `make demo` takes.
 MINUTES ?= 5
-# Kinds of computers that the tests compute as; tests/computing.py says what each is.
+# Kinds of computers that the tests compute as; tests/support/computing.py says what each is.
 OTHER_COMPUTERS := bf16-fused bf16-explicit-2 fp32-fused-unpacked
 
 .PHONY: demo test test-computing test-slow bench bench-quick bench-quality docs notebooks check format lock clean

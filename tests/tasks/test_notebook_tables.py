@@ -6,7 +6,7 @@ import pickle
 import pytest
 from html_tables import read_html
 from samples import RECORDS
-from test_predictors import load  # noqa: F401 - a fixture
+from test_predictor import load  # noqa: F401 - a fixture
 from tiny_models import save_tiny
 
 import bertsmith

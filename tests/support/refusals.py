@@ -21,7 +21,7 @@ import pytest
 
 from bertsmith.errors import BertsmithError, as_flags
 
-PROJECT = Path(__file__).parents[1]
+PROJECT = Path(__file__).parents[2]
 written: dict[str, list[str]] | None = None
 """Messages by test, while they are written instead of checked."""
 folders = Path()
