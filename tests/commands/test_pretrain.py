@@ -16,7 +16,8 @@ from refusals import refuses
 from tiny_runs import SIZE, KilledError, StopAtStep, small_job
 from torch_threads import another_number
 
-from bertsmith.commands.pretrain import describe_run, parse
+from bertsmith.commands.pretrain import describe_run
+from bertsmith.commands.settings.pretrain import parse
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.shards import Corpus

@@ -3,7 +3,7 @@
 import pytest
 from refusals import refuses
 
-from bertsmith.commands import finetune as finetune_command
+from bertsmith.commands.settings import finetune as finetune_command
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.resolve import resolve_optim, resolve_steps
 from bertsmith.model.config import BertConfig
