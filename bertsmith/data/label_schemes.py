@@ -9,13 +9,13 @@ that sequences which break their scheme have spans too. `strict` leaves those sp
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from bertsmith.data.near_schemes import find_near_label
+from bertsmith.data.near_schemes import find_near_label, is_filler
 from bertsmith.errors import InputError, option
 
 Scheme = Literal["IOB1", "IOB2", "BIOES", "BMES", "BILOU", "plain"]
@@ -162,13 +162,26 @@ def _letters(labels: Counter[str]) -> set[str] | None:
     strange = [label for label, match in matches.items() if not match]
     if not strange:
         return {label[0] for label in named}
-    if 2 * len(strange) < len(named):
+    if 2 * len(strange) < len(named) or _mark_spans(filter(None, matches.values()), strange):
         raise InputError(
             f"the label '{strange[0]}' (found {labels[strange[0]]:,}×) does not tell where a span "
             f"begins, as '{next(label for label in named if matches[label])}' does. Fix it, or "
             f"pass {option('scheme', 'plain')} if each label stands for one word."
         )
     return None
+
+
+def _mark_spans(matches: Iterable[re.Match[str]], strange: Iterable[str]) -> bool:
+    """Return whether labels that follow a scheme do so beside strange ones, not by chance.
+
+    They do if some type has letters for its first word and for further ones, or if the strange
+    labels are those of tokens that are no words.
+    """
+    letters = defaultdict(set)
+    for match in matches:
+        letters[match[2]].add(match[1])
+    is_begun_and_goes_on = any("B" in found and found & {*"IMEL"} for found in letters.values())
+    return is_begun_and_goes_on or (bool(letters) and all(map(is_filler, strange)))
 
 
 def _part_or_outside(label: str) -> Part:

@@ -4,15 +4,40 @@ They would be taken for plain labels, and scored word by word, where entities ar
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-LETTER_BEFORE = re.compile(r"([BIESMLU])\s*[-–—_:./|+~ ]\s*(.+)", re.DOTALL | re.IGNORECASE)
-LETTER_BEHIND = re.compile(r"(.+?)\s*[-–—_:./|+~]\s*([BIESMLU])", re.DOTALL | re.IGNORECASE)
-LETTER_GLUED = re.compile(r"([BIESMLU])([A-Z]\w*)")
+MARKS = r"[-‐‒–—−_:./|+~]"
+"""What stands for a hyphen, once full-width and other forms are the usual ones (NFKC)."""
+WORDS = {
+    **dict.fromkeys(("begin", "beginning", "start", "first"), "B"),
+    **dict.fromkeys(("inside", "in", "inner", "middle", "mid", "intermediate", "continue"), "I"),
+    **dict.fromkeys(("end", "ending", "last"), "E"),
+    **dict.fromkeys(("single", "singleton", "unit", "unique"), "S"),
+}
+"""Words that stand for the letters of schemes."""
+LETTER_BEFORE = rf"(?P<letter>[BIESMLU])\s*(?:{MARKS}|\s)\s*(?P<type>.+)"
+LETTER_BEHIND = rf"(?P<type>.+?)\s*{MARKS}\s*(?P<letter>[BIESMLU])"
+IN_BRACKETS = r"(?P<letter>[BIESMLU])\s*[(\[{<]\s*(?P<type>.+?)\s*[)\]}>]"
+BEHIND_IN_BRACKETS = r"(?P<type>.+?)\s*[(\[{<]\s*(?P<letter>[BIESMLU])\s*[)\]}>]"
+WORD_BEFORE = rf"(?P<letter>{'|'.join(WORDS)})\s*(?:{MARKS}|\s)\s*(?P<type>.+)"
+WORD_BEHIND = rf"(?P<type>.+?)\s*(?:{MARKS}|\s)\s*(?P<letter>{'|'.join(WORDS)})"
+FORMS = [
+    re.compile(form, re.DOTALL | re.IGNORECASE)
+    for form in (LETTER_BEFORE, LETTER_BEHIND, IN_BRACKETS, BEHIND_IN_BRACKETS)
+]
+LETTER_GLUED = re.compile(r"(?P<letter>[BIESMLU])(?P<type>[A-Z]\w*)")
+CHANCY_FORMS = [
+    LETTER_GLUED,
+    *(re.compile(form, re.DOTALL | re.IGNORECASE) for form in (WORD_BEFORE, WORD_BEHIND)),
+]
+"""Forms that other labels have by chance, such as `BAD` or `in stock`."""
 LETTERS_ALONE = ({"b", "i"}, {"b", "i", "e", "s"}, {"b", "m", "e", "s"})
 OUTSIDE_NAMES = {"o", "0", "_", "other", "none", "null", "out", "outside"}
 """Names in lower case of the label of words outside of all spans."""
+FILLERS = {"[cls]", "[sep]", "[pad]", "cls", "sep", "pad", "<s>", "</s>", "<pad>", "x", "-100"}
+"""Names in lower case of labels that programs give to tokens that are no words."""
 
 
 class NearLabel(NamedTuple):
@@ -35,29 +60,45 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
     >>> find_near_label(["O", "B_PER", "I_PER"])
     NearLabel(label='B_PER', written='B-PER')
     """
-    named = [label for label in labels if label.casefold() not in OUTSIDE_NAMES]
-    has_outside = len(named) < len(labels)
+    outside = [label for label in labels if _usual(label).casefold() in OUTSIDE_NAMES]
+    named = [label for label in labels if label not in outside and not is_filler(label)]
     if not named:
         return None
-    for readings in _readings(named):
-        is_glued = all(map(LETTER_GLUED.fullmatch, named))
-        if not (_share_types(readings) or (has_outside and not is_glued and _begin(readings))):
+    for readings, is_chancy in _readings(list(map(_usual, named))):
+        if not (_share_types(readings) or (outside and not is_chancy and _begin(readings))):
             continue
         proper = [f"{letter}-{type_}" if type_ else letter for letter, type_ in readings]
-        rest = [label for label in labels if label not in named]
-        pairs = [*zip(named, proper, strict=True), *((label, "O") for label in rest)]
+        pairs = [*zip(named, proper, strict=True), *((label, "O") for label in outside)]
         return next((NearLabel(*pair) for pair in pairs if pair[0] != pair[1]), None)
     return None
 
 
-def _readings(named: Collection[str]) -> Iterator[list[_Reading]]:
-    """Yield each way to read all labels as letters and types."""
-    if any(set(map(str.lower, named)) <= letters for letters in LETTERS_ALONE):
-        yield [_Reading(label.upper(), "") for label in named]
-    for form, letter, type_ in ((LETTER_BEFORE, 1, 2), (LETTER_BEHIND, 2, 1), (LETTER_GLUED, 1, 2)):
-        matches = [match for label in named if (match := form.fullmatch(label.strip()))]
+def is_filler(label: str) -> bool:
+    """Return whether a label is one of tokens that are no words, such as [CLS]."""
+    return label.casefold() in FILLERS
+
+
+def _usual(label: str) -> str:
+    """Return a label with the usual forms of its characters, such as of full-width letters."""
+    return unicodedata.normalize("NFKC", label).strip()
+
+
+def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
+    """Yield each way to read all labels as letters and types, and whether it may be by chance."""
+    lowered = list(map(str.lower, named))
+    if any(set(lowered) <= letters for letters in LETTERS_ALONE):
+        yield [_Reading(label.upper(), "") for label in lowered], False
+    if set(lowered) <= WORDS.keys() and {"B", "I"} <= {WORDS[label] for label in lowered}:
+        yield [_Reading(WORDS[label], "") for label in lowered], False
+    is_glued = all(map(LETTER_GLUED.fullmatch, named))
+    for form in (*FORMS, *CHANCY_FORMS):
+        matches = [match for label in named if (match := form.fullmatch(label))]
         if len(matches) == len(named):
-            yield [_Reading(match[letter].upper(), match[type_]) for match in matches]
+            readings = [
+                _Reading(WORDS.get(match["letter"].lower(), match["letter"].upper()), match["type"])
+                for match in matches
+            ]
+            yield readings, is_glued or form in CHANCY_FORMS
 
 
 def _share_types(readings: Collection[_Reading]) -> bool:

@@ -26,9 +26,34 @@ from bertsmith.errors import InputError
     (["O", "B-PER", "I_PER"], "I_PER", "I-PER"),
     (["b", "i", "o"], "b", "B"),
     (["b", "e", "s"], "b", "B"),
+    (["Ｂ-PER", "Ｉ-PER", "Ｏ"], "Ｂ-PER", "B-PER"),
+    (["Ｂ－ＰＥＲ", "Ｉ－ＰＥＲ"], "Ｂ－ＰＥＲ", "B-PER"),
+    (["B-PER", "Ｏ"], "Ｏ", "O"),
+    *((["B" + mark + "PER", "I" + mark + "PER", "O"], "B" + mark + "PER", "B-PER")
+      for mark in "−‐‑‒﹣－"),
+    (["B(PER)", "I(PER)", "O"], "B(PER)", "B-PER"),
+    (["B[PER]", "O"], "B[PER]", "B-PER"),
+    (["PER(B)", "PER(I)", "O"], "PER(B)", "B-PER"),
+    (["BEGIN-PER", "INSIDE-PER", "O"], "BEGIN-PER", "B-PER"),
+    (["PER_begin", "PER_in", "PER_end", "O"], "PER_begin", "B-PER"),
+    (["UNIT-LOC", "BEGIN-PER", "IN-PER", "LAST-PER", "O"], "UNIT-LOC", "S-LOC"),
+    (["Begin", "Inside", "Outside"], "Begin", "B"),
+    (["[CLS]", "B_PER", "I_PER", "O", "[SEP]"], "B_PER", "B-PER"),
 ])  # fmt: skip
 def test_labels_that_nearly_follow_a_scheme(labels, near, written):
     with refuses(InputError, f"'{near}' (found 1×)", f"'{written}'", "--scheme plain"):
+        detect_scheme([labels])
+
+
+@pytest.mark.parametrize(("labels", "strange"), [
+    (["[CLS]", "B-PER", "I-PER", "O", "[SEP]"], "[CLS]"),
+    (["B-PER", "I-PER", "X", "PAD", "O"], "X"),
+    (["[CLS]", "B-PER", "O", "[SEP]", "[PAD]"], "[CLS]"),
+    (["B-PER", "E-PER", "person", "place", "thing"], "person"),
+    (["B-PER", "L-PER", "S_LOC", "O"], "S_LOC"),
+])  # fmt: skip
+def test_labels_of_a_scheme_beside_strange_ones(labels, strange):
+    with refuses(InputError, f"'{strange}' (found 1×)", "'B-PER'", "--scheme plain"):
         detect_scheme([labels])
 
 
@@ -36,6 +61,9 @@ def test_labels_that_nearly_follow_a_scheme(labels, near, written):
     ["NOUN", "VERB", "O"], ["Hepatitis-B", "Influenza", "O"], ["Vitamin-B", "Vitamin-E"],
     ["NN", "IN", "UH", "SYM", "LS"], ["nsubj", "obl:lmod", "I"], ["B_1", "B_2"],
     ["grade:A", "grade:B"],
+    ["Hepatitis (A)", "Hepatitis (B)", "Influenza", "O"], ["BEGIN_TIME", "END_TIME", "O"],
+    ["IN_STOCK", "O"], ["in", "out"], ["single", "married", "other"], ["start", "end"],
+    ["NOUN", "X", "PAD"], ["S-BAR", "NP", "VP"], ["Vitamin (B)", "Vitamin (E)"],
     ["S.BAR", "S.INV"], ["1", "0", "3"], ["DET", "_"], ["IN", "BIN", "MD"],
 ])  # fmt: skip
 def test_labels_that_resemble_a_scheme_by_chance_are_plain(labels):
