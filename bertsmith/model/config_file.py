@@ -17,6 +17,7 @@ from bertsmith.model.families.bert import BERT
 from bertsmith.model.family import Family
 from bertsmith.model.head_names import TASK_HEADS
 from bertsmith.model.heads import ClassificationHead
+from bertsmith.model.weights import ADAPTER_ALONE, ADAPTER_FILE
 from bertsmith.system.small_files import SmallFiles
 
 CONFIG_FILE = "config.json"
@@ -87,6 +88,8 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
     try:
         settings: dict[str, Any] = files.read_json(CONFIG_FILE, build=_refuse_duplicate_ids)
     except FileNotFoundError as error:
+        if files.has(ADAPTER_FILE):
+            raise CheckpointError(f"{files.directory}: {ADAPTER_ALONE}") from error
         raise CheckpointError(
             f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
         ) from error

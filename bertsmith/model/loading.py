@@ -136,13 +136,25 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     lost += [name for layer in absences.keys() & filled_layers for name in absences[layer]]
     if lost:
         raise CheckpointError(
-            f"{directory}: {len(lost)} weights are missing: {list_weights(lost)}. Copy or download "
-            "the whole checkpoint again."
+            f"{directory}: {len(lost)} weights are missing: {list_weights(lost)}. "
+            f"{_advise_on_missing(model, lost, tensors)}"
         )
     model.load_state_dict(state, strict=False, assign=True)
     if model.pooler is not None and "pooler.dense.weight" not in state:
         model.pooler.to_empty(device="cpu").apply(model.initialize)
     return list(dict.fromkeys(missing))
+
+
+def _advise_on_missing(model: BertModel, lost: Sequence[str], tensors: Mapping[str, Tensor]) -> str:
+    """Say what to do about lost weights: they may be there by other names."""
+    expected = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
+    others = [name for name in tensors if name not in expected]
+    if len(others) < len(lost):
+        return "Copy or download the whole checkpoint again."
+    return (
+        f"There are {len(others)} by other names, such as {others[0]}. Save the weights by the "
+        "names of transformers."
+    )
 
 
 def _check_copies(

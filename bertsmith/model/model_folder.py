@@ -31,7 +31,12 @@ from bertsmith.model.head_names import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEAD
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import list_weights
 from bertsmith.model.nested_folder import open_files
-from bertsmith.model.weight_names import by_canonical_names, check_tied, without_common_prefix
+from bertsmith.model.weight_names import (
+    by_canonical_names,
+    check_tied,
+    without_common_prefix,
+    without_wrappers,
+)
 from bertsmith.model.weights import read_weights
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
@@ -106,7 +111,8 @@ class ModelFolder:
         return self._read_tensors() if tensors is None else tensors
 
     def _read_tensors(self) -> dict[str, Tensor]:
-        stored = without_common_prefix(self.path, read_weights(self.path), self.family)
+        stored = without_wrappers(self.path, read_weights(self.path))
+        stored = without_common_prefix(self.path, stored, self.family)
         tensors = by_canonical_names(self.path, stored, self.family)
         check_tied(self.path, tensors, self.family)
         for copy, original in self.family.tied.items():

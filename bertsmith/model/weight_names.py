@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 import torch
@@ -49,6 +50,52 @@ def without_common_prefix(
         "find them: save the weights of the model itself, without its wrapper."
     )
     return {name.removeprefix(prefix): tensor for name, tensor in stored.items()}
+
+
+WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module"}
+"""Names that torch.compile, FSDP, activation checkpointing and DataParallel give to a module."""
+ADAPTER_PARTS = ("base_layer", "lora_A", "lora_B", "lora_embedding_A", "modules_to_save")
+"""Parts of names in a model that PEFT has given adapters."""
+
+
+def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Take out of names what wrappers of single modules put into them, and say so.
+
+    What all names begin with stays, for `without_common_prefix`.
+
+    Raises:
+        CheckpointError: the weights hold adapters of PEFT, or two names become one.
+    """
+    for name in stored:
+        if not set(name.split(".")).isdisjoint(ADAPTER_PARTS):
+            raise CheckpointError(
+                f"{directory}: {name} belongs to an adapter of PEFT (such as LoRA) that stands "
+                "beside the model's weights. Merge it with model.merge_and_unload(), and save "
+                "what that gives."
+            )
+    size = min(map(_count_leading_wrappers, stored), default=0)
+    renamed: dict[str, str] = {}
+    for name in stored:
+        parts = name.split(".")
+        plain = ".".join(parts[:size] + [part for part in parts[size:] if part not in WRAPPERS])
+        first = renamed.setdefault(plain, name)
+        if first != name:
+            raise CheckpointError(
+                f"{directory}: {first} and {name} are two names of one weight; allowed is one of "
+                "them. Save the weights of the model itself, without its wrapper."
+            )
+    changed = [name for plain, name in renamed.items() if plain != name]
+    if changed:
+        warn_once(
+            f"{directory}: {len(changed)} names of weights, such as {changed[0]}, hold what "
+            "torch.compile, FSDP or DataParallel put into them, and are read without it. Other "
+            "programs may not find them: save the weights of the model itself, without its wrapper."
+        )
+    return {plain: stored[name] for plain, name in renamed.items()}
+
+
+def _count_leading_wrappers(name: str) -> int:
+    return len(list(takewhile(WRAPPERS.__contains__, name.split("."))))
 
 
 def _prefix_of_encoder(stored: Mapping[str, Tensor], family: Family) -> str:

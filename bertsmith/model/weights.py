@@ -13,6 +13,12 @@ from bertsmith.model.weight_formats.damage import damaged
 from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
 from bertsmith.system.small_files import read_small_file
 
+ADAPTER_FILE = "adapter_config.json"
+ADAPTER_ALONE = (
+    "holds an adapter of PEFT (such as LoRA), without the model that it changes. Load both with "
+    "PEFT, merge them with model.merge_and_unload(), and save what that gives."
+)
+
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
     """Read all tensors of a folder by their stored names, on the CPU.
@@ -46,6 +52,8 @@ def _find(directory: Path) -> tuple[str, list[Path]]:
         index = directory / f"{name}.index.json"
         if index.is_file():
             return name, list(_indexed_shards(index))
+    if (directory / ADAPTER_FILE).is_file():
+        raise CheckpointError(f"{directory}: {ADAPTER_ALONE}")
     raise CheckpointError(
         f"{directory}: found no weights. Expected {' or '.join(READERS)}, whole or in shards. "
         "Weights of TensorFlow or Flax must first be saved by transformers for PyTorch."

@@ -1,14 +1,19 @@
 """pytorch_model.bin: anything but tensors is refused, not run."""
 
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError, read_error
+from bertsmith.errors import CheckpointError, read_error, warn_once
 from bertsmith.model.weight_formats.damage import damaged
 from bertsmith.system.memory import lacks_memory
+
+WEIGHTS_KEYS = ("state_dict", "model_state_dict", "model", "module")
+"""Keys of training programs' checkpoints (Lightning, torch's tutorials, DeepSpeed) for weights."""
 
 
 def read_bin(file: Path) -> dict[str, Tensor]:
@@ -28,10 +33,43 @@ def read_bin(file: Path) -> dict[str, Tensor]:
         raise damaged(file, reason[0]) from error
     if not isinstance(loaded, dict):
         raise damaged(file, f"it holds a {type(loaded).__name__}, not named tensors")
-    tensors = {name: value for name, value in loaded.items() if isinstance(value, Tensor)}
+    tensors = _tensors_of(_weights_in(file, loaded))
     for name, tensor in tensors.items():
         _check_plain(file, name, tensor)
     return tensors
+
+
+def _weights_in(file: Path, loaded: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Find the weights in what a file holds; those below a key bring a warning.
+
+    Raises:
+        CheckpointError: tensors stand below several keys, none of them the usual one.
+    """
+    below = {
+        key: value
+        for key, value in loaded.items()
+        if isinstance(value, dict) and len(_tensors_of(value)) > len(_tensors_of(loaded))
+    }
+    if not below:
+        return loaded
+    key = (
+        next(iter(below)) if len(below) == 1 else next((k for k in WEIGHTS_KEYS if k in below), "")
+    )
+    if key not in below:
+        raise CheckpointError(
+            f"{file}: tensors stand under {' and '.join(map(repr, below))}. Save those of the "
+            "model alone: torch.save(model.state_dict(), file)."
+        )
+    warn_once(
+        f"{file}: the weights stand under {key!r}, as in the checkpoint of a training program, "
+        "and are read from there. Other programs may not find them: save the model's state_dict() "
+        "alone."
+    )
+    return below[key]
+
+
+def _tensors_of(values: Mapping[Any, Any]) -> dict[Any, Tensor]:
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def _check_plain(file: Path, name: object, tensor: Tensor) -> None:
