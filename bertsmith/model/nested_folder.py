@@ -3,7 +3,7 @@
 modules.json beside that folder names it.
 """
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from bertsmith.errors import CheckpointError
 from bertsmith.system.small_files import SmallFiles
@@ -27,7 +27,13 @@ def model_directory(directory: Path) -> Path:
 
 
 def inner_folder(directory: Path) -> Path | None:
-    """Return the folder within `directory` that modules.json names for the model, if any."""
+    """Return the folder within `directory` that modules.json names for the model, if any.
+
+    It may be some folders deep (`enc/bert`), and its name may end in a slash.
+
+    Raises:
+        CheckpointError: that folder is not there, or not within `directory`.
+    """
     files = SmallFiles(directory)
     if not files.has(MODULES_FILE):
         return None
@@ -38,8 +44,13 @@ def inner_folder(directory: Path) -> Path | None:
     for module in modules:
         if isinstance(module, dict) and str(module.get("type", "")).endswith(".Transformer"):
             name = module.get("path")
-            if not isinstance(name, str) or not name or Path(name).name != name:
+            if not isinstance(name, str) or PurePosixPath(name) == PurePosixPath():
                 return None
+            if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+                raise CheckpointError(
+                    f"{files.path(MODULES_FILE)}: the model is in the folder {name}, which is not "
+                    f"within {directory}. Copy the model into that folder, and name it there."
+                )
             if not (directory / name / "config.json").is_file():
                 raise CheckpointError(
                     f"{files.path(MODULES_FILE)}: the model is in the folder {name}, which has no "

@@ -8,6 +8,7 @@ import json
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -35,6 +36,9 @@ LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMIL
 versions named it by family."""
 
 SETTINGS_FILE = "config_sentence_transformers.json"
+
+MOST_FOLDERS_DEEP = 3
+"""Folders above a model's own, in which the modules.json that names it is looked for."""
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The modules from a text to its vector, and the folder of each one's settings."""
@@ -118,11 +122,12 @@ def tell_outer_pooling(files: SmallFiles, inner: SentenceFolder, pooling: Poolin
     `inner` are the folder's own settings, `pooling` the one that was asked for.
     """
     directory = files.directory.resolve()
-    outer = directory.parent
     if files.outer is not None or files.has("modules.json") or pooling is not None:
         return
     try:
-        if inner_folder(outer) != directory:
+        parents = islice(directory.parents, MOST_FOLDERS_DEEP)
+        outer = next((folder for folder in parents if inner_folder(folder) == directory), None)
+        if outer is None:
             return
         whole = SentenceFolder.read(SmallFiles(directory, outer=outer))
     except CheckpointError:

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from refusals import refuses
+from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
 from bertsmith.commands.compress import main as compress
@@ -93,4 +94,37 @@ def test_who_names_the_inner_folder_is_told(folder):
 def test_a_folder_that_is_named_and_not_there_is_told(folder):
     (folder / "0_Transformer" / "config.json").unlink()
     with refuses(CheckpointError, str(folder / "modules.json"), "folder 0_Transformer"):
+        read(folder)
+
+
+def move(folder, name):
+    """Name another folder for the model, and move it there."""
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = name
+    modules[1]["path"] += "/"
+    size = load_model(folder / "0_Transformer").config.hidden_size
+    pooling = {"word_embedding_dimension": size, "pooling_mode": "cls"}
+    write(folder, {"modules.json": modules, "1_Pooling/config.json": pooling})
+    target = folder / name
+    target.parent.mkdir(exist_ok=True, parents=True)
+    (folder / "0_Transformer").rename(target)
+
+
+@pytest.mark.parametrize("name", ["0_Transformer/", "./0_Transformer", "enc/bert", "a/b/c/"])
+def test_the_model_may_be_some_folders_deep(folder, name):
+    expected = vectors_of(folder)
+    move(folder, name)
+    np.testing.assert_allclose(read(folder).encode(TEXTS), expected, atol=1e-6)
+    given_warnings.clear()
+    with pytest.warns(BertsmithWarning) as given:
+        read(folder / name)
+    assert f"Name {folder.resolve()}" in str(given[0].message)
+    ours = read(folder).encode(TEXTS)
+    theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_a_model_outside_of_its_folder_is_refused(folder, tmp_path):
+    move(folder, "../elsewhere")
+    with refuses(CheckpointError, str(folder / "modules.json"), "../elsewhere", str(folder)):
         read(folder)
