@@ -11,13 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError, option
-from bertsmith.model.bert import BertModel
-from bertsmith.model.meta_init import skeleton
-from bertsmith.model.step_cost import flops_of, real_work
+from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.flops import flops_per_token
 from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_unmeasured
 
 Unit = Literal["minutes", "tokens", "flops", "steps"]
@@ -57,19 +56,24 @@ class ComparisonBudget:
             case "steps":
                 check_steps(self.amount)
                 return {"minutes": None, "steps": round(self.amount)}
-            case "tokens":
-                cost: Callable[[list[Batch]], float] = count_tokens
-            case "flops":
-                with skeleton():
-                    cost = partial(count_flops, objective.new_model(config.model))
-
-        steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
+        steps = steps_for(self.amount, self._cost_of(objective, config.model))
         if job.pretraining.start_share:  # of a run whose length is known only now
             objective = build_objective(
                 resolve_unmeasured(job.with_training(steps=steps, minutes=None))
             )
-            steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
+            steps = steps_for(self.amount, self._cost_of(objective, config.model))
         return {"minutes": None, "steps": steps}
+
+    def _cost_of(self, objective: Pretraining, shape: BertConfig) -> Callable[[int], float]:
+        """Return a function from a step to its tokens or operations."""
+        if self.unit == "tokens":
+            return partial(count_tokens, objective)
+        model = objective.new_model(shape)
+        full = flops_per_token(objective, model, objective.start_steps + 1)
+        start = flops_per_token(objective, model, 1) if objective.start_steps else full
+        return lambda step: (
+            (start if step <= objective.start_steps else full) * count_tokens(objective, step)
+        )
 
 
 def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudget:
@@ -115,11 +119,6 @@ def check_steps(steps: float) -> None:
         )
 
 
-def count_tokens(batches: list[Batch]) -> float:
-    return sum(batch.num_tokens for batch in batches)
-
-
-def count_flops(model: BertModel, batches: list[Batch]) -> float:
-    """Count a step's operations, forward and backward, on real tokens."""
-    works = (real_work(batch, len(batch.targets["masked_positions"])) for batch in batches)
-    return sum(sum(flops_of(model, work).values()) for work in works)
+def count_tokens(objective: Pretraining, step: int) -> float:
+    """Count a step's real tokens."""
+    return sum(batch.num_tokens for batch in objective.micro_batches(step))

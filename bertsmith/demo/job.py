@@ -6,7 +6,6 @@ the minutes, so that a slow computer reads less and trains less, and ends in tim
 
 import csv
 import math
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any, cast
 
 from bertsmith.data.corpus import build_corpus
@@ -29,8 +27,10 @@ from bertsmith.errors import Interrupted
 from bertsmith.estimators.pretrain import pretrain
 from bertsmith.estimators.texts import TextClassifier
 from bertsmith.metrics.class_report import ClassReport
+from bertsmith.metrics.spread import spread
 from bertsmith.model.loading import load_model
 from bertsmith.system.files import atomic_write, write_json
+from bertsmith.system.memory import peak_bytes
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.baseline import most_frequent
 from bertsmith.tasks.baselines import ClassBaselines
@@ -251,10 +251,7 @@ def _run(
         "comparison": [
             {
                 "name": name,
-                **{
-                    key: mean_and_sd([each[key] for each in group])
-                    for key in ("accuracy", "macro_f1")
-                },
+                **{key: spread([each[key] for each in group]) for key in ("accuracy", "macro_f1")},
             }
             for name, group in scores.items()
         ],
@@ -263,7 +260,7 @@ def _run(
         "predictions": predictions,
         **{name: run[name] for name in ("versions", "machine", "precision")},
         "seconds": {**timer.seconds, "total": timer.total - timer.left},
-        "peak_memory_bytes": peak_memory_bytes(),
+        "peak_memory_bytes": peak_bytes(),
     }
     write_demo_page(out, results)
     return results
@@ -287,12 +284,6 @@ def learn_vocabulary(out: Path, size: int) -> dict[str, Any]:
             {"text": text, "pieces": tokenizer.encode(text).tokens[1:-1]} for text in SEGMENTED
         ],
     }
-
-
-def mean_and_sd(values: Sequence[float]) -> dict[str, Any]:
-    """Compute mean and sample standard deviation (None of a single value)."""
-    sd = stdev(values) if len(values) > 1 else None
-    return {"mean": fmean(values), "sd": sd, "values": list(values)}
 
 
 def compare_models(
@@ -373,13 +364,3 @@ def write_texts(out: Path, documents: Sequence[ModuleText], **question: Sequence
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["text", "label"])
             writer.writerows((example.text, example.label) for example in examples)
-
-
-def peak_memory_bytes() -> int | None:
-    """Return the peak memory of this process; None where the system does not tell."""
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

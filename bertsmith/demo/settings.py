@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,6 @@ class DemoSettings:
 
     def __post_init__(self) -> None:
         if self.out.name in ("", ".."):
-            raise ConfigError(f"--out: found '{self.out}'; allowed is a folder of its own.")
+            raise SettingError("out", self.out, "a folder of its own")
         if not 0 < self.minutes < 1e6:
-            raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")
+            raise SettingError("minutes", self.minutes, "a number above 0")

@@ -3,7 +3,6 @@
 import sys
 
 from bertsmith.model.config import BertConfig
-from bertsmith.model.step_cost import Workload, saved_activations
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
@@ -36,10 +35,28 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
         return sys.maxsize
     rows = MAX_TOKENS // length
     if shape is not None:
-        row = Workload(tokens=length, looks=length**2)
-        width = DTYPES[machine.precision].itemsize
-        rows = min(rows, int(MAX_KEPT_BYTES / saved_activations(shape, row, width, is_fused=False)))
+        kept = saved_activations(shape, length, DTYPES[machine.precision].itemsize)
+        rows = min(rows, int(MAX_KEPT_BYTES / kept))
     return max(1, rows)
+
+
+def saved_activations(config: BertConfig, length: int, width: int) -> int:
+    """Count the bytes that layers keep of a row for the backward pass, `width` for each number.
+
+    Each layer keeps per token vectors of H numbers: its input, query, key and value, the context,
+    two inputs of LayerNorms and the first one's output, and with dropout two masks (10, else 8);
+    also input and output of the activation function (with gates two more numbers, `kept_inner`).
+    Each head keeps its weight for each pair of tokens, and with dropout a mask and the product of
+    both, where attention is by plain products.
+    """
+    has_dropout = config.hidden_dropout_prob > 0
+    vectors = (10 if has_dropout else 8) * config.hidden_size
+    vectors += config.kept_inner * config.intermediate_size
+    embeddings = config.hidden_size * (2 if has_dropout else 1)
+    num_heads = config.num_layers * config.num_attention_heads
+    scores = 3 if config.attention_probs_dropout_prob > 0 else 1
+    tokens = length * (config.num_layers * vectors + embeddings)
+    return width * (tokens + num_heads * length**2 * scores)
 
 
 def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:

@@ -69,7 +69,6 @@ def resolve_pretraining(
     source: SourceFacts | None = None,
     previous: Mapping[str, Any] | None = None,
     largest: BertConfig | None = None,
-    is_timed: bool = True,
 ) -> PretrainConfig:
     """Decide what the user left open.
 
@@ -81,8 +80,6 @@ def resolve_pretraining(
         previous: the configuration of the run to resume, by which what was measured for it is not
             measured again.
         largest: the shape by which memory bounds a micro-batch; a student's teacher.
-        is_timed: whether rows are timed to plan the short rows and the evaluations of a run in
-            minutes; `plan` times steps of its own, all of full length.
 
     Raises:
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
@@ -171,7 +168,7 @@ def resolve_pretraining(
         plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
         return _with_evaluations(config, plan, training.steps)
     is_open = training.eval_rows is None or config.pretraining.start_steps is None
-    return _with_timed_plan(config, corpus, machine) if is_timed and is_open else config
+    return _with_timed_plan(config, corpus, machine) if is_open else config
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:

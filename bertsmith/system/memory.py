@@ -5,6 +5,7 @@ Shared memory, such as a run's arrays and the code of libraries, counts once.
 
 import errno
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -56,6 +57,16 @@ def resident_bytes(process_ids: Iterable[int]) -> int | None:
     except (OSError, KeyError):
         return None
     return KILOBYTE * (own + code)
+
+
+def peak_bytes() -> int | None:
+    """Return the most memory that this process has held so far; None if unknown."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else KILOBYTE
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def available_bytes() -> int | None:

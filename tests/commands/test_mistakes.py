@@ -15,7 +15,6 @@ from bertsmith.errors import option
     ("pretrain --steps --out x", ["--steps: "]),
     ("glue --model m --data d --out ''", ["--out is empty"]),
     ("pretrain --preset tinny", ["--preset: found 'tinny'", "tiny, mini, small, medium, base, l"]),
-    ("plan --hardware H100 H101", ["--hardware: found 'H101'", "B200, H200, H100"]),
     ("hardware fast", ["'fast' ", "'bertsmith hardware'", "'bertsmith hardware --help'"]),
     ("fill model", ["TEXT", "'bertsmith fill --help'"]),
     ("finetune clasify", ["'finetune clasify'", "'finetune classify'", "classify, answer, tag"]),

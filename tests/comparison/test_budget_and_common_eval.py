@@ -1,14 +1,12 @@
 """Equal terms: the same rows for all, and a budget that becomes as many steps."""
 
-import pytest
-import torch
 from tiny_models import tiny_model
-from torch.utils.flop_counter import FlopCounterMode
 
-from bertsmith.comparison.budget import count_flops
+from bertsmith.comparison.budget import ComparisonBudget, count_tokens
 from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.data.shards import Corpus
-from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.flops import flops_per_token
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve_unmeasured
@@ -33,19 +31,17 @@ def test_rows_are_a_function_of_the_corpus(corpus_dir):
     assert first(tiny_model("next_sentence")) == {}  # it guesses no words
 
 
-def test_operations_are_those_that_torch_counts(corpus_dir):
-    job = PretrainJob(
-        corpus_dir,
-        ModelSettings("tiny", max_position_embeddings=32, attention_probs_dropout_prob=0.0),
-        PretrainingSettings(max_length=29),
-        TrainingSettings(batch_size=7, device="cpu"),
-    )
+def test_operations_become_steps_of_either_length(corpus_dir):
+    pretraining = PretrainingSettings(max_length=24, start_steps=3, start_length=8)
+    training = TrainingSettings(batch_size=6, device="cpu")
+    model = ModelSettings("tiny", max_position_embeddings=32)
+    job = PretrainJob(corpus_dir, model, pretraining, training)
     config = resolve_unmeasured(job)
     objective = build_objective(config)
-    model = build_model(config, objective)
-    (batch,) = objective.micro_batches(1)
-    with FlopCounterMode(display=False) as counter:
-        terms = objective.losses(model, batch)
-        torch.stack([term.sum for term in terms.values()]).sum().backward()
-    # Attention's blocks are padded to their longest row, and products filled up.
-    assert count_flops(model, [batch]) == pytest.approx(counter.get_total_flops(), rel=0.05)
+    model = objective.new_model(config.model)
+    amount = sum(
+        flops_per_token(objective, model, 1 if step <= 3 else 4) * count_tokens(objective, step)
+        for step in range(1, 12)
+    )
+    budget = ComparisonBudget(amount, "flops")
+    assert budget.of(job) == {"minutes": None, "steps": 11}

@@ -1,0 +1,285 @@
+"""Forecast of a pre-training run from a few seconds of its own steps: time, memory, operations."""
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, option
+from bertsmith.model.accounting import count_parameters, total
+from bertsmith.model.bert import BertModel
+from bertsmith.model.meta_init import skeleton
+from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.config import PretrainConfig
+from bertsmith.pretraining.flops import flops_per_token
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.micro_batch import saved_activations
+from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
+from bertsmith.pretraining.resolve import resolve_pretraining
+from bertsmith.pretraining.step_timer import longest_share, timing_steps
+from bertsmith.system.matrix_products import DTYPES
+from bertsmith.system.memory import available_bytes, peak_bytes, resident_bytes
+from bertsmith.training.flat_parameters import Layout
+from bertsmith.training.machine import Machine, computing_on
+
+SAMPLED_STEPS = 4
+PROCESS_BYTES = 180_000_000
+"""Bytes that a process holds before it computes: the libraries' own data. Measured: 165 to 190 MB.
+"""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps of one row length, from `first` to `last` (None: to the end), with a step's means.
+
+    `predicted` counts the tokens with vocabulary logits, `share` the tokens of the busiest process;
+    `epochs` is the part of the corpus that a step reads.
+    """
+
+    first: int
+    last: int | None
+    tokens: float
+    predicted: float
+    share: float
+    flops: float
+    epochs: float
+
+    def steps_within(self, steps: float) -> float:
+        """Count the steps of the phase in a run of so many."""
+        last = steps if self.last is None else min(self.last, steps)
+        return max(0.0, last - self.first + 1)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Measurements of a few seconds of real steps.
+
+    `step_seconds` are those of a whole step of the last phase; `peak_bytes` are those of the steps
+    and of their preparation, None where the device does not report them.
+    """
+
+    num_steps: int
+    step_seconds: float
+    evaluation_seconds: float
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run will take on this computer.
+
+    `state_bytes` are those of weights, optimizer and gradients, `preparation_seconds` those before
+    the first step, as for word embeddings that are counted in the corpus.
+    """
+
+    config: PretrainConfig
+    machine: Machine
+    parameters: int
+    encoder_parameters: int
+    phases: Sequence[Phase]
+    state_bytes: int
+    preparation_seconds: float
+    trial: Trial
+
+    @property
+    def step_seconds(self) -> list[float]:
+        """The seconds of a step of each phase, by operations from the phase that was timed."""
+        timed = self.phases[-1].flops
+        return [self.trial.step_seconds * phase.flops / timed for phase in self.phases]
+
+    @property
+    def num_steps(self) -> float:
+        if self.config.steps is not None:
+            return float(self.config.steps)
+        assert self.config.minutes is not None
+        evaluations = (1 + self.config.evaluations.times) * self.trial.evaluation_seconds
+        left, steps = max(0.0, 60 * self.config.minutes - evaluations), 0.0
+        for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
+            longest = math.inf if phase.last is None else phase.last - phase.first + 1
+            done = min(longest, left / seconds)
+            steps, left = steps + done, left - done * seconds
+        return max(1.0, steps)
+
+    @property
+    def num_evaluations(self) -> int:
+        times = self.config.evaluations.times
+        every = self.config.eval_every
+        if every is None:
+            if self.config.steps is None:
+                return 1 + times
+            every = max(1, round(self.config.steps / times))
+        return 1 + math.ceil(self.num_steps / every)
+
+    def over_run(self, amounts: Sequence[float]) -> float:
+        """Sum over all steps the amount of a step of each phase."""
+        steps = self.num_steps
+        return sum(
+            phase.steps_within(steps) * amount
+            for phase, amount in zip(self.phases, amounts, strict=True)
+        )
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the run, with evaluations."""
+        evaluations = self.num_evaluations * self.trial.evaluation_seconds
+        return self.over_run(self.step_seconds) + evaluations
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the forecast as plain JSON, in seconds, bytes and operations."""
+        step, seconds = self.phases[-1], self.step_seconds[-1]
+        return {
+            "preset": self.config.preset or None,
+            "notes": list(self.config.notes),
+            "vocab_size": self.config.model.vocab_size,
+            "parameters": self.parameters,
+            "encoder_parameters": self.encoder_parameters,
+            "device": str(self.machine.device),
+            "precision": self.machine.precision,
+            "processes": self.machine.num_processes,
+            "step": {
+                "rows": self.config.batch_size,
+                "tokens": step.tokens,
+                "predicted": step.predicted,
+                "flops": step.flops,
+                "seconds": seconds,
+                "tokens_per_second": step.tokens / seconds,
+            },
+            "run": {
+                "steps": round(self.num_steps),
+                "tokens": self.over_run([phase.tokens for phase in self.phases]),
+                "epochs": self.over_run([phase.epochs for phase in self.phases]),
+                "flops": self.over_run([phase.flops for phase in self.phases]),
+                "seconds": self.seconds,
+                "preparation_seconds": self.preparation_seconds,
+                "evaluations": self.num_evaluations,
+                "evaluation_seconds": self.trial.evaluation_seconds,
+            },
+            "memory": {"state": self.state_bytes, "peak": self.trial.peak_bytes},
+            "measured_steps": self.trial.num_steps,
+        }
+
+
+def forecast(job: PretrainJob, seconds: float) -> Forecast:
+    """Sample some batches of a job, time its steps for some seconds, and forecast it.
+
+    Raises:
+        BertsmithError: the job could not be run either.
+        ConfigError: it needs more memory than is free.
+    """
+    job.training.check_length()
+    with computing_on(job.training) as machine:
+        corpus = Corpus.open(job.corpus)
+        config = resolve_pretraining(job, corpus, machine)
+        objective = build_objective(config, corpus)
+        with skeleton():
+            shape = objective.new_model(config.model)
+        counts = count_parameters(shape)
+        state = state_bytes(shape, config, machine)
+        _check_memory(state, config, machine)
+        began = time.monotonic()
+        is_new = not config.source
+        model = build_model(config, objective) if is_new else objective.new_model(config.model)
+        preparation, prepared_peak = time.monotonic() - began, peak_bytes()
+        start = objective.start_steps
+        phases = [_sample(objective, model, machine, 1, start)] if start else []
+        phases.append(_sample(objective, model, machine, start + 1, None))
+        trial = _try(objective, config, model.to(machine.device), machine, phases[-1], seconds)
+    if machine.device.type == "cpu" and trial.peak_bytes and prepared_peak:
+        trial = replace(trial, peak_bytes=max(trial.peak_bytes, prepared_peak))
+    heads = total(counts), total(counts, heads=False)
+    return Forecast(config, machine, *heads, phases, state, preparation, trial)
+
+
+def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> int:
+    """Count the bytes of weights, optimizer and gradients.
+
+    Weights are fp32, with a copy in the computing precision; the optimizer has two numbers for each
+    of them, and each process gradients of its own, in fp32 where several are summed.
+    """
+    width = DTYPES[machine.precision].itemsize
+    is_cpu = machine.device.type == "cpu"
+    sums = not is_cpu or config.batch_size > machine.num_processes * config.micro_batch_size
+    weights = 4 + (width if width < 4 else 0)
+    gradients = (4 if sums else width) * machine.num_processes
+    return Layout.of(model.parameter_specs()).size * (weights + 8 + gradients)
+
+
+def _check_memory(state: int, config: PretrainConfig, machine: Machine) -> None:
+    """Refuse to try what cannot fit into memory.
+
+    Raises:
+        ConfigError: names both amounts.
+    """
+    free = available_bytes()
+    if machine.device.type != "cpu" or free is None:
+        return
+    width = DTYPES[machine.precision].itemsize
+    row = saved_activations(config.model, config.pretraining.max_length, width)
+    needed = state + machine.num_processes * (PROCESS_BYTES + config.micro_batch_size * row)
+    if needed > free:
+        raise ConfigError(
+            f"The run needs more than {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
+            f"free, so nothing was measured. Use a smaller {option('preset')} or "
+            f"{option('micro_batch_size')}, or fewer {option('threads')}."
+        )
+
+
+def _sample(
+    objective: Pretraining,
+    model: BertModel,
+    machine: Machine,
+    first: int,
+    last: int | None,
+) -> Phase:
+    """Count the work of a phase in its first steps."""
+    steps = [objective.micro_batches(step) for step in range(first, first + SAMPLED_STEPS)]
+    tokens = fmean(sum(batch.num_tokens for batch in step) for step in steps)
+    rows = fmean(sum(batch.num_sequences for batch in step) for step in steps)
+    source = objective.train if last is None else objective.start
+    return Phase(
+        first,
+        last,
+        tokens=tokens,
+        predicted=fmean(sum(objective.counts(batch)["mlm"] for batch in step) for step in steps),
+        share=fmean(longest_share(step, machine.num_processes) for step in steps),
+        flops=tokens * flops_per_token(objective, model, first),
+        epochs=rows / source.rows_per_epoch,
+    )
+
+
+def _try(
+    objective: Pretraining,
+    config: PretrainConfig,
+    model: BertModel,
+    machine: Machine,
+    phase: Phase,
+    seconds: float,
+) -> Trial:
+    """Time steps of full length by all processes of the run."""
+    rows, max_length = objective.batch_size, config.pretraining.max_length
+    is_cpu = machine.device.type == "cpu"
+    if is_cpu:  # two batches of each process: where the run sums gradients, so does the trial
+        rows = min(rows, 2 * machine.num_processes * config.micro_batch_size)
+    eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // max_length))
+    if machine.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(machine.device)
+    with timing_steps(
+        objective.resized(rows, eval_rows),
+        model,
+        machine.precision,
+        machine.num_processes,
+        config.optim.optimizer,
+    ) as timer:
+        measured = timer.time(phase.first, seconds=seconds)
+        evaluation = timer.time_evaluation() * objective.eval_rows / eval_rows
+        workers = [worker.process.pid or 0 for worker in timer.workers.workers]
+        peak = resident_bytes([os.getpid(), *workers]) if is_cpu else None
+    if machine.device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated(machine.device)
+    return Trial(measured.num_steps, measured.seconds(phase.share), evaluation, peak)
