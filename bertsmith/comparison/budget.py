@@ -57,7 +57,7 @@ class ComparisonBudget:
                 check_steps(self.amount)
                 return {"minutes": None, "steps": round(self.amount)}
         steps = steps_for(self.amount, self._cost_of(objective, config.model))
-        if job.pretraining.start_share:  # of a run whose length is known only now
+        if job.pretraining.has_open_shares:  # of a run whose length is known only now
             objective = build_objective(
                 resolve_unmeasured(job.with_training(steps=steps, minutes=None))
             )

@@ -156,8 +156,8 @@ def resolve_pretraining(
             f"'contrastive', where a row is compared with others. Pass {MIN_COMPARED} or more as "
             f"{option('batch_size')} and {option('micro_batch_size')}."
         )
-    if training.steps is not None or not pretraining.start_share:
-        config = replace(config, pretraining=pretraining.with_start_of(training.steps or 0))
+    if training.steps is not None or not pretraining.has_open_shares:
+        config = replace(config, pretraining=pretraining.with_steps_of(training.steps or 0))
     if machine is None:
         return config
     if previous is not None and "evaluations" in previous:
@@ -167,7 +167,7 @@ def resolve_pretraining(
             return config
         plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
         return _with_evaluations(config, plan, training.steps)
-    is_open = training.eval_rows is None or config.pretraining.start_steps is None
+    is_open = training.eval_rows is None or config.pretraining.has_open_shares
     return _with_timed_plan(config, corpus, machine) if is_open else config
 
 
@@ -293,14 +293,15 @@ def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainC
     """Take over what was planned by timing for the run to resume."""
     if config.evaluations.is_limited:
         config = replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
-    if config.pretraining.start_steps is None:
-        start_steps = previous.get("pretraining", {}).get("start_steps", 0)
-        config = replace(config, pretraining=replace(config.pretraining, start_steps=start_steps))
+    if config.pretraining.has_open_shares:
+        names = ("start_steps", "masking_schedule_steps")
+        steps = {name: previous.get("pretraining", {}).get(name, 0) for name in names}
+        config = replace(config, pretraining=replace(config.pretraining, **steps))
     return config
 
 
 def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -> PretrainConfig:
-    """Plan the short rows and the evaluations of a run in minutes by timing a few rows.
+    """Plan the shares and the evaluations of a run in minutes by timing a few rows.
 
     Raises:
         ConfigError: not a single step fits in.
@@ -319,7 +320,7 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
             f"fits in. Give more minutes, fewer rows ({option('batch_size')}) or a smaller model."
         )
     steps = round(seconds / step_seconds)
-    config = replace(config, pretraining=config.pretraining.with_start_of(steps))
+    config = replace(config, pretraining=config.pretraining.with_steps_of(steps))
     if not config.evaluations.is_limited:  # their number of rows was given
         return config
     return _with_evaluations(config, EvaluationPlan.of_seconds(seconds, row), steps)

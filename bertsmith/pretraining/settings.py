@@ -85,9 +85,11 @@ class PretrainingSettings:
     keep_share: Advanced[float | None] = None
     """Share of the chosen tokens that are kept; the three shares add up to 1. By default 0.1, with
     replaced_token 0.15."""
-    masking_schedule_steps: Advanced[int] = 0
-    """Masking schedule: number of steps over which rate and shares change linearly to the final
-    ones below; 0 keeps them constant."""
+    masking_schedule_share: Advanced[float | None] = None
+    """Masking schedule: share of the run over which rate and shares change linearly to the final
+    ones below. In a run by minutes it becomes a number of steps by timing a few rows."""
+    masking_schedule_steps: Advanced[int | None] = None
+    """Number of steps of the masking schedule, in place of --masking-schedule-share."""
     final_masking_rate: Advanced[float | None] = None
     """Masking rate at the end of the schedule. By default that of the beginning."""
     final_mask_share: Advanced[float | None] = None
@@ -190,22 +192,27 @@ class PretrainingSettings:
             )
 
     def _check_schedule(self) -> None:
-        steps = self.masking_schedule_steps
+        share, steps = self.masking_schedule_share or 0.0, self.masking_schedule_steps or 0
+        _check("masking_schedule_share", share, 0 <= share <= 1, "0 to 1")
         _check("masking_schedule_steps", steps, steps >= 0, "0 or more")
         final_fields = [name for name in FINAL_FIELDS if getattr(self, name) is not None]
-        if bool(steps) != bool(final_fields):
-            problem = f"{steps} with {', '.join(final_fields) or 'no final rate or share'}"
+        is_by_share = self.masking_schedule_steps is None
+        length = share if is_by_share else steps
+        if bool(length) != bool(final_fields):
+            name = "masking_schedule_share" if is_by_share else "masking_schedule_steps"
+            problem = f"{length} with {', '.join(final_fields) or 'no final rate or share'}"
             raise ConfigError(
-                f"{option('pretraining.masking_schedule_steps')}: found {problem}. Give both, so "
-                f"many steps and what they lead to ({', '.join(FINAL_FIELDS)}), or neither."
+                f"{option(f'pretraining.{name}')}: found {problem}. Give both, a length of the "
+                f"schedule and what it leads to ({', '.join(FINAL_FIELDS)}), or neither."
             )
-        if steps and self.duplicates:
+        if not length:
+            return
+        if self.duplicates:
             raise ConfigError(
-                f"{option('pretraining.duplicates')}: found {self.duplicates} with a schedule of "
-                f"{steps} steps. Masks that come again cannot change: leave out one of the two."
+                f"{option('pretraining.duplicates')}: found {self.duplicates} with a masking "
+                "schedule. Masks that come again cannot change: leave out one of the two."
             )
-        if steps:
-            self._check_end()
+        self._check_end()
 
     def _check_end(self) -> None:
         try:
@@ -252,7 +259,7 @@ class PretrainingSettings:
         """Compute the rate and shares of a step, counted from 1."""
         last = self.at_end()
         begin, end = (self.masking_rate, *self.shares), (last.masking_rate, *last.shares)
-        done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps))
+        done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps or 0))
         rate, mask_share, random_share, _ = (
             a + done * (b - a) for a, b in zip(begin, end, strict=True)
         )
@@ -289,14 +296,27 @@ class PretrainingSettings:
             if getattr(self, name) is not None
         }
         final |= dict.fromkeys(FINAL_FIELDS)
-        return replace(self, **final, masking_schedule_steps=0)
+        return replace(self, **final, masking_schedule_share=None, masking_schedule_steps=0)
 
-    def with_start_of(self, steps: int) -> "PretrainingSettings":
-        """Return the settings with the number of first, short steps in a run of `steps`."""
-        if self.start_steps is not None:
-            return self
-        short = round((self.start_share or 0.0) * steps)
-        return replace(self, start_steps=max(0, min(short, steps - 1)))
+    @property
+    def has_open_shares(self) -> bool:
+        """Whether a share of the run is still to become a number of steps."""
+        is_start_open = self.start_steps is None and bool(self.start_share)
+        return is_start_open or (
+            self.masking_schedule_steps is None and bool(self.masking_schedule_share)
+        )
+
+    def with_steps_of(self, steps: int) -> "PretrainingSettings":
+        """Return the settings with shares of a run of `steps` as numbers of steps.
+
+        At least one step has rows of full length.
+        """
+        start, schedule = self.start_steps, self.masking_schedule_steps
+        if start is None:
+            start = max(0, min(round((self.start_share or 0.0) * steps), steps - 1))
+        if schedule is None:
+            schedule = round((self.masking_schedule_share or 0.0) * steps)
+        return replace(self, start_steps=start, masking_schedule_steps=schedule)
 
     def at_start(self) -> "PretrainingSettings":
         return replace(self, max_length=self.start_length)

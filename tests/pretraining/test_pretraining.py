@@ -134,7 +134,7 @@ def test_unigram_entropy_is_that_of_the_counts(corpus_dir):
     ({"masking_schedule_steps": 5}, ["masking_schedule_steps: found 5", "final_masking_rate, "]),
     ({"masking_schedule_steps": 5, "final_mask_share": 1.0}, ["mask_share + ", "share: found 1.2"]),
     ({"masking_schedule_steps": 5, "final_masking_rate": 0.2, "duplicates": 3},
-     ["duplicates: found 3", " 5 steps"]),
+     ["duplicates: found 3", "masking schedule"]),
 ])  # fmt: skip
 def test_impossible_settings_are_refused(change, parts):
     with refuses(ConfigError, *parts):

@@ -1,4 +1,4 @@
-"""Short rows at the beginning of a run: a share of it, by steps or minutes, and what is told."""
+"""Shares of a run: short rows at its beginning, the masking schedule; by steps or minutes."""
 
 from dataclasses import replace
 
@@ -49,18 +49,46 @@ def test_a_share_outside_of_the_run_is_refused():
             PretrainingSettings(start_share=share)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "steps", "expected"),
+    [
+        ({"masking_schedule_share": 0.5}, 40, 20),
+        ({"masking_schedule_share": 1.0}, 40, 40),
+        ({"masking_schedule_share": 0.5, "masking_schedule_steps": 3}, 40, 3),
+    ],
+)
+def test_a_masking_schedule_is_a_share_of_the_run(corpus_dir, schedule, steps, expected):
+    start = {"final_masking_rate": 0.3, "masking_rate": 0.1, **schedule}
+    rows = resolve_unmeasured(job_with(corpus_dir, start, steps=steps)).pretraining
+    assert rows.masking_schedule_steps == expected
+    rates = [rows.masking_rule(step).rate for step in (1, expected + 1, steps + 1)]
+    assert rates == pytest.approx([0.1, 0.3, 0.3])
+
+
+def test_a_masking_schedule_needs_a_share_and_an_end():
+    for wrong, *parts in (
+        ({"masking_schedule_share": 1.5, "final_masking_rate": 0.3}, "1.5"),
+        ({"masking_schedule_share": 0.5}, "0.5", "final_masking_rate"),
+        ({"final_masking_rate": 0.3}, "0.0"),
+    ):
+        with refuses(ConfigError, "masking-schedule-share: ", *parts):
+            PretrainingSettings(**wrong)
+
+
 @pytest.mark.parametrize("eval_rows", [None, 4])
 def test_minutes_are_timed_once_and_a_resumed_run_keeps_the_steps(corpus_dir, eval_rows):
-    job = job_with(corpus_dir, {"start_share": 0.5}, minutes=0.5, eval_rows=eval_rows)
+    shares = {"start_share": 0.5, "masking_schedule_share": 1.0, "final_masking_rate": 0.3}
+    job = job_with(corpus_dir, shares, minutes=0.5, eval_rows=eval_rows)
     corpus = Corpus.open(corpus_dir)
-    timed = resolve_pretraining(job, corpus, MACHINE).pretraining.start_steps
-    assert timed > 0
+    timed = resolve_pretraining(job, corpus, MACHINE).pretraining
+    assert timed.start_steps > 0
+    assert timed.masking_schedule_steps == pytest.approx(2 * timed.start_steps, abs=2)
     previous = {
         "evaluations": {"rows": 4, "times": 1, "is_limited": eval_rows is None},
-        "pretraining": {"start_steps": 77},
+        "pretraining": {"start_steps": 77, "masking_schedule_steps": 99},
     }
-    again = resolve_pretraining(job, corpus, MACHINE, previous=previous)
-    assert again.pretraining.start_steps == 77
+    again = resolve_pretraining(job, corpus, MACHINE, previous=previous).pretraining
+    assert (again.start_steps, again.masking_schedule_steps) == (77, 99)
 
 
 class Changes(Callback):
