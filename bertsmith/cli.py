@@ -122,7 +122,7 @@ def _lack_of_memory(error: BaseException) -> str:
 
 
 def _find(args: list[str]) -> Callable[[], None]:
-    """Return what a line asks for."""
+    """Return what a line asks for, ready to be called."""
     if not args or args[0] in ("-h", "--help"):
         return partial(print, _overview())
     if args[0] in ("-V", "--version"):
@@ -132,14 +132,15 @@ def _find(args: list[str]) -> Callable[[], None]:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             return partial(print, "\n".join(_table(_siblings(args[0]))))
         raise BertsmithError(_unknown(args))
-    return partial(_run, name, args[len(name.split()) :])
+    return _read_command(name, args[len(name.split()) :])
 
 
-def _run(name: str, args: Sequence[str]) -> None:
+def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
+    """Read a command's line, then import what does its work."""
     prog = f"{PROG} {name}"
     settings = settings_of(name).parse(args, prog)
     configure_process()
-    _import_work(name)(settings, [*prog.split(), *args])
+    return partial(_import_work(name), settings, [*prog.split(), *args])
 
 
 def _import_work(name: str) -> Callable[[Any, Sequence[str]], None]:

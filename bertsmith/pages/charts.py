@@ -123,8 +123,13 @@ class Chart:
     @property
     def x_ticks(self) -> list[_Tick]:
         if self.x_names:
-            return [_Tick(self._x(place), name) for place, name in enumerate(self.x_names)]
-        return [_Tick(self._x(value), short(value)) for value in ticks(self.x_low, self.x_max)]
+            return [self._x_tick(number, name) for number, name in enumerate(self.x_names)]
+        return [self._x_tick(value, short(value)) for value in ticks(self.x_low, self.x_max)]
+
+    def _x_tick(self, value: float, text: str) -> _Tick:
+        """Place a text under its value, or beside that where it would leave the chart."""
+        half = CHAR_WIDTH * _text_width(text) / 2
+        return _Tick(min(self._x(value), self.width - half), text)
 
     @property
     def y_ticks(self) -> list[_Tick]:

@@ -123,7 +123,7 @@ def test_bad_input_leaves_the_earlier_corpus(tmp_path, texts, tokenizer):
         build_corpus([texts], tokenizer, out)
     for content, parts in (
         (b"fine\n\nb\xffd", ["bad.txt:3:", "0xff", "byte 7", "--errors skip"]),
-        (b"\x01\n\n\x02", ["bad.txt:", "files read: 1", "2 control only documents"]),
+        (b"\x01\n\n\x02", ["bad.txt:", "files read: 1", "2 documents of control characters alone"]),
         (b"", ["bad.txt:", "--errors skip"]),
     ):
         bad = tmp_path / "bad.txt"

@@ -77,7 +77,7 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, student, pl
     student = replace(student, unlabelled=place / "eval.csv", cache=tmp_path / "cache")
     result = distill(student, Classify, settings)
     assert result.num_unlabelled == 30
-    assert "30 of the 30 unlabelled texts are also eval texts" in str(result)
+    assert "30 of 30 unlabelled texts are also eval texts" in str(result)
     stopped = replace(settings, out=tmp_path / "stopped")
     with refuses(Interrupted, f"{stopped.out}: ", "step-00000004"):
         distill(student, Classify, stopped, [StopAt(4)])

@@ -66,7 +66,7 @@ def test_a_held_out_file_is_not_learned_from_where_files_name_it_too(files, tmp_
         assert learned.tokens == apart.tokens
         assert (report.num_words, report.held_out_documents) == (alone.num_words, 40)
         assert report.learning.skipped["held_out_files"] == 1
-    with refuses(InputError, "texts-0.txt:", "documents: 0", "1 held out files", "held out: 40"):
+    with refuses(InputError, "texts-0.txt:", "documents: 0", "1 held-out file", "held out: 40"):
         train([files[0]], held_out=(files[0],))
 
 
@@ -78,7 +78,7 @@ def test_case_and_accents_are_kept_on_request(files):
 
 
 @pytest.mark.parametrize("text, changes, error, parts", [
-    ("\x01\x02\n\n\x03\n", {}, InputError, ["documents: 0", "2 control only documents"]),
+    ("\x01\x02\n\n\x03\n", {}, InputError, ["documents: 0", "2 documents of control characters alone"]),
     ("one document", {"held_out_share": 0.999999}, InputError, ["held out: 1", "--held-out-share"]),
     ("a", {"min_frequency": 0}, ConfigError, ["--min-frequency: found 0", "1 or more"]),
     ("a", {"surplus": -0.1}, ConfigError, ["--surplus: found -0.1", "0 to 10"]),
