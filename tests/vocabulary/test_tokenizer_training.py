@@ -78,7 +78,7 @@ def test_case_and_accents_are_kept_on_request(files):
 
 
 @pytest.mark.parametrize("text, changes, error, parts", [
-    ("\x01\x02\n\n\x03\n", {}, InputError, ["documents: 0", "2 documents of control characters alone"]),
+    ("\x01\x02\n\n\x03\n", {}, InputError, ["documents: 0", "2 documents of control"]),
     ("one document", {"held_out_share": 0.999999}, InputError, ["held out: 1", "--held-out-share"]),
     ("a", {"min_frequency": 0}, ConfigError, ["--min-frequency: found 0", "1 or more"]),
     ("a", {"surplus": -0.1}, ConfigError, ["--surplus: found -0.1", "0 to 10"]),
