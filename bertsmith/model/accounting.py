@@ -108,7 +108,7 @@ def count_parameters(model: nn.Module) -> dict[str, Component]:
 
 
 def is_head(component: str) -> bool:
-    """Return whether a component is a head or generator; the pooler is neither."""
+    """Return whether a component is a head, or ELECTRA's generator; the pooler is neither."""
     return component.endswith(" head") or component == GENERATOR
 
 

@@ -37,7 +37,10 @@ def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
 
 
 def attention_paths() -> Mapping[str, str]:
-    """Return the path by precision, use and length, such as "bf16 reading 128"."""
+    """Return the path by precision, use and length, such as "bf16 reading 128".
+
+    They are measured where none is stored for this processor.
+    """
     choices = kept_choices()
     return measured_paths() if choices is None else choices.attention
 

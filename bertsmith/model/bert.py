@@ -114,8 +114,11 @@ class OutputRecorder:
     def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
         """Keep the vectors that enter the first layer or leave a layer, if asked for.
 
+        `hidden` is [tokens, hidden] and may end in padding rows; those beyond `num_tokens` are not
+        kept.
+
         Returns:
-            Vectors for the next layer, [tokens, hidden], filled up.
+            Vectors for the next layer, of the same shape and dtype, filled up.
         """
         if self.hidden_states is None:
             return hidden
@@ -125,7 +128,11 @@ class OutputRecorder:
         return fill_up(self.border.repack(self.hidden_states[-1]))
 
     def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
-        """Keep a layer's attention weights, in the form of `PaddedBatch.unpack_attention`."""
+        """Keep a layer's attention weights, in the form of `PaddedBatch.unpack_attention`.
+
+        `blocks` and the result have [sequences, heads, length, length] for each block, in one
+        dtype.
+        """
         assert self.attentions is not None
         assert self.border is not None
         self.attentions.append(self.border.unpack_attention(blocks))
@@ -135,9 +142,9 @@ class OutputRecorder:
 class BertModel(TrainableModel):
     """The encoder, its pooler, and the heads it was given; of BERT, or of the config's family.
 
-    `heads` maps a name of `HEADS` in model/heads.py to a module made there. A pooler is built
-    where a head reads it, or where there is no head at all, as in the released models; `pooler`
-    overrides that.
+    `heads` maps a name of `HEADS` (model/head_names.py) to a module that `build_heads` made. A
+    pooler is built where a head reads it, or where there is no head at all, as in the released
+    models; `pooler` overrides that.
     """
 
     def __init__(
@@ -188,6 +195,7 @@ class BertModel(TrainableModel):
         return [replace(each, fp32_only=each.name.startswith(exact)) for each in specs]
 
     def initialize(self, module: nn.Module) -> None:
+        """Draw a module's weights as the family's released code does (`Family.initialize`)."""
         family_named(self.config.model_type).initialize(module, self.config)
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
@@ -221,7 +229,8 @@ class BertModel(TrainableModel):
     ) -> Tensor:
         """Encode a packed batch to the last layer's vectors, `[tokens, hidden]`.
 
-        `words` replace the word embeddings of its ids.
+        They have the dtype of the weights, fp32 or bf16. `words`, `[tokens, embedding size]`,
+        replace the word embeddings of the batch's ids.
 
         With `first_only`, return the vectors of first tokens, `[sequences, hidden]`. The last layer
         is then computed for these alone (an eighth of the time of 6 layers, a fifteenth of 12)
@@ -246,7 +255,13 @@ class BertModel(TrainableModel):
         return hidden[: batch.num_sequences if first_only else batch.num_tokens]
 
     def encode_pooled(self, batch: Batch) -> Tensor:
-        """Encode and pool; the last layer computes only what the pooler reads."""
+        """Encode and pool to `[sequences, hidden]`, in the batch's order and the weights' dtype.
+
+        Where the pooler reads first tokens, the last layer computes only these.
+
+        Raises:
+            ConfigError: as `check_pooler`.
+        """
         if self.pooler is not None and self.pooler.pooling == "mean":
             return self.pooler(self.encode(batch), batch)
         self.check_pooler()
@@ -254,14 +269,22 @@ class BertModel(TrainableModel):
         return read if self.pooler is None else self.pooler.project(read)
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """Pool token vectors to `[sequences, hidden]`; without a pooler, take first tokens."""
+        """Pool `[tokens, hidden]` to `[sequences, hidden]`; without a pooler, take first tokens.
+
+        Raises:
+            ConfigError: as `check_pooler`.
+        """
         self.check_pooler()
         if self.pooler is None:
             return hidden.index_select(0, batch.first_tokens)
         return self.pooler(hidden, batch)
 
     def check_pooler(self) -> None:
-        """Raise ConfigError if the model has no pooler and its family's heads would read one."""
+        """Refuse a model whose heads would read a pooler that it has not.
+
+        Raises:
+            ConfigError: there is no pooler, and the family's heads would read one.
+        """
         is_read = self.config.has_pooler and not {*self.heads} & {*self.config.first_token_heads}
         if self.pooler is None and is_read:
             raise ConfigError("This model has no pooler. Load it with a head that needs one.")
@@ -280,17 +303,18 @@ class BertModel(TrainableModel):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
     ) -> ModelOutput:
-        """Run the model on padded tensors `[batch, length]`.
+        """Run the model on padded integer tensors `[batch, length]`.
 
         A model with the head "choose" takes `[batch, choices, length]`, too.
 
         `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. A head that reads one
         vector reads that of the first real token, where transformers reads column 0 though it may
-        be padding. `position_ids` default to the columns. `inputs_embeds`, `[batch, length,
-        embedding size]`, replace the word embeddings of `input_ids`. Every output is zero at
-        padding. Gradients by hidden states and attentions are those of transformers. So is `loss`,
-        given `labels` (`model/head_losses.py`), or for "answer" `start_positions` and
-        `end_positions`; a model with "masked_lm" and a head for pairs has the masked-LM loss alone.
+        be padding. `position_ids` default to the columns; one row of them is for all.
+        `inputs_embeds`, `[batch, length, embedding size]`, replace the word embeddings of
+        `input_ids`. Every output is zero at padding, and of the weights' dtype. Gradients by hidden
+        states and attentions are those of transformers. So is `loss`, given `labels`
+        (`model/head_losses.py`), or for "answer" `start_positions` and `end_positions`; a model
+        with "masked_lm" and a head for pairs has the masked-LM loss alone.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.
@@ -360,7 +384,12 @@ class BertModel(TrainableModel):
         return head_loss(head, logits[head], labels)
 
     def predict(self, name: str, hidden: Tensor, border: PaddedBatch) -> Tensor:
-        """Compute a head's logits per position or sequence, in the padded order."""
+        """Compute a head's logits in the padded order, from packed `hidden` [tokens, hidden].
+
+        Shapes: [batch, length, vocabulary] of "masked_lm", [batch, length] or [batch, length,
+        outputs] of other heads that read every token, [batch, outputs] of those that read one
+        vector of a sequence.
+        """
         if name == "masked_lm":
             return border.unpack(self.heads[name](hidden, self.embeddings.word.weight))
         if name in TOKEN_HEADS:
@@ -375,10 +404,10 @@ class BertModel(TrainableModel):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> PaddedBatch:
-        """Pack padded tensors.
+        """Pack padded integer tensors [batch, length], with what `forward` allows for each.
 
         Raises:
-            InputError: the model cannot read them.
+            InputError: shapes, types or values that the model cannot read; names the place.
         """
         config = self.config
         number = self.embeddings.number_columns

@@ -43,7 +43,7 @@ class AttentionPattern:
     def allows(self, columns: np.ndarray) -> np.ndarray:
         """Return a mask of the pairs that may be seen, bool [..., queries, keys].
 
-        `columns` are the places of the tokens in their row, [..., length].
+        `columns` are the places of the tokens in their row, integers [..., length].
         """
         distance = columns[..., :, None] - columns[..., None, :]
         allowed = distance >= 0 if self.causal else np.full(distance.shape, True)
@@ -64,9 +64,11 @@ class HeadPlaces:
 
     Both sides are lists of vectors of head_size numbers. Queries, keys and values are [tokens * 3 *
     heads] in the row and [3 * rows * heads * length] in the block; contexts are [tokens * heads] in
-    the row and [rows * heads * length] in the block. `x_in_row` holds the places in the row of the
-    block's x, `x_in_block` the reverse. Tables are int64, computed on first use: without gradients
-    half of them never are.
+    the row and [rows * heads * length] in the block. Tables are int64, computed on first use:
+    without gradients half of them never are.
+
+    Args:
+        is_real: cells of the block that hold a token, bool [rows, length].
     """
 
     is_real: np.ndarray
@@ -75,21 +77,25 @@ class HeadPlaces:
 
     @cached_property
     def parts_in_row(self) -> Tensor:
+        """The place in the row of each query, key and value of the block."""
         part = np.arange(3)[:, None, None, None]
         return self._send((3 * self._token + part) * self.num_heads + self._head)
 
     @cached_property
     def parts_in_block(self) -> Tensor:
+        """The place in the block of each query, then key, then value of the row."""
         part = np.arange(3)[:, None]
         size = self.is_real.size * self.num_heads
         return self._send(self._in_block[self.is_real][:, None] + part * size)
 
     @cached_property
     def context_in_row(self) -> Tensor:
+        """The place in the row of each context vector of the block."""
         return self._send(self._token * self.num_heads + self._head)
 
     @cached_property
     def context_in_block(self) -> Tensor:
+        """The place in the block of each context vector of the row."""
         return self._send(self._in_block[self.is_real])
 
     @cached_property
@@ -124,8 +130,8 @@ class Block:
 
     On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
     without a token repeat the token before them: in the row of a sequence its own last one, so that
-    nothing passes between sequences, not even NaN. `columns`, [tokens], are those of the batch;
-    `first` is the number of its first sequence in the packed row.
+    nothing passes between sequences, not even NaN. `columns`, int64 [tokens], are those of the
+    batch; `first` is the number of its first sequence in the packed row.
     """
 
     lengths: tuple[int, ...]
@@ -170,7 +176,7 @@ class Block:
 
     @cached_property
     def first_bias(self) -> Tensor | None:
-        """The part of `bias` that first tokens read, [rows, 1, keys]."""
+        """The part of `bias` that first tokens read, fp32 [rows, 1, keys], or None."""
         return None if self.bias is None else self.bias[:, :1]
 
     @property
@@ -221,8 +227,8 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 class AttentionView:
     """The sequences of a packed row as attention with one pattern reads them.
 
-    `lengths` never rises. `columns`, [tokens], are those of the batch. The form that each path of
-    attention reads is computed on first use.
+    `lengths` never rises. `columns`, int64 [tokens], are those of the batch. The form that each
+    path of attention reads is computed on first use.
     """
 
     lengths: tuple[int, ...]
@@ -258,6 +264,7 @@ class AttentionView:
 
     @cached_property
     def first_bounds(self) -> Bounds:
+        """The bounds of a row that has only the first token of each sequence."""
         count = len(self.lengths)
         return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
 
@@ -283,7 +290,11 @@ class BlockLayout:
         self._rotations: dict[tuple[float, int], Rotation] = {}
 
     def rotation(self, theta: float, head_size: int) -> Rotation:
-        """Return what turns queries and keys by their positions, made once for all layers."""
+        """Return the rotation of queries and keys by their positions, made once for all layers.
+
+        Args:
+            theta: base of the wavelengths, as `Rotation` takes it.
+        """
         assert self.position_ids is not None
         key = theta, head_size
         if key not in self._rotations:
@@ -339,14 +350,20 @@ class _ToRow(torch.autograd.Function):
 
 
 def split_heads(qkv: Tensor, block: Block, num_heads: int) -> Tensor:
-    """Gather [tokens, 3 * hidden] of a row to [3, rows, heads, length, head_size] of a block."""
+    """Gather [tokens, 3 * hidden] of a row to [3, rows, heads, length, head_size] of a block.
+
+    The dtype stays. In the backward pass cells without a token give no gradient to the row.
+    """
     size = qkv.shape[-1] // (3 * num_heads)
     heads: Tensor = _ToBlock.apply(qkv.reshape(-1, size), block.places(num_heads))  # type: ignore[no-untyped-call]
     return heads.view(3, block.num_rows, num_heads, block.length, size)
 
 
 def join_heads(context: Tensor, block: Block) -> Tensor:
-    """Gather [rows, heads, length, head_size] of a block to [tokens, hidden] of a row."""
+    """Gather [rows, heads, length, head_size] of a block to [tokens, hidden] of a row.
+
+    The dtype stays. In the backward pass cells without a token get no gradient.
+    """
     _, num_heads, _, size = context.shape
     tokens: Tensor = _ToRow.apply(context.reshape(-1, size), block.places(num_heads))  # type: ignore[no-untyped-call]
     return tokens.view(block.num_tokens, num_heads * size)

@@ -34,7 +34,11 @@ SIZES = (
 class BertConfig:
     """The shape of a model; every field has Hugging Face's name, except `pooling`.
 
-    The config of another family inherits from it and says what it builds otherwise.
+    The config of another family inherits from it and says what it builds otherwise. Sizes are
+    counts of numbers, `max_position_embeddings` of tokens.
+
+    Raises:
+        ConfigError: a value is of another type, out of range, or does not fit another.
     """
 
     model_type: ClassVar[str] = "bert"
@@ -119,6 +123,9 @@ class BertConfig:
 
         >>> BertConfig.from_preset("mini", vocab_size=30522).num_attention_heads
         4
+
+        Raises:
+            ConfigError: there is no such preset, or a field has a value that is not allowed.
         """
         check_choice("preset", name, PRESETS)
         return cls(**{"vocab_size": vocab_size, **cls.preset_sizes(name), **changes})
@@ -130,7 +137,10 @@ class BertConfig:
 
     @classmethod
     def proportions(cls, hidden_size: int) -> dict[str, Any]:
-        """Return the fields that follow from the hidden size."""
+        """Return the fields that follow from the hidden size.
+
+        They are heads of 64 numbers each, and layers four times as wide.
+        """
         heads = max(1, hidden_size // 64)
         return {"num_attention_heads": heads, "intermediate_size": 4 * hidden_size}
 
@@ -156,14 +166,21 @@ class BertConfig:
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """The name prefix of each part that layers share, and the last layer with it."""
+        """The name prefix of each part that layers share, and the last layer with it.
+
+        Such as "layers.0.attention" and 11; parts of one layer alone are not in it.
+        """
         return {}
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
-        """Return the config with only these layers, and other fields replaced."""
+        """Return the config with only the layers `keep`, from 0, and other fields replaced."""
         return replace(self, num_hidden_layers=len(keep), **changes)
 
     def with_dropout(self, probability: float, attention: float) -> Self:
+        """Return the config with these probabilities for hidden states and attention weights.
+
+        `classifier_dropout` returns to the family's default.
+        """
         return replace(
             self,
             hidden_dropout_prob=probability,

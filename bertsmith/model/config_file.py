@@ -37,7 +37,11 @@ PAIR_TASK = "pairs"
 
 
 def family_of(settings: Mapping[str, Any]) -> Family:
-    """Return the family that a config.json names, by default BERT."""
+    """Return the family that a config.json names, by default BERT.
+
+    Raises:
+        ConfigError: we have no such family.
+    """
     return family_named(settings.get("model_type") or BERT.name)
 
 

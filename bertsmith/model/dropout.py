@@ -68,7 +68,8 @@ def dropout_seed(
 ) -> Iterator[None]:
     """Seed all `dropout` calls in the block, in this thread; on a GPU, for the device.
 
-    Sequences that `follow` names have streams by `step_key`, (seed, step); all else has `seed`.
+    Sequences that `follow` names have streams by `step_key`, (seed, step); all else has `seed`. The
+    state of a GPU's generator is restored.
     """
     if device.type != "cpu":
         generator = _generator_of(device)
@@ -144,13 +145,13 @@ def first_tokens_only(is_on: bool) -> Iterator[None]:
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Zero elements with probability `p`, scaling others to keep the mean.
+    """Zero elements with probability `p`, scaling others to keep the mean; shape and dtype stay.
 
-    Rows of `x` are those of tokens or of sequences, or else of neither. Random numbers follow
-    `dropout_seed`, or else torch's own generator. Outside training, or with `p` at 0, `x` itself is
-    returned. On a CPU the mask is cut from 64-bit random numbers, four elements from each, which is
-    3.0 to 4.2 times faster forward and backward than `F.dropout`, whose generator draws one number
-    per element; `p` is then met to 1 / 131,072.
+    Rows of `x`, fp32 or bf16 `[rows, ...]`, are those of tokens or of sequences, or else of
+    neither. Random numbers follow `dropout_seed`, or else torch's own generator. Outside training,
+    or with `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers,
+    four elements from each, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`,
+    whose generator draws one number per element; `p` is then met to 1 / 131,072.
     """
     if not training or p == 0.0:
         return x
@@ -170,7 +171,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 def attention_dropout(
     weights: Tensor, p: float, training: bool, first: int, lengths: Sequence[int]
 ) -> Tensor:
-    """Drop attention weights `[rows, heads, queries, keys]` as `dropout` does.
+    """Drop attention weights `[rows, heads, queries, keys]` as `dropout` does, in the same dtype.
 
     Args:
         first: the packed row's number of the sequence in the first row.

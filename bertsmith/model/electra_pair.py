@@ -74,7 +74,7 @@ large models (base: a third)."""
 
 
 def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:
-    """Build a random discriminator and a generator of `share` its width."""
+    """Build a random discriminator and a generator of `share` its width, by default a quarter."""
     shape = cast(ElectraConfig, config)
     return ElectraPair(shape, generator_config(shape, share or GENERATOR_SIZE))
 
@@ -116,7 +116,12 @@ def load_generator(directory: Path) -> BertModel:
 
 
 def build_trained(folder: ModelFolder) -> BertModel:
-    """Build a folder's model, with its generator if it has one."""
+    """Build a folder's model, with its generator if it has one.
+
+    Raises:
+        CheckpointError: as `build`, or the generator's folder is damaged.
+        ConfigError: the embeddings of the two differ.
+    """
     model = build(folder)
     if not has_generator(folder.path):
         return model

@@ -120,7 +120,8 @@ class Family:
         """Refuse heads with which a model could not be saved.
 
         Raises:
-            ConfigError: names the flag.
+            ConfigError: the family has no head of the name, or no class for them together; names
+                the flag.
         """
         if "replaced_token" in heads and "replaced_token" not in self.heads:
             raise ConfigError(

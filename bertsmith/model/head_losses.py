@@ -14,9 +14,10 @@ from bertsmith.errors import InputError
 def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
     """Compute the mean loss of a head over padded logits, an fp32 scalar.
 
-    Shapes of `labels` by head: "masked_lm" and "tag" int64 [batch, length]; "classify", "choose",
-    "next_sentence" and "sentence_order" int64 [batch]; "regress" [batch]; "multi_label" 0 or 1
-    [batch, labels]. Of classes, -100 is ignored.
+    Shapes of `logits`: those of `ModelOutput.logits`, of any floating dtype. Shapes of `labels` by
+    head: "masked_lm" and "tag" int64 [batch, length]; "classify", "choose", "next_sentence" and
+    "sentence_order" int64 [batch]; "regress" [batch]; "multi_label" 0 or 1 [batch, labels]. Of
+    classes, -100 is ignored.
 
     Raises:
         InputError: another shape, or a class that the head has not; names the place.
@@ -37,7 +38,7 @@ def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def check_labels(head: str, labels: Tensor, shape: torch.Size) -> Tensor:
-    """Return labels in this shape, which they have already but for a last dimension of 1.
+    """Return labels of any dtype in `shape`, which they have already but for a last dimension of 1.
 
     Raises:
         InputError: another shape, or no tensor.
@@ -56,16 +57,20 @@ def check_labels(head: str, labels: Tensor, shape: torch.Size) -> Tensor:
 
 
 def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Compute the mean loss of replaced-token detection over real tokens, both [tokens]."""
+    """Compute the mean loss of replaced-token detection over real tokens, an fp32 scalar.
+
+    `logits`, floating, and `labels`, 1 where a token was replaced and else 0, are [tokens] (Clark
+    et al. 2020, section 2).
+    """
     return F.binary_cross_entropy_with_logits(logits.float(), labels.float())
 
 
 def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
     """Compute the mean loss of an answer's start and end from logits [batch, length, 2].
 
-    Only real tokens can be chosen: `is_real` is bool [batch, length]. (transformers' models count
-    what they compute at padding in.) `starts` and `ends` are int64 [batch]; those at or beyond the
-    length are ignored, as of answers that were cut off.
+    It is an fp32 scalar. Only real tokens can be chosen: `is_real` is bool [batch, length].
+    (transformers' models count what they compute at padding in.) `starts` and `ends` are int64
+    [batch]; those at or beyond the length are ignored, as of answers that were cut off.
 
     Raises:
         InputError: another shape, or a place at padding.

@@ -23,6 +23,10 @@ class MaskedLMHead(nn.Module):
 
     A dense layer with activation and LayerNorm, then a decoder whose weight is the word embedding.
     That is passed with each call, so that it exists once; only the bias is stored here.
+
+    Shapes in its methods: `hidden` [positions, hidden] as it leaves the encoder, and
+    `word_embedding` [vocabulary, embedding size], both in the dtype of the head's weights, fp32 or
+    bf16; `labels` int64 [positions].
     """
 
     def __init__(self, config: BertConfig, activation: str | None = None) -> None:
@@ -33,25 +37,29 @@ class MaskedLMHead(nn.Module):
         self.activation = ACTIVATIONS[activation or config.hidden_act]
 
     def transform(self, hidden: Tensor) -> Tensor:
-        """Project [positions, hidden] to the vectors that are compared with word embeddings."""
+        """Project [positions, hidden] to [positions, embedding size]."""
         return self.norm(self.activation(self.dense(hidden)))
 
     def forward(self, hidden: Tensor, word_embedding: Tensor) -> Tensor:
-        """Return logits [positions, vocabulary] from [positions, hidden] and [vocabulary, size]."""
+        """Return logits [positions, vocabulary], in the dtype of the weights."""
         return F.linear(self.transform(hidden), word_embedding, self.bias)
 
     def loss(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute loss and number correct of `MaskedLMLoss` from outputs [positions, hidden]."""
+        """Compute the summed loss and the number correct, fp32 scalars, as `MaskedLMLoss` does."""
         return self.loss_and_samples(hidden, word_embedding, labels)[:2]
 
     def log_probs(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> Tensor:
-        """Compute `token_log_probs` from encoder outputs [positions, hidden]."""
+        """Compute the log-probability of each label, fp32 [positions], without gradients."""
         return token_log_probs(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
     def loss_and_samples(
         self, hidden: Tensor, word_embedding: Tensor, labels: Tensor, draws: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute loss, number correct and samples of `MaskedLMLoss`."""
+        """Compute loss and number correct as `loss` does, and sample a token at each position.
+
+        The samples are int64 [positions]: the token at which the cumulative probability passes the
+        position's draw, fp32 from 0 to 1 [positions]. Without `draws` they are empty.
+        """
         vectors = self.transform(fill_up(hidden))
         return MaskedLMLoss.apply(vectors, word_embedding, self.bias, labels, draws)  # type: ignore[no-untyped-call]
 
@@ -59,8 +67,9 @@ class MaskedLMHead(nn.Module):
 class TwoLogitHead(nn.Module):
     """A linear layer to two logits: for NSP, sentence order and question answering.
 
-    NSP: 0 if B follows A, 1 if random. Sentence order (Lan et al. 2020, section 3.1): 0 as in the
-    text, 1 swapped. Question answering (paper, section 4.2): each token as start and end.
+    NSP (Devlin et al. 2019, section 3.1, task 2): 0 if B follows A, 1 if random. Sentence order
+    (Lan et al. 2020, section 3.1): 0 as in the text, 1 swapped. Question answering (Devlin et al.
+    2019, section 4.2): each token as start and end.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -68,12 +77,12 @@ class TwoLogitHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, 2)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return logits [vectors, 2] from [vectors, hidden]."""
+        """Return logits [vectors, 2] from [vectors, hidden], in the dtype of the weights."""
         return self.dense(vectors)
 
 
 class ClassificationHead(nn.Module):
-    """Dropout and a linear layer to `num_labels` outputs.
+    """Dropout and a linear layer to `num_labels` outputs (Devlin et al. 2019, section 4.1).
 
     It reads a vector per sequence, or as head "tag" one per token.
     """
@@ -88,7 +97,7 @@ class ClassificationHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return logits [vectors, num_labels] from [vectors, hidden]."""
+        """Return logits [vectors, num_labels] from [vectors, hidden], in the weights' dtype."""
         return self.dense(drop(vectors, self.dropout_prob, self.training))
 
 
@@ -131,5 +140,5 @@ class ReplacedTokenHead(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return logits [tokens] from [tokens, hidden]."""
+        """Return logits [tokens] from [tokens, hidden], in the dtype of the weights."""
         return self.dense(self.activation(self.transform(hidden))).squeeze(-1)

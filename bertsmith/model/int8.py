@@ -37,7 +37,11 @@ lowest bits: rounding and conversion in two passes over memory instead of five."
 
 
 class Int8Linear(nn.Module):
-    """A linear layer that multiplies in int8 and gives `out_dtype`, fp32 or bf16."""
+    """A linear layer that multiplies in int8 and gives `out_dtype`, fp32 or bf16.
+
+    It maps [tokens, in_features] of any floating dtype to [tokens, out_features]. The weight has a
+    step for each output, the input one for the whole batch.
+    """
 
     def __init__(self, linear: nn.Linear, out_dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
@@ -110,6 +114,7 @@ def saturates() -> bool:
 
 
 def can_quantize() -> bool:
+    """Return whether this build of torch has oneDNN's int8 kernels."""
     return has_onednn() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
@@ -122,7 +127,7 @@ class _Int8Speed:
 
 
 def int8_speed() -> _Int8Speed | None:
-    """Return the speed in int8, rounding of the inputs included, measured once.
+    """Return the speed in int8 in GFLOP/s, rounding of the inputs included, measured once.
 
     None where torch cannot quantize.
     """

@@ -19,11 +19,14 @@ class LastLayer:
         self._vectors: Tensor | None = None
 
     def see(self, vectors: Tensor) -> None:
-        """Store the layer's output, which may end in padding rows."""
+        """Store the layer's output, [tokens, hidden], which may end in padding rows."""
         self._vectors = vectors
 
     def vectors(self, batch: Batch) -> Tensor:
-        """Return `[tokens, hidden]` of a batch whose tokens were all computed."""
+        """Return `[tokens, hidden]` of a batch whose tokens were all computed.
+
+        The dtype is that of the weights.
+        """
         assert self._vectors is not None and len(self._vectors) >= batch.num_tokens
         return self._vectors[: batch.num_tokens]
 

@@ -17,7 +17,7 @@ from bertsmith.model.shape_buckets import fill_up
 
 
 class Embeddings(nn.Module):
-    """The sum of a token's word, position and segment embeddings (paper, figure 2)."""
+    """The sum of a token's word, position and segment embeddings (Devlin et al. 2019, figure 2)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -32,7 +32,10 @@ class Embeddings(nn.Module):
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
-        """Return `[tokens, hidden]`; `words`, `[tokens, size]`, replace the word embeddings."""
+        """Return `[tokens, hidden]`, in the dtype of the weights.
+
+        `words`, `[tokens, embedding size]`, replace the word embeddings of the batch's ids.
+        """
         summed = self.word(batch.input_ids) if words is None else words
         if self.position is not None:
             summed = summed + self.look_up_positions(self.position, batch)
@@ -45,9 +48,11 @@ class Embeddings(nn.Module):
         return dropout(self.norm(summed), self.dropout_prob, self.training)
 
     def look_up_positions(self, position: nn.Embedding, batch: Batch) -> Tensor:
+        """Return the position embedding of each token, `[tokens, embedding size]`."""
         return position(batch.position_ids)
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
+        """Return the position of each column of padded ids, int64 `[batch, length]`, from 0."""
         return number_columns(input_ids)
 
 
@@ -63,12 +68,18 @@ class FactorizedEmbeddings(Embeddings):
         self.project = nn.Linear(config.embedding_size, config.hidden_size)
 
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
-        """Return [tokens, hidden], which may end in padding rows; see `fill_up`."""
+        """Return [tokens, hidden], which may end in padding rows; see `fill_up`.
+
+        `words` are [tokens, embedding size], as in `Embeddings`.
+        """
         return self.project(fill_up(super().forward(batch, words)))
 
 
 class FeedForward(nn.Module):
-    """Two projections with the activation between, applied to each token alone."""
+    """Two projections with the activation between (Vaswani et al. 2017, section 3.3).
+
+    They are applied to each token alone: [tokens, hidden] to the same shape, in the weights' dtype.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -81,7 +92,10 @@ class FeedForward(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention, then feed-forward; each is added to its input and normalized."""
+    """Self-attention, then feed-forward; each is added to its input and normalized.
+
+    It is the encoder layer of Vaswani et al. 2017, section 3.1. Vectors have the weights' dtype.
+    """
 
     pattern: AttentionPattern = FULL
     """Keys that its attention sees."""
@@ -103,10 +117,10 @@ class TransformerLayer(nn.Module):
         record_weights: RecordWeights | None = None,
         first_tokens: Tensor | None = None,
     ) -> Tensor:
-        """Return `[tokens, hidden]`; pass attention weights through `record_weights`.
+        """Return `[tokens, hidden]` from as many; pass attention weights through `record_weights`.
 
         With `first_tokens`, int64 `[sequences]`, return the vectors of these tokens alone,
-        `[sequences, hidden]`.
+        `[sequences, hidden]`. Both results may end in padding rows; see `fill_up`.
         """
         first_only = first_tokens is not None
         with first_tokens_only(first_only):
@@ -128,12 +142,15 @@ class TransformerLayer(nn.Module):
         return self.attention(hidden, view, record_weights, first_only=first_only)
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        """Apply residual connections, LayerNorm and feed-forward."""
+        """Apply residual connections, LayerNorm and feed-forward to two tensors `[tokens, hidden]`.
+
+        `hidden` entered the layer, `attended` is what attention gave; the result has their shape.
+        """
         hidden = self.attention_norm(hidden + self.drop(attended))
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))
 
     def drop(self, x: Tensor) -> Tensor:
-        """Apply residual dropout (Vaswani et al. 2017, section 5.4)."""
+        """Apply residual dropout (Vaswani et al. 2017, section 5.4) to `[tokens, hidden]`."""
         return dropout(x, self.dropout_prob, self.training)
 
 
@@ -176,7 +193,10 @@ class Pooler(Pooling):
 
 
 def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
-    """Average each sequence's tokens to `[sequences, hidden]`, summed in fp32."""
+    """Average each sequence's tokens, `[tokens, hidden]` to `[sequences, hidden]`.
+
+    The sum is in fp32, the result in the dtype of `hidden`.
+    """
     lengths = send(torch.tensor(batch.lengths), hidden.device)
     # The size is known here; a GPU would be waited for to learn it.
     sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(

@@ -32,6 +32,7 @@ class LoadReport:
 
 
 def list_weights(names: Sequence[str]) -> str:
+    """Name the first of these weights, and say how many more there are."""
     shown = ", ".join(names[:SHOWN_NAMES])
     rest = len(names) - SHOWN_NAMES
     return f"{shown} and {rest} more" if rest > 0 else shown

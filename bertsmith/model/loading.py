@@ -26,9 +26,25 @@ BUFFERS = ("position_ids", "token_type_ids")
 def load_model(
     path: str | Path, *, heads: Sequence[str] | None = None, num_labels: int | None = None
 ) -> BertModel:
-    """Load the model of a folder, or of the Hugging Face hub ("org/name"); as `build`.
+    """Load the model of a folder, or of the Hugging Face hub ("org/name").
 
-    The hub needs the package huggingface_hub.
+    It is in fp32, on the CPU, in evaluation mode. The hub needs the package huggingface_hub.
+
+    Args:
+        heads: names of the heads that the model is to have; those stored where not given. A head
+            that
+        is not stored starts at random.
+        num_labels: outputs of a head with labels; as stored where not given. A number other than
+            the
+        stored one gives a new head.
+
+    `model.load_report` says what was matched, missing and unused; `model.id2label` names the
+    outputs of a stored head with labels.
+
+    Raises:
+        CheckpointError: there is no such folder or model, or it is incomplete, altered, or holds
+        another kind of model.
+        ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
     return build(read_folder(path), heads, num_labels)
 
@@ -41,16 +57,19 @@ def build(
 
     Args:
         folder: its tensors become those of the model.
-        heads: which heads the model is to have (`HEADS` in model/heads.py); those stored where
-            not given. A head that is not stored starts at random.
+        heads: which heads the model is to have (`HEADS` in model/head_names.py); those stored where
+            not
+        given. A head that is not stored starts at random.
         num_labels: outputs of a head with labels; as stored where not given. A number other than
-            the stored one gives a new head.
+            the
+        stored one gives a new head.
 
     `model.load_report` says what was matched, missing and unused; `model.id2label` names the
     outputs of a stored head with labels.
 
     Raises:
         CheckpointError: the folder is incomplete, altered, or holds another kind of model.
+        ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
     # Stored heads get their weights from the folder: nothing is drawn for the caller to notice.
     first_values = drawing_from(0) if heads is None else contextlib.nullcontext()

@@ -24,7 +24,9 @@ CACHED_BYTES = 2**20
 def token_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
     """Compute the log-probability of each position's label, fp32 [positions], without gradients.
 
-    Shapes and the number of logits that exist at a time are those of `MaskedLMLoss`.
+    Shapes: `hidden` [positions, size], `weight` [vocabulary, size], `bias` [vocabulary], `labels`
+    int64 [positions]. `hidden` may have further rows, which are ignored. At most `MAX_LOGITS`
+    logits exist at a time (`MAX_GPU_LOGITS` on a GPU).
     """
     log_probs = []
     for rows in _chunks(hidden, weight):
@@ -207,7 +209,8 @@ def _first_above(sums: Tensor, thresholds: Tensor) -> Tensor:
 class Guesses:
     """The factors of logits over the vocabulary, `hidden @ weight.T + bias`.
 
-    Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary].
+    Shapes: `hidden` [positions, size], `weight` [vocabulary, size], `bias` [vocabulary], in one
+    floating dtype.
     """
 
     hidden: Tensor

@@ -75,6 +75,11 @@ class ModelFolder:
 
     @cached_property
     def config(self) -> BertConfig:
+        """The model's config.
+
+        Raises:
+            CheckpointError: config.json describes a model that we do not have.
+        """
         return build_config(self.files.path(CONFIG_FILE), self.settings)
 
     @cached_property
@@ -100,12 +105,22 @@ class ModelFolder:
 
     @cached_property
     def shapes(self) -> Mapping[str, torch.Size]:
-        """Shapes of the tensors by today's names."""
+        """Shapes of the tensors by today's names; reads the weights.
+
+        Raises:
+            CheckpointError: as `take_tensors`.
+        """
         self._tensors = self._read_tensors()
         return {name: tensor.shape for name, tensor in self._tensors.items()}
 
     def take_tensors(self) -> dict[str, Tensor]:
-        """Return the tensors by today's names, in memory that only the caller holds."""
+        """Return the tensors by today's names, in memory that only the caller holds.
+
+        They are on the CPU, in the shapes and dtypes of the file.
+
+        Raises:
+            CheckpointError: the weights are missing, damaged, not finite, or not of one model.
+        """
         tensors = self._tensors
         self._tensors = None
         return self._read_tensors() if tensors is None else tensors
@@ -163,7 +178,12 @@ class ModelFolder:
 
     @property
     def labels(self) -> dict[int, str]:
-        """Names of the outputs; LABEL_0, LABEL_1, ... where the folder names none."""
+        """Names of the outputs; LABEL_0, LABEL_1, ... where the folder names none.
+
+        Raises:
+            CheckpointError: `id2label` names other outputs than the weights have, or two by one
+                name.
+        """
         if self.task_head not in LABEL_HEADS:
             return {}
         named = self.settings.get("id2label") or {}

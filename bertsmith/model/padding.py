@@ -43,11 +43,13 @@ class PaddedBatch:
     ) -> "PaddedBatch":
         """Take the real tokens out of padded integer tensors [batch, length].
 
-        `number` gives the positions, int64 [batch, length], of `input_ids`.
+        `number` gives the positions, int64 [batch, length], of `input_ids`; `max_length` counts
+        tokens.
 
         Raises:
-            InputError: a shape or type that does not fit, more than `max_length` columns, or a
-                row without a real token.
+            InputError: a shape or type that does not fit, more than `max_length` columns, or a row
+                without
+            a real token.
         """
         check_tensor("input_ids", input_ids, None)
         if input_ids.shape[1] > max_length:
@@ -75,23 +77,24 @@ class PaddedBatch:
         return cls(batch, (mask.shape[0], mask.shape[1]), cells, order.argsort())
 
     def unpack(self, x: Tensor) -> Tensor:
-        """Pad `[tokens, ...]` with zeros to `[batch, length, ...]`."""
+        """Pad `[tokens, ...]` with zeros to `[batch, length, ...]`; the dtype stays."""
         rows, length = self.shape
         padded = x.new_zeros(rows * length, *x.shape[1:]).index_copy(0, self.cells, x)
         return padded.view(rows, length, *x.shape[1:])
 
     def repack(self, x: Tensor) -> Tensor:
-        """Pack `[batch, length, ...]` to `[tokens, ...]`."""
+        """Pack `[batch, length, ...]` to `[tokens, ...]`; the dtype stays."""
         return x.flatten(0, 1)[self.cells]
 
     def reorder(self, x: Tensor) -> Tensor:
-        """Put `[sequences, ...]` in the order of the given rows."""
+        """Put `[sequences, ...]` in the order of the padded rows, `[batch, ...]`."""
         return x[self.places]
 
     def unpack_attention(self, blocks: Sequence[Tensor]) -> Tensor:
         """Join the blocks' weights to `[batch, heads, length, length]`, zero at padding.
 
-        Each block has `[sequences, heads, length, length]`, padded at its end.
+        Each block has `[sequences, heads, length, length]` of its own length, padded at its end.
+        The dtype stays.
         """
         rows, length = self.shape
         padded = blocks[0].new_zeros(rows, length, length, blocks[0].shape[1])
@@ -102,7 +105,10 @@ class PaddedBatch:
         return padded.permute(0, 3, 1, 2)
 
     def repack_attention(self, padded: Tensor, blocks: Sequence[Tensor]) -> list[Tensor]:
-        """Pack padded attention weights into the shapes of `blocks`."""
+        """Pack attention weights `[batch, heads, length, length]` into the shapes of `blocks`.
+
+        These are `[sequences, heads, length, length]` for each block, in the dtype of `padded`.
+        """
         sequences = zip(self.batch.order, self._columns(), strict=True)
         return [
             torch.stack(
@@ -120,7 +126,11 @@ class PaddedBatch:
         return torch.split(self.cells % self.shape[1], list(self.batch.lengths))
 
     def check_range(self, name: str, packed: Tensor, size: int) -> None:
-        """Raise InputError, naming row and column, unless all of `packed` is in [0, size)."""
+        """Refuse packed integers [tokens] that are not all from 0 to below `size`.
+
+        Raises:
+            InputError: names the row and column of the first that is not.
+        """
         low, high = packed.aminmax()
         if low >= 0 and high < size:
             return
@@ -133,15 +143,15 @@ class PaddedBatch:
 
 
 def number_columns(input_ids: Tensor) -> Tensor:
-    """Number the columns of padded `[batch, length]` from 0."""
+    """Number the columns of padded ids from 0, int64 `[batch, length]`."""
     return torch.arange(input_ids.shape[1], device=input_ids.device).expand(input_ids.shape)
 
 
 def ids_in_place(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> Tensor:
-    """Return placeholder ids `[batch, length]` for given vectors.
+    """Return placeholder ids, int64 zeros `[batch, length]`, for vectors `[batch, length, size]`.
 
     Raises:
-        InputError: both are given, or the vectors are not [batch, length, size].
+        InputError: both are there, or the vectors have another shape.
     """
     if input_ids is not None:
         raise InputError("input_ids and inputs_embeds exclude each other. Give one of them.")
@@ -155,7 +165,11 @@ def ids_in_place(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> 
 
 
 def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
-    """Raise InputError unless `x` holds integers of the expected shape [batch, length]."""
+    """Check that `x` holds integers `[batch, length]`, of the shape `shape` if there is one.
+
+    Raises:
+        InputError: it is no tensor, of another shape or type, or empty.
+    """
     check_is_tensor(name, x)
     if x.ndim != 2 or 0 in x.shape:
         raise InputError(
@@ -170,6 +184,11 @@ def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
 
 
 def check_is_tensor(name: str, x: object) -> None:
+    """Check that `x` is a tensor.
+
+    Raises:
+        InputError: it is something else, such as a list or an array.
+    """
     if not isinstance(x, Tensor):
         raise InputError(
             f"{name} is a {type(x).__name__}. It must be a tensor [batch, length]; convert with "

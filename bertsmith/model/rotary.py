@@ -25,7 +25,7 @@ class Rotation:
 
     @classmethod
     def of(cls, position_ids: Tensor, theta: float, head_size: int) -> Self:
-        """Compute the angles of `position_ids`, int64 [tokens]."""
+        """Compute the angles of `position_ids`, int64 [tokens], of heads of `head_size` numbers."""
         halves = torch.arange(0, head_size, 2, device=position_ids.device, dtype=torch.float32)
         angles = position_ids[:, None].float() * theta ** -(halves / head_size)
         return cls(*(fill_up(part)[:, None] for part in (angles.cos(), angles.sin())))

@@ -16,7 +16,8 @@ ROW_BLOCK = 256
 def row_maximum(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return each row's maximum `[rows, 1]` and its first place, int64 `[rows, 1]`.
 
-    `x` is `[rows, columns]`. A row with nan has nan, or on a CPU another of its numbers.
+    `x` is `[rows, columns]` of any floating dtype, which the maximum keeps. A row with nan has nan,
+    or on a CPU another of its numbers.
     """
     if x.device.type != "cpu" or x.shape[-1] < 2 * ROW_BLOCK:
         return x.amax(-1, keepdim=True), x.argmax(-1, keepdim=True)

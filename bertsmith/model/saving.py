@@ -121,7 +121,11 @@ def their_tensors(model: BertModel) -> dict[str, Tensor]:
 
 
 def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
-    """Write what a task wants to find again into the config.json of a finished folder."""
+    """Write what a task wants to find again into the config.json of a finished folder.
+
+    Raises:
+        CheckpointError: config.json is missing or damaged.
+    """
     files = SmallFiles(directory)
     config = read_config(files)
     if config.get(TASK_SETTINGS) != settings or not has_sum(files, CONFIG_FILE):

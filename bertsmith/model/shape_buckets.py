@@ -27,7 +27,7 @@ def rounded_up(count: int, steps: int = STEPS, smallest: int = SMALLEST) -> int:
 
 
 def fill_up(*parts: Tensor) -> Tensor:
-    """Concatenate rows of all `parts`; pad with zeros to a rounded count.
+    """Concatenate `parts`, `[rows, ...]` of one dtype, and pad with zero rows to a rounded count.
 
     On devices other than a CPU there is no padding.
     """

@@ -66,6 +66,7 @@ def _close(file: int, named: Path | None) -> None:
 
 
 def map_file(path: str, num_bytes: int) -> Tensor:
+    """Map the bytes of a shared file, uint8 `[num_bytes]`; writing to them changes the file."""
     return torch.from_file(path, shared=True, size=num_bytes, dtype=torch.uint8)
 
 

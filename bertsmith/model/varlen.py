@@ -77,7 +77,11 @@ class VarlenTrial:
 
 
 def fits(qkv: Tensor, num_heads: int) -> bool:
-    """Return whether the kernel supports this device, dtype and head size."""
+    """Return whether the kernel supports the device, dtype and head size of `qkv`.
+
+    It is [tokens, 3 * hidden]. The kernel needs CUDA, bf16 or fp16, and heads of a multiple of 8
+    numbers, of `MAX_HEAD_SIZE` at most.
+    """
     head_size = qkv.shape[-1] // (3 * num_heads)
     is_half = qkv.dtype in (torch.bfloat16, torch.float16)
     return qkv.is_cuda and is_half and head_size % 8 == 0 and head_size <= MAX_HEAD_SIZE
@@ -93,8 +97,8 @@ def varlen_attention(
 ) -> Tensor:
     """Compute softmax(QK^T / sqrt(d)) V per sequence, [queries, heads, head_size].
 
-    Shapes: `query` [queries, heads, head_size], `key` and `value` [tokens, heads, head_size]; they
-    may be views of one array.
+    Shapes: `query` [queries, heads, head_size], `key` and `value` [tokens, heads, head_size], all
+    bf16 or fp16 on a GPU; they may be views of one array.
     """
     where = (queries.starts, keys.starts, queries.longest, keys.longest)
     if dropout_prob:

@@ -34,7 +34,7 @@ class VocabularySubset:
 
     @classmethod
     def of(cls, model: BertModel, ids: Iterable[NDArray[np.int32]]) -> Self:
-        """Collect the token ids that occur in `ids`."""
+        """Collect the token ids that occur in arrays of ids, each int32 of any shape."""
         is_used = np.zeros(len(model.embeddings.word.weight), dtype=bool)
         is_used[model.config.pad_token_id] = True
         for each in ids:

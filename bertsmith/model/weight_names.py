@@ -30,7 +30,9 @@ def canonical(name: str, family: Family) -> str:
 def without_common_prefix(
     directory: Path, stored: Mapping[str, Tensor], family: Family
 ) -> Mapping[str, Tensor]:
-    """Take off what DataParallel, torch.compile or Lightning put before all names, and say so.
+    """Take off what DataParallel, torch.compile or Lightning put before all names, and warn.
+
+    The tensors stay as they are.
 
     Raises:
         CheckpointError: the encoder's names have a prefix that others have not.
@@ -59,9 +61,9 @@ ADAPTER_PARTS = ("base_layer", "lora_A", "lora_B", "lora_embedding_A", "modules_
 
 
 def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Take out of names what wrappers of single modules put into them, and say so.
+    """Take out of names what wrappers of single modules put into them, and warn.
 
-    What all names begin with stays, for `without_common_prefix`.
+    What all names begin with stays, for `without_common_prefix`; the tensors stay as they are.
 
     Raises:
         CheckpointError: the weights hold adapters of PEFT, or two names become one.
@@ -130,7 +132,11 @@ def by_canonical_names(
 
 
 def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -> None:
-    """Raise CheckpointError if a decoder was trained apart from the word embedding."""
+    """Check that decoders hold the values of the word embedding, to which they are tied.
+
+    Raises:
+        CheckpointError: one was trained apart from it.
+    """
     for copy, original in family.tied.items():
         if copy in tensors and original in tensors:
             if torch.equal(tensors[copy], tensors[original]):

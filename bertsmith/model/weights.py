@@ -21,11 +21,12 @@ ADAPTER_ALONE = (
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:
-    """Read all tensors of a folder by their stored names, on the CPU.
+    """Read all tensors of a folder by their stored names, on the CPU, in their shapes and dtypes.
 
     Raises:
         CheckpointError: no weights, a shard missing, a file truncated, altered or unsafe, or a
-            weight that is not a finite number.
+            weight
+        that is not a finite number.
     """
     tensors: dict[str, Tensor] = {}
     name, files = _find(directory)
@@ -39,7 +40,12 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """List the files that hold a folder's weights."""
+    """List the files that hold a folder's weights.
+
+    Raises:
+        CheckpointError: there are none, or the index of shards is damaged or names one that is
+            missing.
+    """
     return _find(directory)[1]
 
 

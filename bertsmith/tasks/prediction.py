@@ -72,8 +72,8 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     pipeline: ClassVar[str]
     """The tag of the Hugging Face pipeline that does the same."""
     heads: ClassVar[tuple[str, ...]]
-    """The heads (model/heads.py) of this task's models, which have one of them; empty for a task
-    whose model is the bare encoder."""
+    """The heads (model/head_names.py) of this task's models, which have one of them; empty for a
+    task whose model is the bare encoder."""
     example_type: ClassVar[type[Any]]
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
     """Titles of the parts of a prediction's line."""

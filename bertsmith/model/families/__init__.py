@@ -42,7 +42,12 @@ def family_named(name: str) -> Family:
 def build_heads(
     config: BertConfig, names: Sequence[str], num_labels: int | None = None
 ) -> dict[str, nn.Module]:
-    """Build heads of `HEADS` by name; those of `LABEL_HEADS` need `num_labels`."""
+    """Build heads of `HEADS` by name, random; those of `LABEL_HEADS` need `num_labels`.
+
+    Raises:
+        ConfigError: there is no such head, the family has it not, or `num_labels` is missing or
+            below 1.
+    """
     return {name: _build_head(config, name, num_labels) for name in names}
 
 

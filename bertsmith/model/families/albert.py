@@ -117,7 +117,10 @@ class AlbertConfig(BertConfig):
         return super().with_layers(keep, num_hidden_groups=left, **changes)
 
     def owners(self, part: str) -> list[int]:
-        """Return the first layer with each layer's weights in `part`."""
+        """Return for each layer the first layer with the same weights in `part`, from 0.
+
+        It is the layer itself where no lower one shares them.
+        """
         if self.shared == "all":
             stored = [self.stored_layer(number) for number in range(self.num_layers)]
             return [stored.index(name) for name in stored]

@@ -195,7 +195,10 @@ def without_biases(module: Made) -> Made:
 
 
 class GatedFeedForward(nn.Module):
-    """A feed-forward layer whose activations are multiplied by gates (Shazeer 2020)."""
+    """A feed-forward layer whose activations are multiplied by gates (Shazeer 2020, section 2).
+
+    It maps [tokens, hidden] to the same shape, in the dtype of its weights.
+    """
 
     def __init__(self, config: ModernBertConfig) -> None:
         super().__init__()

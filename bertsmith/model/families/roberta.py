@@ -71,9 +71,10 @@ class RobertaEmbeddings(Embeddings):
         return (self.position.padding_idx or 0) + 1
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
-        """Number each column among those without padding tokens; padding tokens get -1.
+        """Number each column of [batch, length] among those without padding tokens.
 
-        As in fairseq and transformers the token ids decide, not the attention mask.
+        The result is int64; padding tokens get -1. As in fairseq and transformers the token ids
+        decide, not the attention mask.
         """
         is_real = input_ids.ne(self.word.padding_idx or 0).long()
         return torch.cumsum(is_real, 1) * is_real - 1

@@ -31,7 +31,14 @@ TYPE_NAMES = {
 
 
 def read_safetensors(file: Path) -> dict[str, Tensor]:
-    """Read the tensors of a safetensors file into memory of their own."""
+    """Read the tensors of a safetensors file into memory of their own.
+
+    They keep their shapes and dtypes.
+
+    Raises:
+        CheckpointError: the file cannot be read, is damaged, or differs from its checksum.
+        MemoryError: there is not enough memory.
+    """
     try:
         # safetensors and torch both open it, and if they cannot they do not say why.
         with file.open("rb"), file.open("rb"):
@@ -54,7 +61,10 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 
 
 def write_safetensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors with their checksum, whole or not at all."""
+    """Write tensors with their checksum, whole or not at all.
+
+    They have any shape, and dtypes of `TYPE_NAMES`.
+    """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {CHECKSUM_KEY: checksum(stored), "format": "pt"}
     with atomic_write(file) as opened:

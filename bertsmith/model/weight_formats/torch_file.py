@@ -17,6 +17,16 @@ WEIGHTS_KEYS = ("state_dict", "model_state_dict", "model", "module")
 
 
 def read_bin(file: Path) -> dict[str, Tensor]:
+    """Read the tensors of one pytorch_model.bin; anything but tensors is refused, not run.
+
+    They keep their shapes and dtypes. Weights below a training program's key are read with a
+    warning.
+
+    Raises:
+        CheckpointError: the file cannot be read, is damaged, holds objects other than tensors, or
+        tensors below several keys.
+        MemoryError: there is not enough memory.
+    """
     try:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
