@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 import typing
+import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ T = TypeVar("T")
 MOST_RECIPE_BYTES = 2**20
 MOST_KEY_PARTS = 100
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+DEEP_VALUE = re.compile(rf"(?:[\[{{]\s*+(?:{_PART}\s*+=\s*+)?+){{30}}")
 LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_KEY_PARTS},}}")
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -88,7 +90,7 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
             "one."
         )
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # Windows' editors begin a file with a mark
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."
@@ -102,8 +104,29 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
         )
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of TOML, its numbers or its nesting
-        raise ConfigError(f"{path}: not valid TOML: {error}. Mend that line.") from None
+    except RecursionError:
+        deep = DEEP_VALUE.search(text)
+        where = f"line {text.count(chr(10), 0, deep.start()) + 1}: " if deep else ""
+        raise ConfigError(
+            f"{path}: {where}lists or tables stand in one another too deep. A value of a recipe is "
+            "a number, a text, true or false, or a list of them. Give one."
+        ) from None
+    except ValueError as error:  # of TOML, or its numbers
+        raise ConfigError(f"{path}: not valid TOML: {error}. {_toml_advice(text, error)}") from None
+
+
+def _toml_advice(text: str, error: ValueError) -> str:
+    """Say how to mend what TOML's parser refuses: some of it cannot be seen."""
+    number = re.search(r"at line (\d+)", str(error))
+    if number is None:
+        return "Mend the end of the file." if "end of document" in str(error) else "Mend it."
+    for character in text.split("\n")[int(number[1]) - 1]:
+        if unicodedata.category(character) in ("Cf", "Zs") and character != " ":
+            name = unicodedata.name(character, "without a name")
+            return (
+                f"That line has an invisible character, U+{ord(character):04X} ({name}). Remove it."
+            )
+    return "Mend that line."
 
 
 def from_mapping(

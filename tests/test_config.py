@@ -80,6 +80,25 @@ def test_recipes_that_would_exhaust_memory_are_refused(text, part, tmp_path):
         read_recipe(tmp_path / "r.toml")
 
 
+def test_a_recipe_of_windows_editors_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "r.toml").write_text('corpus = "c"\nsteps = 7\n', encoding="utf-8-sig")
+    assert read_recipe(tmp_path / "r.toml") == {"corpus": "c", "steps": 7}
+
+
+@pytest.mark.parametrize(("text", "parts"), [
+    (f"a = 1\nb = {'[' * 5000}{']' * 5000}", ["line 2", "too deep"]),
+    (f"a = {'{x = ' * 5000}1{'}' * 5000}", ["line 1", "too deep"]),
+    ("a = 1\n\u00a0b = 2", ["line 2", "U+00A0", "NO-BREAK SPACE"]),
+    ("a = 1\nb\u200b = 2", ["line 2", "U+200B", "ZERO WIDTH SPACE"]),
+    ("a = [1,\n", ["the end of the file"]),
+])  # fmt: skip
+def test_what_one_does_not_see_in_a_recipe_is_named(text, parts, tmp_path):
+    (tmp_path / "r.toml").write_text(text, encoding="utf-8")
+    with refuses(ConfigError, "r.toml: ", *parts, worded=False) as error:
+        read_recipe(tmp_path / "r.toml")
+    assert "recursion" not in str(error.value)
+
+
 def test_a_recipe_of_the_package_is_known_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("albert", "albert.toml", "pretrain/albert", "pretrain/albert.toml"):

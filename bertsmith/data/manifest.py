@@ -14,7 +14,7 @@ from typing import Any, Literal
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.bounds import LARGEST
 from bertsmith.system.files import write_json
-from bertsmith.system.small_files import read_small_file
+from bertsmith.system.small_files import describe_json_error, read_small_file
 
 Split = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "held_out")
@@ -200,7 +200,9 @@ def _read_fields(directory: Path) -> dict[str, Any]:
     except OSError as error:
         raise read_error(CorpusError, path, error) from error
     except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{path}: damaged, not JSON ({error}). {NEXT_STEP}") from error
+        raise CorpusError(
+            f"{path}: damaged, not JSON ({describe_json_error(error)}). {NEXT_STEP}"
+        ) from error
     if not isinstance(fields, dict) or fields.pop("format", None) != CORPUS_FORMAT:
         raise CorpusError(f"{path}: not the manifest of a corpus. {NEXT_STEP}")
     version = fields.pop("format_version", None)

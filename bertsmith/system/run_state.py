@@ -7,7 +7,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError, option, warn_once
 from bertsmith.system.files import is_held, locked
-from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.small_files import SmallFiles, describe_json_error
 
 PRETRAINING = ("pretrain", "distill pretraining")
 """The commands whose models are complete when they are trained; others are scored as well."""
@@ -71,8 +71,8 @@ def read_run(files: SmallFiles) -> Mapping[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         warn_once(
-            f"{files.path('run.json')}: damaged ({error}), so it is not known whether the run "
-            "reached its end. Copy the folder again."
+            f"{files.path('run.json')}: damaged ({describe_json_error(error)}), so it is "
+            "not known whether the run reached its end. Copy the folder again."
         )
         return {}
     return run if isinstance(run, Mapping) else {}

@@ -36,6 +36,11 @@ def read_small_file(path: Path) -> bytes:
     return content
 
 
+def describe_json_error(error: ValueError | RecursionError) -> str:
+    """Describe why a whole file is not JSON: Python's words for deep nesting name Python alone."""
+    return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
+
+
 OUTER_FILES = ("modules.json", "config_sentence_transformers.json")
 
 
@@ -91,14 +96,15 @@ class SmallFiles:
         """
         path = self.path(name)
         try:
-            value = json.loads(self.read(name).decode("utf-8"), object_pairs_hook=build)
+            value = json.loads(self.read(name).decode("utf-8-sig"), object_pairs_hook=build)
         except CheckpointError:  # which is a ValueError, too
             raise
         except IsADirectoryError as error:
             raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
         except (ValueError, RecursionError) as error:
             raise CheckpointError(
-                f"{path}: not valid JSON ({error}). Mend it, or copy it again if it is cut short."
+                f"{path}: not valid JSON ({describe_json_error(error)}). Mend it, or copy it again "
+                "if it is cut short."
             ) from error
         if not isinstance(value, kind):
             allowed = "an object" if kind is dict else "a list"

@@ -77,7 +77,7 @@ def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
 def _read_merges(files: SmallFiles) -> Merges:
     path = files.path(MERGES_FILE)
     try:
-        lines = files.read(MERGES_FILE).decode("utf-8").removesuffix("\n").split("\n")
+        lines = files.read(MERGES_FILE).decode("utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise CheckpointError(
             f"{path}: byte {error.start:,} is not UTF-8. Get the file again."

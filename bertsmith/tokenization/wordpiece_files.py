@@ -75,7 +75,7 @@ def _read_vocab(files: SmallFiles, name: str) -> list[str]:
     content = files.read(name)
     path = files.path(name)
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise CheckpointError(

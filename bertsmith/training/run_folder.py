@@ -39,7 +39,7 @@ from bertsmith.system.hardware import ComputeChoices, compute_choices
 from bertsmith.system.matrix_products import Precision
 from bertsmith.system.measurements import instructions, processor_name
 from bertsmith.system.run_state import name_kind
-from bertsmith.system.small_files import read_small_file
+from bertsmith.system.small_files import describe_json_error, read_small_file
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
 MODEL_FILES = tuple(
@@ -264,7 +264,7 @@ class RunFolder:
                 is missing.
         """
         try:
-            text = read_small_file(self.run_path).decode("utf-8")
+            text = read_small_file(self.run_path).decode("utf-8-sig")
             value = json.loads(text, object_hook=partial(RunFacts.of, self.run_path))
             if not isinstance(value, RunFacts):
                 raise ValueError("it holds no object")
@@ -273,7 +273,7 @@ class RunFolder:
         except OSError as error:
             raise read_error(CheckpointError, self.run_path, error) from error
         except (ValueError, RecursionError) as error:
-            raise _damaged_run(self.run_path, str(error)) from None
+            raise _damaged_run(self.run_path, describe_json_error(error)) from None
         value.check()
         return value
 

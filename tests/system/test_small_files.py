@@ -50,6 +50,14 @@ def test_a_named_pipe_in_a_folder_is_refused_and_never_waited_for(name, tmp_path
         load(folder, device="cpu", precision="fp32").similarity("a", "b")
 
 
+def test_a_byte_order_mark_is_no_damage_and_deep_nesting_is_named(tmp_path):
+    (tmp_path / "a.json").write_text('{"é": 1}', encoding="utf-8-sig")
+    assert SmallFiles(tmp_path).read_json("a.json") == {"é": 1}
+    (tmp_path / "b.json").write_text(f'{{"a": {"[" * 100_000}{"]" * 100_000}}}')
+    with refuses(CheckpointError, "b.json", "lists or objects too deep"):
+        SmallFiles(tmp_path).read_json("b.json")
+
+
 def test_sockets_and_devices_are_refused_and_folders_are_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a socket's path is short
     with socket.socket(socket.AF_UNIX) as listening:

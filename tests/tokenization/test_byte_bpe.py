@@ -112,6 +112,9 @@ def test_vocab_json_and_merges_txt_are_enough(tmp_path):
     (tmp_path / "tokenizer_config.json").unlink()
     for path in (tmp_path, tmp_path / "merges.txt", tmp_path / "vocab.json"):
         assert load_tokenizer(path).fingerprint == tiny_byte_bpe().fingerprint
+    for path in (tmp_path / "merges.txt", tmp_path / "vocab.json"):
+        path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+        assert load_tokenizer(path).fingerprint == tiny_byte_bpe().fingerprint
 
 
 def test_a_space_before_the_text_is_as_the_config_says(tmp_path):

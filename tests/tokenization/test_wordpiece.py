@@ -109,8 +109,10 @@ def test_vocab_txt_and_its_configuration_are_enough(tmp_path):
         assert load_tokenizer(path).fingerprint == WordPieceTokenizer(VOCAB).fingerprint
     vocab = [*VOCAB, "\u2028", "x\u2028", "\u0085", "\x0c", "\x1e"]
     for end in ("\n", "\r\n"):
-        (tmp_path / "vocab.txt").write_bytes("".join(f"{token}{end}" for token in vocab).encode())
-        assert load_tokenizer(tmp_path).vocab == vocab
+        content = "".join(f"{token}{end}" for token in vocab)
+        for encoding in ("utf-8", "utf-8-sig"):
+            (tmp_path / "vocab.txt").write_bytes(content.encode(encoding))
+            assert load_tokenizer(tmp_path).vocab == vocab
 
 
 def test_normalization_in_the_config_is_followed_as_by_transformers(tmp_path):
