@@ -36,27 +36,27 @@ class LineBlock(NamedTuple):
     before: list[str]
 
 
-def iter_blocks(place: str, lines: Iterable[str]) -> Iterator[LineBlock]:
+def iter_blocks(source_name: str, lines: Iterable[str]) -> Iterator[LineBlock]:
     """Yield the blocks between empty lines and `-DOCSTART-` lines.
 
     After a row that is not a comment, and with the label of an entity, `-DOCSTART-` is an ordinary
     word.
 
     Raises:
-        InputError: a carriage return within a line of the file that messages call `place`, or more
+        InputError: a carriage return within a line of the file `source_name`, or more
             than `MAX_SENTENCE_ROWS` lines or `MAX_ROW_BYTES` characters of one block.
     """
     block = LineBlock([], [])
     size = 0
     for row, line in enumerate(lines, start=1):
         content = line.rstrip("\r\n")
-        check_line_ends(f"{place}:{row}", content)
+        check_line_ends(f"{source_name}:{row}", content)
         size += len(line)
         is_long = len(block.rows) == MAX_SENTENCE_ROWS
         if is_long or size > MAX_ROW_BYTES:
             most = f"{MAX_SENTENCE_ROWS:,} rows" if is_long else f"{MAX_ROW_BYTES:,} characters"
             raise InputError(
-                f"{place}:{row}: found more than {most} without an empty line. An empty line "
+                f"{source_name}:{row}: found more than {most} without an empty line. An empty line "
                 "stands after each sentence: put one there."
             )
         starts_document = is_document_start(content) and all(
@@ -110,9 +110,9 @@ def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
     telling = telling or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
     if not telling:
         return None
-    found = [("\t" in line, len(split_columns(line, "\t" in line))) for _, line in telling]
-    (tabs, width), _ = Counter(found).most_common(1)[0]
-    alike = [row for row, shape in zip(telling, found, strict=True) if shape == (tabs, width)]
+    layouts = [("\t" in line, len(split_columns(line, "\t" in line))) for _, line in telling]
+    (tabs, width), _ = Counter(layouts).most_common(1)[0]
+    alike = [row for row, shape in zip(telling, layouts, strict=True) if shape == (tabs, width)]
     first_row = alike[0][0]
     ends_in_tab = width > 1 + labelled and all(line.endswith("\t") for _, line in alike)
     return Shape(first_row, tabs, width - ends_in_tab, ends_in_tab)
@@ -126,13 +126,13 @@ class ColumnParser:
     a space is a row only if its label is `O` or one such as `B-PER`.
 
     Args:
-        place: how messages call the file.
+        source_name: how messages call the file.
         columns: numbers of word and label, counted from 1; the first and the last if None.
         labelled: whether a label is wanted.
     """
 
-    def __init__(self, place: str, columns: TagColumns, labelled: bool) -> None:
-        self.place = place
+    def __init__(self, source_name: str, columns: TagColumns, labelled: bool) -> None:
+        self.source_name = source_name
         self.columns = columns
         self.labelled = labelled
         self._shape = Shape(0, tabs=False, width=0)
@@ -159,8 +159,8 @@ class ColumnParser:
         rows = [row for block in head for row in block.rows]
         self._shape = find_shape(rows, self.labelled) or self._shape
         cells = filter(None, (self._shape.cells(line) for _, line in rows))
-        word_place = column_number(self.columns.word_column or "1", self._shape.width) or 0
-        check_rows(self.place, rows, list(zip(*cells, strict=True)), word_place)
+        word_index = column_number(self.columns.word_column or "1", self._shape.width) or 0
+        check_rows(self.source_name, rows, list(zip(*cells, strict=True)), word_index)
         held: list[LineBlock] = []
         for block in itertools.chain(head, blocks):
             if held and not all(self._is_comment(line) for _, line in block.rows):
@@ -185,19 +185,19 @@ class ColumnParser:
         if not rows:
             return None
         cells = [(row, self._cells(row, line)) for row, line in rows]
-        word_place = self._find("word", self.columns.word_column, 0)
-        words = [self._cell(row, "word", found[word_place]) for row, found in cells]
+        word_index = self._find("word", self.columns.word_column, 0)
+        words = [self._cell(row, "word", row_cells[word_index]) for row, row_cells in cells]
         labels: list[str] = []
         if self.labelled:
-            label_place = self._find("label", self.columns.label_column, self._shape.width - 1)
-            if label_place == word_place:
+            label_index = self._find("label", self.columns.label_column, self._shape.width - 1)
+            if label_index == word_index:
                 raise InputError(
-                    f"{self.place}:{self._shape.row}: column {word_place + 1} of "
+                    f"{self.source_name}:{self._shape.row}: column {word_index + 1} of "
                     f"{self._shape.width} is taken for both word and label. Columns stand between "
                     f"tabs or spaces; choose them with {option('word_column')} and "
                     f"{option('label_column')}."
                 )
-            labels = [self._label(row, found[label_place]) for row, found in cells]
+            labels = [self._label(row, row_cells[label_index]) for row, row_cells in cells]
         remarks: list[Remark] = ["comments"] * self._num_comments
         if block.before and block.before[-1]:
             remarks.append("joined_documents")
@@ -217,36 +217,37 @@ class ColumnParser:
     @property
     def _labels(self) -> int:
         """Index of the label column. A wrong number is refused only where labels are wanted."""
-        place = column_number(self.columns.label_column or "", self._shape.width)
-        return self._shape.width - 1 if place is None else place
+        index = column_number(self.columns.label_column or "", self._shape.width)
+        return self._shape.width - 1 if index is None else index
 
     def _cells(self, row: int, line: str) -> list[str]:
         shape = self._shape
         if (cells := shape.cells(line)) is not None:
             return cells
         if shape.tabs != ("\t" in line) and len(line.split()) > 1:
-            found, wanted = ("spaces", "tabs") if shape.tabs else ("tabs", "spaces")
+            separator, expected = ("spaces", "tabs") if shape.tabs else ("tabs", "spaces")
             raise InputError(
-                f"{self.place}:{row}: columns between {found}, where row {shape.row} has "
-                f"them between {wanted}. Use one of the two in the whole file."
+                f"{self.source_name}:{row}: columns between {separator}, where row {shape.row} has "
+                f"them between {expected}. Use one of the two in the whole file."
             )
         raise InputError(
-            f"{self.place}:{row}: columns: found {len(shape.cut(line))}, where row {shape.row} has "
-            f"{shape.width}. Each word has a line with all columns, and an empty line stands after "
-            f"a sentence. Fix the row, or pass {option('skip_incomplete', True)} (skipped "
-            "sentences are counted)."
+            f"{self.source_name}:{row}: columns: found {len(shape.cut(line))}, where row "
+            f"{shape.row} has {shape.width}. Each word has a line with all columns, and an empty "
+            f"line stands after a sentence. Fix the row, or pass {option('skip_incomplete', True)} "
+            "(skipped sentences are counted)."
         )
 
     def _find(self, role: str, asked: str | None, usual: int) -> int:
         if asked is None:
             return usual
-        place = column_number(asked, self._shape.width)
-        if place is None:
+        index = column_number(asked, self._shape.width)
+        if index is None:
             raise InputError(
-                f"{self.place}:{self._shape.row}: no column '{asked}' for the {role}. The row has "
-                f"{self._shape.width}; give --{role}-column a number from 1 to {self._shape.width}."
+                f"{self.source_name}:{self._shape.row}: no column '{asked}' for the {role}. The "
+                f"row has {self._shape.width}; give --{role}-column a number from 1 to "
+                f"{self._shape.width}."
             )
-        return place
+        return index
 
     def _label(self, row: int, cell: str) -> str:
         label = self._cell(row, "label", cell)
@@ -254,15 +255,15 @@ class ColumnParser:
         is_type = PREFIXED.fullmatch(first) and not any(map(is_label, others))  # B-Job Title
         if others and not is_type:
             raise InputError(
-                f"{self.place}:{row}: the label '{label}' holds a space: tabs and spaces seem to "
-                "be mixed. Use one of the two between columns."
+                f"{self.source_name}:{row}: the label '{label}' holds a space: tabs and spaces "
+                "seem to be mixed. Use one of the two between columns."
             )
         return label
 
     def _cell(self, row: int, role: str, cell: str) -> str:
         if not cell.strip(" "):
             raise InputError(
-                f"{self.place}:{row}: the {role} is empty. Fix the row, or pass "
+                f"{self.source_name}:{row}: the {role} is empty. Fix the row, or pass "
                 f"{option('skip_incomplete', True)} (skipped sentences are counted)."
             )
         return cell if role == "word" else cell.strip(" ")

@@ -24,16 +24,16 @@ class ConlluParser:
     """Parser of CoNLL-U blocks that also restores the untokenized text.
 
     Args:
-        place: how messages call the file.
+        source_name: how messages call the file.
         columns: names or numbers of CoNLL-U's columns for word and label; form and upos if None.
         labelled: whether a label is wanted.
     """
 
-    def __init__(self, place: str, columns: TagColumns, labelled: bool) -> None:
-        self.place = place
+    def __init__(self, source_name: str, columns: TagColumns, labelled: bool) -> None:
+        self.source_name = source_name
         self.labelled = labelled
-        self._word_place = self._find("word", columns.word_column or "form")
-        self._label_place = self._find("label", columns.label_column or "upos")
+        self._word_index = self._find("word", columns.word_column or "form")
+        self._label_index = self._find("label", columns.label_column or "upos")
 
     def parse(self, block: LineBlock) -> TaggedSentence | None:
         """Parse a block; None if it has no words.
@@ -47,9 +47,9 @@ class ConlluParser:
         if not words:
             return None
         labels = [self._label(row, cells) for row, cells in words] if self.labelled else []
-        forms = tuple(cells[self._word_place] for _, cells in words)
+        forms = tuple(cells[self._word_index] for _, cells in words)
         given: tuple[str, tuple[Place, ...]] | None = locate_forms([cells for _, cells in rows])
-        if self._word_place != CONLLU_FIELDS.index("form"):
+        if self._word_index != CONLLU_FIELDS.index("form"):
             given = None  # a lemma stands nowhere in the text
         marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
         numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
@@ -65,7 +65,7 @@ class ConlluParser:
         for _, line in block.rows:
             cells = line.split("\t")
             if cells[0].isdecimal():
-                cells[self._label_place] = "\0"
+                cells[self._label_index] = "\0"
             lines.append("\t".join(cells) + "\n")
         return "".join(lines)
 
@@ -73,45 +73,46 @@ class ConlluParser:
         cells = line.split("\t")
         if len(cells) != len(CONLLU_FIELDS):
             raise InputError(
-                f"{self.place}:{row}: columns between tabs: found {len(cells)}, where CoNLL-U has "
-                f"{len(CONLLU_FIELDS)}. Fix the row, or pass {option('format', 'conll')} for other "
-                "columns."
+                f"{self.source_name}:{row}: columns between tabs: found {len(cells)}, where "
+                f"CoNLL-U has {len(CONLLU_FIELDS)}. Fix the row, or pass "
+                f"{option('format', 'conll')} for other columns."
             )
         number = CONLLU_ID.fullmatch(cells[0])
         if number is None:
             raise InputError(
-                f"{self.place}:{row}: the first column is '{cells[0]}'; CoNLL-U has the word's "
-                "number there (8), a range (8-9) or an empty node (8.1). Fix the row."
+                f"{self.source_name}:{row}: the first column is '{cells[0]}'; CoNLL-U has the "
+                "word's number there (8), a range (8-9) or an empty node (8.1). Fix the row."
             )
         if number[2] == "-" and int(number[3]) < int(number[1]):
             raise InputError(
-                f"{self.place}:{row}: the range '{cells[0]}' ends before it begins; CoNLL-U has "
-                f"the numbers of its first and last word there ({number[3]}-{number[1]}). Fix the "
-                f"row, or pass {option('skip_incomplete', True)} (skipped sentences are counted)."
+                f"{self.source_name}:{row}: the range '{cells[0]}' ends before it begins; CoNLL-U "
+                f"has the numbers of its first and last word there ({number[3]}-{number[1]}). Fix "
+                f"the row, or pass {option('skip_incomplete', True)} (skipped sentences are "
+                "counted)."
             )
         if not cells[1]:
-            raise InputError(f"{self.place}:{row}: the word is empty. Fix the row.")
+            raise InputError(f"{self.source_name}:{row}: the word is empty. Fix the row.")
         return cells
 
     def _label(self, row: int, cells: Sequence[str]) -> str:
-        label, name = cells[self._label_place], CONLLU_FIELDS[self._label_place]
+        label, name = cells[self._label_index], CONLLU_FIELDS[self._label_index]
         if not label or (label == "_" and name not in MAY_BE_EMPTY):
             raise InputError(
-                f"{self.place}:{row}: '{name}' of the word '{cells[1]}' is empty. Fix the row, or "
-                f"pass {option('skip_incomplete', True)} (skipped sentences are counted)."
+                f"{self.source_name}:{row}: '{name}' of the word '{cells[1]}' is empty. Fix the "
+                f"row, or pass {option('skip_incomplete', True)} (skipped sentences are counted)."
             )
         return label
 
     def _find(self, role: str, asked: str) -> int:
         if asked.lower() in CONLLU_FIELDS:
             return CONLLU_FIELDS.index(asked.lower())
-        place = column_number(asked, len(CONLLU_FIELDS))
-        if place is None:
+        index = column_number(asked, len(CONLLU_FIELDS))
+        if index is None:
             raise InputError(
-                f"{self.place}: CoNLL-U has no column '{asked}' for the {role}. Its columns: "
+                f"{self.source_name}: CoNLL-U has no column '{asked}' for the {role}. Its columns: "
                 f"{', '.join(CONLLU_FIELDS)}. Give --{role}-column one of them, or its number."
             )
-        return place
+        return index
 
 
 def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]:

@@ -78,7 +78,7 @@ def build_corpus(
     paths = [] if isinstance(texts, TextsInMemory) else sorted(map(str, texts))
     check_corpus_out(out, overwrite, paths)
     check_outside(out, *paths)
-    place = ", ".join(paths[:9]) or IN_MEMORY
+    source_names = ", ".join(paths[:9]) or IN_MEMORY
     report = SourceReport()
     sources = select_sources(paths, report)
     reader = DocumentReader(settings.text_column, settings.errors)
@@ -92,16 +92,18 @@ def build_corpus(
         if isinstance(texts, TextsInMemory):
             parts = iter_batches(texts.read(report))
         with closing(executor.map_in_order(encoder.encode_part, parts)) as encoded:
-            blocks = _make_blocks(_place(encoded, settings, report), tokenizer.unk_id, report)
+            blocks = _make_blocks(
+                _assign_splits(encoded, settings, report), tokenizer.unk_id, report
+            )
             splits = _write_splits(folder, blocks, tokenizer, settings, report)
         if not any(split.documents for split in splits.values()):
             raise InputError(
-                f"{place}: no document found (files read: {report.files:,}; skipped: "
+                f"{source_names}: no document found (files read: {report.files:,}; skipped: "
                 f"{report.describe_skipped()}). Nothing was written; give texts with words in them."
             )
         if all(split.tokens == split.unknown_tokens for split in splits.values()):
             raise CorpusError(
-                f"{place}: none of the words is in the vocabulary: all tokens ("
+                f"{source_names}: none of the words is in the vocabulary: all tokens ("
                 f"{sum(split.tokens for split in splits.values()):,}) are {tokenizer.unk_token}. "
                 f"Nothing was written; give a {option('tokenizer')} that was trained on such texts."
             )
@@ -151,7 +153,7 @@ def check_corpus_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = (
         )
 
 
-def _place(
+def _assign_splits(
     parts: Iterable[EncodedPart], settings: CorpusSettings, report: SourceReport
 ) -> Iterator[tuple[EncodedDocument, Split]]:
     """Choose each document's split; leave out duplicates if asked."""
@@ -165,7 +167,7 @@ def _place(
                 continue
             if settings.deduplicate:
                 seen.add(document.text_hash)
-            yield from choice.place(document, document.text_hash)
+            yield from choice.assign(document, document.text_hash)
     yield from choice.finish()
 
 

@@ -78,9 +78,9 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
     name = reading.text_column
     names = table.schema_arrow.names
     if name not in names:
-        found = reading.describe_missing_column(names)
+        problem = reading.describe_missing_column(names)
         raise InputError(
-            f"{reading.source.path}: {found}. Choose one with {option('text_column')}."
+            f"{reading.source.path}: {problem}. Choose one with {option('text_column')}."
         )
     if names.count(name) > 1:
         raise InputError(f"{reading.source.path}: {reading.describe_repeated_column()}")
@@ -112,8 +112,8 @@ def _text(reading: Reading, number: int, value: bytes | None) -> str | None:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        found = f"invalid UTF-8 (0x{value[error.start]:02x}) at byte {error.start:,} of the text"
-        reading.reject("invalid_utf8", f": row {number:,}", found, "Fix the row")
+        problem = f"invalid UTF-8 (0x{value[error.start]:02x}) at byte {error.start:,} of the text"
+        reading.reject("invalid_utf8", f": row {number:,}", problem, "Fix the row")
         return None
 
 
@@ -190,15 +190,15 @@ class TextsInMemory:
         Raises:
             InputError: one is no text; names its place.
         """
-        for place, given in enumerate(self.iter_texts()):
-            text = as_json(given)
+        for index, value in enumerate(self.iter_texts()):
+            text = as_json(value)
             if text is None:
                 text = ""
             if not isinstance(text, str):
-                raise InputError(f"texts[{place}]: found {name_type(given)}. Give a string.")
+                raise InputError(f"texts[{index}]: found {name_type(value)}. Give a string.")
             report.bytes += len(text.encode())
             for part in _accepted(text, report):
-                yield Document(part, IN_MEMORY, place)
+                yield Document(part, IN_MEMORY, index)
 
 
 Texts = Iterable[str | Path] | TextsInMemory
@@ -234,10 +234,10 @@ def select_sources(
     Raises:
         InputError: a path that cannot be read.
     """
-    found, left_aside = find_sources(paths)
+    all_sources, left_aside = find_sources(paths)
     apart = set(map(identity, find_sources(held_out)[0]))
-    sources = [source for source in found if identity(source) not in apart]
-    report.skipped += left_aside + Counter(held_out_files=len(found) - len(sources))
+    sources = [source for source in all_sources if identity(source) not in apart]
+    report.skipped += left_aside + Counter(held_out_files=len(all_sources) - len(sources))
     report.bytes_on_disk += sum(source.path.stat().st_size for source in sources)
     return sources
 
@@ -306,14 +306,14 @@ def _json_text(lines: Lines, line: str) -> str | None:
         if not isinstance(row, dict):
             lines.reject("bad_json", f"found {json_type(row)}, not an object", advice)
         elif column not in row:
-            found = lines.reading.describe_missing_column(row)
-            lines.reject("missing_column", found, f"Choose one with {option('text_column')}")
+            problem = lines.reading.describe_missing_column(row)
+            lines.reject("missing_column", problem, f"Choose one with {option('text_column')}")
         elif (text := row[column]) is None:
             return ""
         elif not isinstance(text, str):
-            found = f"column {column!r} holds {json_type(text)}, not a string"
+            problem = f"column {column!r} holds {json_type(text)}, not a string"
             lines.reject(
-                "not_a_string", found, f"Fix the row, choose another {option('text_column')}"
+                "not_a_string", problem, f"Fix the row, choose another {option('text_column')}"
             )
         else:
             return text
@@ -325,9 +325,9 @@ def _iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
     rows = _iter_rows(lines, quoted)
     _, header = next(rows, (1, []))
     if reading.text_column not in header:
-        found = reading.describe_missing_column(header)
+        problem = reading.describe_missing_column(header)
         raise InputError(
-            f"{reading.source.path}:1: {found}. Choose one with {option('text_column')}; "
+            f"{reading.source.path}:1: {problem}. Choose one with {option('text_column')}; "
             "the first line has to name the columns."
         )
     if header.count(reading.text_column) > 1:
@@ -337,8 +337,8 @@ def _iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
         if len(row) == len(header):
             yield row[column]
         else:
-            found = f"fields: found {len(row)}, where the header names {len(header)}"
-            reading.reject("bad_rows", f":{number}", found, "Fix the row")
+            problem = f"fields: found {len(row)}, where the header names {len(header)}"
+            reading.reject("bad_rows", f":{number}", problem, "Fix the row")
 
 
 def _iter_rows(lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:

@@ -223,9 +223,9 @@ class Encoder:
         hashes: list[int] = []
         prefix = self._tokenizer.continuation_prefix
         for text in texts:
-            found = split_sentences(self._without_special_tokens(text))
-            sentences += found[:1]
-            sentences += [prefix + sentence for sentence in found[1:]]
+            text_sentences = split_sentences(self._without_special_tokens(text))
+            sentences += text_sentences[:1]
+            sentences += [prefix + sentence for sentence in text_sentences[1:]]
             document_ends.append(len(sentences))
             characters.append(len(text))
             hashes.append(text_hash(text))

@@ -88,11 +88,11 @@ class Lines:
             if (text := self._decode(raw)) is not None:
                 yield text
 
-    def reject(self, reason: str, found: str, advice: str) -> None:
+    def reject(self, reason: str, problem: str, advice: str) -> None:
         """Reject the last line: raise InputError, or count it as skipped."""
         # To number a line, all of the file before it is read again.
-        place = f":{self.number}" if self.reading.errors == "strict" else ""
-        self.reading.reject(reason, place, found, advice)
+        location = f":{self.number}" if self.reading.errors == "strict" else ""
+        self.reading.reject(reason, location, problem, advice)
 
     def _refuse_long_row(self, raw: bytes) -> None:
         self.reject(
@@ -114,26 +114,26 @@ class Lines:
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            found = f"invalid UTF-8 (0x{raw[error.start]:02x})"
-            self._refuse("invalid_utf8", offset + error.start, found)
+            problem = f"invalid UTF-8 (0x{raw[error.start]:02x})"
+            self._refuse("invalid_utf8", offset + error.start, problem)
             return None
 
-    def _refuse(self, reason: str, offset: int, found: str) -> None:
+    def _refuse(self, reason: str, offset: int, problem: str) -> None:
         after = " after decompression" if self.reading.source.compression else ""
-        self.reject(reason, f"{found} at byte {offset:,}{after}", TO_UTF8)
+        self.reject(reason, f"{problem} at byte {offset:,}{after}", TO_UTF8)
 
     def _advance(self, raw: bytes) -> None:
         self._offset += len(raw)
         self.reading.report.bytes += len(raw)
 
 
-def check_is_text(place: str, head: bytes) -> None:
+def check_is_text(source_name: str, head: bytes) -> None:
     """Raise InputError for a file that is no UTF-8 text by its first bytes."""
-    if found := next((found for magic, found in _MAGIC if head.startswith(magic)), None):
-        raise InputError(f"{place}: not UTF-8 text but {found}.")
+    if kind := next((kind for magic, kind in _MAGIC if head.startswith(magic)), None):
+        raise InputError(f"{source_name}: not UTF-8 text but {kind}.")
     if (nul := head.find(b"\0")) >= 0:
         raise InputError(
-            f"{place}: not text, found a NUL byte at byte {nul:,}. Give UTF-8 text; "
+            f"{source_name}: not text, found a NUL byte at byte {nul:,}. Give UTF-8 text; "
             "UTF-16 has to be converted first (iconv -f UTF-16 -t UTF-8)."
         )
 
@@ -155,8 +155,8 @@ def place_to_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
     """
     window = max(0, end - _CUT_WINDOW)
     for stop in stops:
-        if (found := text.rfind(stop, window, end)) >= 0:
-            return found + len(stop)
+        if (position := text.rfind(stop, window, end)) >= 0:
+            return position + len(stop)
     return end
 
 

@@ -88,15 +88,15 @@ class Reading:
     def count_bytes(self, count: int) -> None:
         self.report.bytes_read += count
 
-    def reject(self, reason: str, place: str, found: str, advice: str) -> None:
+    def reject(self, reason: str, location: str, problem: str, advice: str) -> None:
         """Reject a line, row or empty file: raise InputError, or count it as skipped."""
         if self.errors == "strict":
-            raise InputError(f"{self.source.path}{place}: {found}. {advice}, {_SKIP_ADVICE}.")
+            raise InputError(f"{self.source.path}{location}: {problem}. {advice}, {_SKIP_ADVICE}.")
         self.report.skipped[reason] += 1
 
     def describe_missing_column(self, names: Iterable[object]) -> str:
-        found = ", ".join(repr(str(name)[:40]) for name in list(names)[:20])
-        return f"no column {self.text_column!r}, found: {found or 'none'}"
+        shown_names = ", ".join(repr(str(name)[:40]) for name in list(names)[:20])
+        return f"no column {self.text_column!r}, found: {shown_names or 'none'}"
 
     def describe_repeated_column(self) -> str:
         return f"several columns are called {self.text_column!r}. Rename all but the right one."

@@ -33,7 +33,7 @@ class HeldOutChoice(Generic[DocumentT]):
         self._num_waiting = 0  # copies of the waiting document
         self._waiting_hash = 1 << 64
 
-    def place(self, document: DocumentT, text_hash: int) -> list[tuple[DocumentT, Split]]:
+    def assign(self, document: DocumentT, text_hash: int) -> list[tuple[DocumentT, Split]]:
         """Return the documents whose split is now known: this, the waiting one, both or none."""
         if self._first_hash is None:
             self._first_hash = text_hash

@@ -121,7 +121,8 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
             `MAX_ROW_BYTES`, as after a quote that never ends.
     """
     csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
-    place, line = place_name(path), ""
+    source_name = place_name(path)
+    line = ""
     row = size = 0
 
     def row_lines() -> Iterator[str]:
@@ -129,7 +130,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
         for line in iter_lines(path):
             size += len(line)
             if size > MAX_ROW_BYTES:
-                raise too_long(f"{place}:{row}", "row")
+                raise too_long(f"{source_name}:{row}", "row")
             yield line
 
     skips = has_blanks_before_quotes(path, delimiter)
@@ -142,11 +143,11 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
             return
         except csv.Error as error:
             if "new-line character" in str(error):  # a CR outside of quotes, not before LF
-                raise lone_return(f"{place}:{reader.line_num}") from None
+                raise lone_return(f"{source_name}:{reader.line_num}") from None
             hint = rival_hint("csv", line, '"') if row == 1 else ""
             raise InputError(
-                f"{place}:{row}: not valid CSV ({error}). A quoted cell ends at a double quote; "
-                f"a quote inside it is written twice.{hint}"
+                f"{source_name}:{row}: not valid CSV ({error}). A quoted cell ends at a double "
+                f"quote; a quote inside it is written twice.{hint}"
             ) from None
         yield row, cells
 

@@ -65,29 +65,32 @@ LIKE_TEXTS = f"this looks like a table of texts, not of words. {FOR_TEXTS} {FOR_
 
 
 def check_rows(
-    place: str, rows: Sequence[tuple[int, str]], columns: Sequence[Sequence[str]], word_place: int
+    source_name: str,
+    rows: Sequence[tuple[int, str]],
+    columns: Sequence[Sequence[str]],
+    word_index: int,
 ) -> None:
     """Raise InputError if the first rows of a file in columns look like a table of texts.
 
     Args:
-        place: how messages call the file.
+        source_name: how messages call the file.
         rows: numbers and lines.
         columns: the cells of those that have the columns of most.
-        word_place: which of the columns has the words.
+        word_index: which of the columns has the words.
     """
     lines = [(row, line) for row, line in rows if not line.startswith("#")]
     if not lines:
         return
-    _check_header(place, lines)
+    _check_header(source_name, lines)
     if any(
-        _are_texts(cells) if number == word_place else _are_different_texts(cells)
+        _are_texts(cells) if number == word_index else _are_different_texts(cells)
         for number, cells in enumerate(columns)
     ):
         shown = ", ".join(f"'{shorten_cell(line)}'" for _, line in lines[:SHOWN_ROWS])
-        raise InputError(f"{place}:{lines[0][0]}: {LIKE_TEXTS} It begins: {shown}.")
+        raise InputError(f"{source_name}:{lines[0][0]}: {LIKE_TEXTS} It begins: {shown}.")
 
 
-def _check_header(place: str, lines: Sequence[tuple[int, str]]) -> None:
+def _check_header(source_name: str, lines: Sequence[tuple[int, str]]) -> None:
     """Raise InputError if the first line names the columns.
 
     A line whose last cell comes again below is a word with its label, whatever it says.
@@ -98,7 +101,7 @@ def _check_header(place: str, lines: Sequence[tuple[int, str]]) -> None:
     if not names_columns(cells) or comes_again:
         return
     shown = " and ".join(f"'{cell}'" for cell in split_header(first, lower=False))
-    fault = f"{place}:{row}: {shown} of the first row seem to name the columns"
+    fault = f"{source_name}:{row}: {shown} of the first row seem to name the columns"
     if WORD_NAMES.intersection(cells):
         raise InputError(f"{fault}. Remove this row.")
     raise InputError(f"{fault} of a table of texts. {FOR_TEXTS} {FOR_WORDS}")

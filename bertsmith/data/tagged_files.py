@@ -136,11 +136,11 @@ class TaggedReader(Reader[TaggedSentence]):
         if format_ == "text":
             lines = read_txt(source, keep_empty_end=True)
             return (parse_line(row, line, columns) for row, line in lines)
-        place = place_name(source)
-        blocks = iter_blocks(place, self._lines(source))
+        source_name = place_name(source)
+        blocks = iter_blocks(source_name, self._lines(source))
         if format_ == "conllu":
-            return self._parsed(ConlluParser(place, columns, self.labelled).parse, blocks)
-        parser = ColumnParser(place, columns, self.labelled)
+            return self._parsed(ConlluParser(source_name, columns, self.labelled).parse, blocks)
+        parser = ColumnParser(source_name, columns, self.labelled)
         return self._parsed(parser.parse, parser.look(blocks))
 
     def _lines(self, path: Path) -> Iterator[str]:

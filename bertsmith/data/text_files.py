@@ -34,19 +34,19 @@ def place_name(source: ExampleSource) -> str:
 
 def row_place(source: ExampleSource, row: int) -> str:
     """Return the place of a row in messages: `a.csv:3`, `row 3 of the rows given`."""
-    place = place_name(source)
+    name = place_name(source)
     has_lines = isinstance(source, Path) and ending_of(source) not in WITHOUT_LINES
-    return f"{place}:{row}" if has_lines and place != str(IN_MEMORY) else f"row {row} of {place}"
+    return f"{name}:{row}" if has_lines and name != str(IN_MEMORY) else f"row {row} of {name}"
 
 
 def check_is_file(path: Path) -> None:
     if path != STANDARD_INPUT and not path.is_file():
-        found = "no such file. Check the spelling"
+        problem = "no such file. Check the spelling"
         if path.is_dir():
-            found = "a folder, not a file. Check the spelling"
+            problem = "a folder, not a file. Check the spelling"
         elif path.exists():  # such as <(zcat a.gz)
-            found = "a pipe, which can be read once only. Write it to a file"
-        raise InputError(f"{path}: {found}.")
+            problem = "a pipe, which can be read once only. Write it to a file"
+        raise InputError(f"{path}: {problem}.")
 
 
 def iter_lines(path: Path) -> Iterator[str]:
@@ -58,16 +58,17 @@ def iter_lines(path: Path) -> Iterator[str]:
         InputError: the file is missing, empty, damaged, not text or not UTF-8 (with the offset
             of the first wrong byte), or a line is longer than `MAX_ROW_BYTES`.
     """
-    place, offset = place_name(path), 0
+    source_name = place_name(path)
+    offset = 0
     with _open(path) as stream:
-        _check_start(place, stream.peek())
+        _check_start(source_name, stream.peek())
         for row, line in enumerate(iter(partial(stream.readline, MAX_ROW_BYTES + 1), b""), start=1):
             if len(line) > MAX_ROW_BYTES:
-                raise too_long(f"{place}:{row}", "line")
+                raise too_long(f"{source_name}:{row}", "line")
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:
-                raise _not_utf8(place, offset + error.start, error) from None
+                raise _not_utf8(source_name, offset + error.start, error) from None
             yield text if offset else text.removeprefix("\ufeff")
             offset += len(line)
 
@@ -80,26 +81,30 @@ def iter_text(path: Path) -> Iterator[str]:
     Raises:
         InputError: as in `iter_lines`.
     """
-    place, offset, is_first = place_name(path), 0, True
+    source_name = place_name(path)
+    offset = 0
+    is_first = True
     decoder = codecs.getincrementaldecoder("utf-8")()
     with _open(path) as stream:
-        _check_start(place, stream.peek())
+        _check_start(source_name, stream.peek())
         while chunk := stream.read1(CHUNK_BYTES):
-            text = _decode_part(decoder, chunk, place, offset)
+            text = _decode_part(decoder, chunk, source_name, offset)
             offset += len(chunk)
             if text:
                 yield text.removeprefix("\ufeff") if is_first else text
                 is_first = False
-        _decode_part(decoder, b"", place, offset)
+        _decode_part(decoder, b"", source_name, offset)
 
 
-def _decode_part(decoder: codecs.IncrementalDecoder, chunk: bytes, place: str, offset: int) -> str:
+def _decode_part(
+    decoder: codecs.IncrementalDecoder, chunk: bytes, source_name: str, offset: int
+) -> str:
     """Decode bytes that stand at `offset`; no bytes end the file."""
     offset -= len(decoder.getstate()[0])
     try:
         return decoder.decode(chunk, final=not chunk)
     except UnicodeDecodeError as error:
-        raise _not_utf8(place, offset + error.start, error) from None
+        raise _not_utf8(source_name, offset + error.start, error) from None
 
 
 @contextlib.contextmanager
@@ -115,37 +120,37 @@ def _open(path: Path) -> Iterator[io.BufferedReader | StandardInput]:
         yield stream
 
 
-def too_long(place: str, what: str) -> InputError:
+def too_long(location: str, what: str) -> InputError:
     return InputError(
-        f"{place}: the {what} is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into "
-        "memory. Divide it; in a .csv file, see that each quote is closed."
+        f"{location}: the {what} is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit "
+        "into memory. Divide it; in a .csv file, see that each quote is closed."
     )
 
 
-def _not_utf8(place: str, offset: int, error: UnicodeDecodeError) -> InputError:
+def _not_utf8(source_name: str, offset: int, error: UnicodeDecodeError) -> InputError:
     return InputError(
-        f"{place}: byte {offset:,} is 0x{error.object[error.start]:02x}, which is not UTF-8. "
+        f"{source_name}: byte {offset:,} is 0x{error.object[error.start]:02x}, which is not UTF-8. "
         f"{TO_UTF8}."
     )
 
 
-def _check_start(place: str, head: bytes) -> None:
+def _check_start(source_name: str, head: bytes) -> None:
     if not head:
-        raise InputError(f"{place}: nothing in it. Give a file with at least one row.")
-    check_is_text(place, head)
+        raise InputError(f"{source_name}: nothing in it. Give a file with at least one row.")
+    check_is_text(source_name, head)
 
 
-def check_line_ends(place: str, content: str) -> None:
+def check_line_ends(location: str, content: str) -> None:
     """Raise InputError for a carriage return within a line.
 
     Carriage returns alone may end lines, and others then hide in this one.
     """
     if "\r" in content:
-        raise lone_return(place)
+        raise lone_return(location)
 
 
-def lone_return(place: str) -> InputError:
+def lone_return(location: str) -> InputError:
     return InputError(
-        f"{place}: a carriage return (CR) within the line. Lines end in a line feed (LF or CRLF) "
-        "here; convert the file (tr '\\r' '\\n')."
+        f"{location}: a carriage return (CR) within the line. Lines end in a line feed (LF or "
+        "CRLF) here; convert the file (tr '\\r' '\\n')."
     )

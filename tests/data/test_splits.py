@@ -11,7 +11,7 @@ from bertsmith.data.splits import HeldOutChoice, text_hash
 
 def place_all(texts, share):
     choice = HeldOutChoice(share)
-    placed = [pair for text in texts for pair in choice.place(text, text_hash(text))]
+    placed = [pair for text in texts for pair in choice.assign(text, text_hash(text))]
     return [*placed, *choice.finish()]
 
 
@@ -37,10 +37,10 @@ def test_each_document_gets_one_split_and_equal_ones_the_same(texts, share):
 def test_copies_of_the_document_that_waits_take_no_memory():
     def place(count):
         choice = HeldOutChoice(1e-9)
-        choice.place("first", text_hash("first"))
+        choice.assign("first", text_hash("first"))
         for _ in range(count):
             text = "copy " * 100  # a text of its own each time, as a reader gives it
-            assert choice.place(text[:-1] + "!", 7 << 40) == []
+            assert choice.assign(text[:-1] + "!", 7 << 40) == []
         assert len(choice.finish()) == count
 
     small, large = (peak(lambda count=count: place(count)) for count in (100, 4000))
