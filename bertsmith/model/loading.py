@@ -32,18 +32,16 @@ def load_model(
 
     Args:
         heads: names of the heads that the model is to have; those stored where not given. A head
-            that
-        is not stored starts at random.
+            that is not stored starts at random.
         num_labels: outputs of a head with labels; as stored where not given. A number other than
-            the
-        stored one gives a new head.
+            the stored one gives a new head.
 
     `model.load_report` says what was matched, missing and unused; `model.id2label` names the
     outputs of a stored head with labels.
 
     Raises:
         CheckpointError: there is no such folder or model, or it is incomplete, altered, or holds
-        another kind of model.
+            another kind of model.
         ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
     return build(read_folder(path), heads, num_labels)
@@ -58,11 +56,9 @@ def build(
     Args:
         folder: its tensors become those of the model.
         heads: which heads the model is to have (`HEADS` in model/head_names.py); those stored where
-            not
-        given. A head that is not stored starts at random.
+            not given. A head that is not stored starts at random.
         num_labels: outputs of a head with labels; as stored where not given. A number other than
-            the
-        stored one gives a new head.
+            the stored one gives a new head.
 
     `model.load_report` says what was matched, missing and unused; `model.id2label` names the
     outputs of a stored head with labels.

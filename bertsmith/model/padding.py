@@ -48,8 +48,7 @@ class PaddedBatch:
 
         Raises:
             InputError: a shape or type that does not fit, more than `max_length` columns, or a row
-                without
-            a real token.
+                without a real token.
         """
         check_tensor("input_ids", input_ids, None)
         if input_ids.shape[1] > max_length:

@@ -158,8 +158,7 @@ def start_masked_lm_head(head: MaskedLMHead, counts: Tensor) -> None:
 
     Args:
         counts: occurrences of each token, integers or floats `[tokens]`, which may be fewer than
-            the
-        embeddings; one is added to each.
+            the embeddings; one is added to each.
     """
     is_square = head.dense.weight.shape[0] == head.dense.weight.shape[1]
     if is_square and head.dense.bias is not None:  # without a shift, GELU is no identity

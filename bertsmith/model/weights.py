@@ -25,8 +25,7 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
 
     Raises:
         CheckpointError: no weights, a shard missing, a file truncated, altered or unsafe, or a
-            weight
-        that is not a finite number.
+            weight that is not a finite number.
     """
     tensors: dict[str, Tensor] = {}
     name, files = _find(directory)

@@ -31,7 +31,7 @@ SHARED_SPEED = 0.9
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen preset, and the tokens that each tried size would see."""
+    """The chosen preset, and the tokens that each tried size would see in `minutes`."""
 
     preset: str
     minutes: float
@@ -60,6 +60,7 @@ def choose_preset(
 
     Args:
         shapes: the config of a new model by preset.
+        minutes: length of the run.
 
     Raises:
         ConfigError: the run is not measured in minutes.
@@ -86,7 +87,7 @@ def tokens_per_second(
     machine: Machine,
     optimizer: Optimizer = "adamw",
 ) -> float:
-    """Estimate the training speed of all processes from some steps of one.
+    """Estimate the real tokens that all processes train in a second, from some steps of one.
 
     Starting the others would take longer than the steps.
     """

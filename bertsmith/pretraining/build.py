@@ -17,6 +17,7 @@ def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pret
 
     Raises:
         CorpusError: the corpus is damaged, or lacks the requested pairs.
+        ConfigError: the named word list or segmenter cannot be used.
     """
     return objective_over(
         train or Corpus.open(config.corpus),
@@ -32,13 +33,24 @@ def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pret
 def objective_over(
     train: Corpus, held_out: Corpus, settings: PretrainingSettings, **sizes: int
 ) -> Pretraining:
-    """Build the objective that the settings name; `sizes` are those of `Pretraining`."""
+    """Build the objective that the settings name; `sizes` are those of `Pretraining`.
+
+    Raises:
+        CorpusError: the corpus lacks the requested pairs.
+        ConfigError: the named word list or segmenter cannot be used.
+    """
     kind = ReplacedTokens if settings.replaces else Pretraining
     return kind(train, held_out, settings, **sizes)
 
 
 def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
-    """Build a new model, random from the seed but for what is counted in the corpus."""
+    """Build a new model, random from the seed but for what is counted in the corpus.
+
+    It is fp32, on the CPU.
+
+    Raises:
+        ConfigError: the vocabulary is too large to count its neighbours in free memory.
+    """
     with drawing_from(config.seed):
         model = objective.new_model(config.model)
         if config.position_initializer == "sinusoidal":

@@ -30,11 +30,12 @@ def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Te
     """Find, for every row in the batch's order, the place of its partner.
 
     Args:
-        labels: IGNORE_INDEX for rows without a partner, `[rows]`, in the batch's order.
+        labels: IGNORE_INDEX for rows without a partner, int64 `[rows]`, in the batch's order.
 
     Returns:
         `contrastive_rows`, the places of rows that have one, and `contrastive_labels`, their
-        partners' places.
+            partners'
+        places; both int64, of one length.
     """
     order = np.asarray(batch.order)
     place_of_row = np.argsort(order)
@@ -46,7 +47,12 @@ def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Te
 
 
 def segment_pair_loss(hidden: Tensor, batch: Batch) -> LossTerm:
-    """Compute the loss of choosing the partner among all other rows, from [tokens, hidden]."""
+    """Compute the loss of choosing the partner among all other rows, from [tokens, hidden].
+
+    It is the summed InfoNCE (van den Oord et al. 2018, section 2.3) of cosines divided by
+    `TEMPERATURE`, an fp32 scalar, over rows with a partner. `batch.targets` are those of
+    `contrastive_targets`.
+    """
     vectors = F.normalize(mean_over_sequences(hidden, batch).float(), dim=-1)
     rows = batch.targets["contrastive_rows"]
     partners = batch.targets["contrastive_labels"]

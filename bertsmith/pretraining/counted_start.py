@@ -44,7 +44,7 @@ OVERSAMPLING = 16
 
 
 class PairCounts(NamedTuple):
-    """Pairs of neighbouring tokens, sorted by `keys`, and how often each occurs.
+    """Pairs of neighbouring tokens, sorted by `keys`, and how often each occurs; int64 `[pairs]`.
 
     The key of a pair is the smaller token id times the size of the vocabulary plus the larger one.
     """
@@ -54,7 +54,7 @@ class PairCounts(NamedTuple):
 
 
 class PmiMatrix(NamedTuple):
-    """A dense or sparse matrix and its transpose."""
+    """A matrix and its transpose, fp32 `[vocabulary, vocabulary]`; sparse above `MAX_DENSE`."""
 
     rows: Tensor
     columns: Tensor
@@ -64,9 +64,10 @@ class PmiMatrix(NamedTuple):
 def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     """Initialize word embeddings and the masked-LM bias from the counts of a corpus.
 
-    Over the counted tokens each dimension has mean 0; together they have the standard deviation
-    `initializer_range`. Tokens that do not occur, special ones among them, keep their random
-    vectors.
+    The embeddings factorize positive pointwise mutual information (Levy and Goldberg 2014, section
+    5; smoothed contexts: Levy et al. 2015, section 3.2). Over the counted tokens each dimension has
+    mean 0; together they have the standard deviation `initializer_range`. Tokens that do not occur,
+    special ones among them, keep their random vectors.
 
     Raises:
         ConfigError: the vocabulary is large, and its pairs may need more memory than is free.

@@ -60,8 +60,9 @@ class Phase:
 class Trial:
     """Measurements of a few seconds of real steps.
 
-    `step_seconds` are those of a whole step of the last phase; `peak_bytes` are those of the steps
-    and of their preparation, None where the device does not report them.
+    `step_seconds` are those of a whole step of the last phase, `evaluation_seconds` those of one
+    evaluation; `peak_bytes` are those of the steps and of their preparation, None where the device
+    does not report them.
     """
 
     num_steps: int
@@ -95,6 +96,10 @@ class Forecast:
 
     @property
     def num_steps(self) -> float:
+        """Steps of the run.
+
+        Of one in minutes, those that fit beside its evaluations, and 1 at least.
+        """
         if self.config.steps is not None:
             return float(self.config.steps)
         assert self.config.minutes is not None
@@ -108,6 +113,7 @@ class Forecast:
 
     @property
     def num_evaluations(self) -> int:
+        """Evaluations of the run, the one before the first step included."""
         times = self.config.evaluations.times
         every = self.config.eval_every
         if every is None:
@@ -126,7 +132,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """The duration of the run, with evaluations."""
+        """The duration of the run in seconds, with evaluations, without preparation."""
         evaluations = self.num_evaluations * self.trial.evaluation_seconds
         return self.over_run(self.step_seconds) + evaluations
 

@@ -102,10 +102,11 @@ def adapt(
     Args:
         folder: of the model.
         tokenizer: the tokenizer of the corpus.
-        counts: returns the frequency of each token; called for a new head only.
+        counts: returns the frequency of each token, `[vocabulary]`; called for a new head only.
 
     Returns:
-        The model; the folder's pooler, where the model has none; and what was changed.
+        The model, fp32 on the CPU; the folder's pooler, where the model has none; and what was
+            changed.
 
     Raises:
         CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
@@ -173,6 +174,7 @@ def source_facts(
 
 
 def stored_pooler(folder: ModelFolder) -> Pooling | None:
+    """Build the pooler of a folder with its weights; None if it has none."""
     return build(folder, ()).pooler if folder.has_pooler else None
 
 

@@ -17,7 +17,10 @@ from bertsmith.pretraining.word_choice import RUN_LENGTHS, choose_words
 
 
 class MaskingVocabulary:
-    """The mask token and the ordinary ids of a vocabulary."""
+    """The mask token and the ordinary ids of a vocabulary.
+
+    `is_special` is bool `[vocabulary]`, `ordinary_ids` are int64 and ascending.
+    """
 
     def __init__(self, vocab_size: int, mask_id: int, special_ids: Collection[int]) -> None:
         self.mask_id = mask_id
@@ -48,10 +51,11 @@ def mask_tokens(
 ) -> MaskedTokens:
     """Choose and alter `max(1, round(length * rate))` tokens of every sequence.
 
-    `ids` is a packed row `[tokens]`; `lengths` is `[sequences]` and includes special tokens, as in
+    This is masked LM's (Devlin et al. 2019, section 3.1, task 1). `ids` is a packed row, integers
+    `[tokens]`, and is not changed; `lengths`, int64 `[sequences]`, include special tokens, as in
     BERT's released code. A sequence with fewer ordinary tokens has all of them chosen. For whole
-    words or runs of them, `words` numbers the words as `choose_words` takes it, and the count is an
-    upper limit.
+    words or runs of them, `words` numbers the words as `choose_words` takes it, int64 `[tokens]`,
+    and the count is an upper limit.
     """
     if words is None:
         positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)

@@ -30,7 +30,11 @@ def rows_of_micro_batch(
 
 
 def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> int:
-    """Return the most rows that a process computes at once."""
+    """Return the most rows of `length` tokens that a process computes at once.
+
+    On a CPU they have `MAX_TOKENS` at most, and keep `MAX_KEPT_BYTES` if one row does; elsewhere
+    there is no limit.
+    """
     if machine.device.type != "cpu":
         return sys.maxsize
     rows = MAX_TOKENS // length

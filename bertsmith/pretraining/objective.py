@@ -137,6 +137,7 @@ class RowSource:
 
     @property
     def rows_per_epoch(self) -> int:
+        """The number of rows that go about once through the text."""
         return self.anchors.num_anchors * self._rows_per_anchor
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
@@ -160,7 +161,11 @@ class RowSource:
     ) -> list[Batch]:
         """Build batches of `rows_each` rows; the division does not affect masks.
 
-        Contrastive pairs need more than two rows, so the last batch takes two left over.
+        Their `targets`, int64 but for `draws`: `masked_positions` in the packed row and
+        `masked_labels` `[masked]`; of pair tasks `TASK_rows` and `TASK_labels` `[rows with a
+        label]`, or those of `contrastive_targets`; with replaced tokens `draws`, fp32 from 0 to 1
+        `[masked]`. Contrastive pairs need more than two rows, so the last batch takes two left
+        over.
         """
         text = self._reader.read(segments)
         masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
@@ -279,7 +284,10 @@ class Pretraining(Objective[BertModel, Batch]):
         return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Compute `mlm` and, with pairs, `nsp`, `sop` or `contrast`."""
+        """Compute `mlm` and, with pairs, `nsp`, `sop` or `contrast`.
+
+        As `pretraining_losses` says, of a batch of `RowSource.batches`.
+        """
         return pretraining_losses(model, batch, self.settings.pair_task)
 
     def new_model(self, config: BertConfig) -> BertModel:
@@ -287,7 +295,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return BertModel(config, build_heads(config, self.settings.heads))
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Compute losses and accuracies on the eval rows.
+        """Compute losses (nats) and accuracies on the eval rows, by journal name.
 
         `held_out_loss` is the weighted sum of the losses.
         """
@@ -407,13 +415,24 @@ def _check_pairs(train: Corpus, task: PairTask) -> None:
 
 
 def has_pairs(corpus: Corpus, task: PairTask) -> bool:
+    """Return whether a corpus has the pairs of a task.
+
+    NSP needs two documents, other tasks on pairs a document of two sentences.
+    """
     if task == "next_sentence":
         return corpus.num_documents > 1
     return task == "none" or corpus.num_sentences > corpus.num_documents
 
 
 def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
-    """Compute the loss terms, with vocabulary logits at masked positions only."""
+    """Compute the loss terms, with vocabulary logits at masked positions only.
+
+    `batch.targets` are those of `RowSource.batches`. Losses are in nats; that of pairs is the cross
+    entropy of two logits, or `segment_pair_loss`.
+
+    Raises:
+        ConfigError: the task on pairs has a head, and the model no pooler.
+    """
     hidden = model.encode(batch)
     labels = batch.targets["masked_labels"]
     masked = hidden.index_select(0, batch.targets["masked_positions"])
@@ -433,7 +452,10 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
 
 
 def held_out_figures(batches: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:
-    """Compute losses and accuracies over all batches, by journal name."""
+    """Compute losses (nats) and accuracies over all batches, by journal name.
+
+    Terms without a prediction are left out; `held_out_loss` is the weighted sum of the others.
+    """
     by_name: dict[str, list[LossTerm]] = {}
     for terms in batches:
         for name, term in terms.items():

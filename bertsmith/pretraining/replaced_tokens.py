@@ -27,7 +27,11 @@ from bertsmith.training.objective import LossTerm
 
 
 class ReplacedTokens(Pretraining):
-    """The objective over masked-LM rows; its model is an `ElectraPair`."""
+    """The objective over masked-LM rows; its model is an `ElectraPair`.
+
+    This is Clark et al. 2020, section 2: the generator's masked LM, and `discriminator_weight`
+    times the discriminator's loss over all tokens.
+    """
 
     def new_model(self, config: BertConfig) -> BertModel:
         """Build a discriminator of this shape with a generator of `generator_size`."""
@@ -41,6 +45,11 @@ class ReplacedTokens(Pretraining):
         return self._judge(model, batch).terms
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
+        """Compute losses and accuracies on the eval rows, and the detection of replaced tokens.
+
+        `held_out_rtd_precision`, `_recall` and `_auc` are of replaced tokens; `_replaced` is their
+        share.
+        """
         if self.held_out is None:
             return {}
         judged = [self._judge(model, batch) for batch in self.held_out_batches(model)]
@@ -84,7 +93,7 @@ class ReplacedTokens(Pretraining):
 class Detection:
     """A batch classified by the discriminator.
 
-    Shapes: `logits`, fp32, and `is_replaced`, 0 or 1, are `[tokens]`.
+    Shapes: `logits`, fp32, and `is_replaced`, fp32 0 or 1, are `[tokens]`.
     """
 
     terms: dict[str, LossTerm]

@@ -172,6 +172,11 @@ def resolve_pretraining(
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
+    """Decide what the user left open without timing anything; a step is one micro-batch.
+
+    Raises:
+        ConfigError, CorpusError: as `resolve_pretraining`.
+    """
     return resolve_pretraining(job, Corpus.open(job.corpus))
 
 
@@ -196,6 +201,11 @@ def _resolve_objective(
 
 
 def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
+    """Build the config of a new model of `preset` for a corpus, its vocabulary and token ids.
+
+    Raises:
+        ConfigError: a setting does not fit the family or another setting.
+    """
     family = family_named(settings.family or NEW_MODEL["family"])
     tokenizer = corpus.tokenizer()
     config = family.config

@@ -54,6 +54,7 @@ class RowReader:
         self._bounds = bounds
 
     def read(self, segments: Segments) -> TextRows:
+        """Read the tokens of the segments, and lay them out with special tokens between."""
         if self._bounds is None:
             return self._lay_out(self._text(segments.starts, segments.ends), segments)
         return self._lay_out_words(segments, self._bounds)

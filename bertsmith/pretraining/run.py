@@ -89,6 +89,12 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
         self._began = time.monotonic()
 
     def check(self) -> None:
+        """Refuse settings without a length, and a folder that must not be written.
+
+        Raises:
+            ConfigError: as `RunFolder.check`; or the folder holds, or lies in, the corpus or the
+                model of `from`.
+        """
         job, out = self.job, self.folder.path
         job.training.check_length()
         self.folder.check(resume=self.resume, overwrite=self.overwrite)

@@ -121,7 +121,11 @@ class Anchors:
 def draw_lengths(
     num_rows: int, longest: int, short_seq_prob: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw target lengths: `longest`, or for some rows 2 to `longest`."""
+    """Draw target lengths in tokens: `longest`, or for some rows 2 to `longest`.
+
+    Int64 `[num_rows]`. `short_seq_prob` is the probability of the latter, 0.1 in BERT's released
+    code.
+    """
     is_short = rng.random(num_rows) < short_seq_prob
     return np.where(is_short, rng.integers(2, longest + 1, num_rows), longest)
 
@@ -131,10 +135,12 @@ def draw_pairs(
 ) -> SegmentPairs:
     """Draw segments A and B per anchor for next-sentence prediction.
 
-    They have at most `targets` tokens together; the label is a fair coin. The text must have two
-    documents or more, none of them empty. Every row consumes the same draws whatever its label.
-    Segments are filled as in the released `create_pretraining_data.py`, with differences that keep
-    the labels balanced and the lengths uninformative (docs/architecture.md, "Segment pairs").
+    This is Devlin et al. 2019, section 3.1, task 2. `anchors` are token offsets, `targets` lengths
+    in tokens; both int64 `[rows]`. The segments have at most `targets` tokens together; the label
+    is a fair coin. The text must have two documents or more, none of them empty. Every row consumes
+    the same draws whatever its label. Segments are filled as in the released
+    `create_pretraining_data.py`, with differences that keep the labels balanced and the lengths
+    uninformative (docs/architecture.md, "Segment pairs").
     """
     starts = bounds.sentence_starts
     chunks = _gather_sentences(bounds, anchors, targets)
@@ -160,10 +166,11 @@ def draw_ordered_pairs(
 ) -> SegmentPairs:
     """Draw two consecutive segments per anchor, half of them swapped, for SOP.
 
-    They have at most `targets` tokens together, and are cut after the swap, as in ALBERT's released
-    code (Lan et al. 2020, section 3.1; differences: docs/architecture.md, "Segment pairs"). The
-    label is `IS_SWAPPED` where the second segment is first, and `IGNORE_INDEX` for a document of
-    one sentence, which gives one segment.
+    `anchors` are token offsets, `targets` lengths in tokens; both int64 `[rows]`. The segments have
+    at most `targets` tokens together, and are cut after the swap, as in ALBERT's released code (Lan
+    et al. 2020, section 3.1; differences: docs/architecture.md, "Segment pairs"). The label is
+    `IS_SWAPPED` where the second segment is first, and `IGNORE_INDEX` for a document of one
+    sentence, which gives one segment.
     """
     starts = bounds.sentence_starts
     is_mirrored = rng.random(len(anchors)) < 0.5
@@ -186,7 +193,10 @@ def draw_ordered_pairs(
 
 
 def windows_around(bounds: Corpus, anchors: np.ndarray, length: int) -> SegmentPairs:
-    """Return `length` tokens around each anchor, or a whole shorter document."""
+    """Return `length` tokens around each anchor, or a whole shorter document.
+
+    `anchors` are token offsets, int64 `[rows]`. Span B is empty, and labels are `IGNORE_INDEX`.
+    """
     starts = bounds.sentence_starts
     first, end = _document_of(bounds, anchors)
     window_starts = _slide_inside(anchors, length, starts[first], starts[end])
@@ -198,9 +208,9 @@ def windows_around(bounds: Corpus, anchors: np.ndarray, length: int) -> SegmentP
 def halves_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return two rows per anchor: what is around it, cut in two between sentences.
 
-    Together they have up to twice `length` tokens of a document, each at most `length`. A chunk of
-    one sentence is extended by a neighbour. A document of one sentence is cut in its middle, and
-    its rows have the label `IGNORE_INDEX`.
+    `anchors` are token offsets, int64 `[rows / 2]`. Both halves have up to twice `length` tokens of
+    a document together, each at most `length`. A chunk of one sentence is extended by a neighbour.
+    A document of one sentence is cut in its middle, and its rows have the label `IGNORE_INDEX`.
     """
     starts = bounds.sentence_starts
     chunks = _gather_sentences(bounds, anchors, np.full(len(anchors), 2 * length))
@@ -229,9 +239,9 @@ def halves_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
 def passages_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
     """Return whole sentences around each anchor, at most `length` tokens, across documents.
 
-    One token is kept free for the separator at each document end inside a passage. A sentence that
-    is longer gives `length` tokens of its own. This is RoBERTa's FULL-SENTENCES (Liu et al. 2019,
-    section 4.2).
+    `anchors` are token offsets, int64 `[rows]`. One token is kept free for the separator at each
+    document end inside a passage. A sentence that is longer gives `length` tokens of its own. This
+    is RoBERTa's FULL-SENTENCES (Liu et al. 2019, section 4.2).
     """
     starts = bounds.sentence_starts
     begin = _slide_inside(anchors, length, np.zeros_like(anchors), starts[-1])
@@ -281,7 +291,7 @@ def pair_budget(
 
 
 def single_sentence_share(bounds: Corpus) -> float:
-    """Compute the share of tokens in single-sentence documents.
+    """Compute the share, 0 to 1, of tokens in single-sentence documents.
 
     These have no pairs for NSP or SOP.
     """

@@ -42,7 +42,7 @@ different masking can be compared."""
 
 @dataclass(frozen=True)
 class MaskingRule:
-    """Masking rate, unit, and shares of [MASK] and random tokens."""
+    """Masking rate, unit, and shares of [MASK] and random tokens, all from 0 to 1."""
 
     rate: float
     mask_share: float
@@ -237,6 +237,7 @@ class PretrainingSettings:
 
     @property
     def pair_task(self) -> PairTask:
+        """The task on pairs, from `pairs`, or by `objective` and `rows` where it is open."""
         if self.replaces:
             return "none"
         if self.pairs is None:
@@ -250,13 +251,17 @@ class PretrainingSettings:
 
     @property
     def heads(self) -> tuple[str, ...]:
+        """The heads that a model needs for these tasks."""
         if self.replaces:
             return ("replaced_token",)
         has_head = self.pair_task in PAIR_HEADS
         return ("masked_lm", self.pair_task) if has_head else ("masked_lm",)
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
-        """Compute the rate and shares of a step, counted from 1."""
+        """Compute the rate and shares of a step, counted from 1.
+
+        They move linearly from the first values to the last over `masking_schedule_steps`.
+        """
         last = self.at_end()
         begin, end = (self.masking_rate, *self.shares), (last.masking_rate, *last.shares)
         done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps or 0))
@@ -319,6 +324,7 @@ class PretrainingSettings:
         return replace(self, start_steps=start, masking_schedule_steps=schedule)
 
     def at_start(self) -> "PretrainingSettings":
+        """Return the settings with the row length of the first steps."""
         return replace(self, max_length=self.start_length)
 
     def of_held_out(self, pairs: PairTask) -> "PretrainingSettings":

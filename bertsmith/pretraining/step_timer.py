@@ -56,7 +56,7 @@ class StepTime:
 
 
 def longest_share(batches: Sequence[Batch] | Sequence[BatchSize], num_members: int) -> int:
-    """Count the tokens of the busiest process; batches are assigned in turn."""
+    """Count the real tokens of the busiest process; batches are assigned in turn."""
     tokens = [batch.num_tokens for batch in batches]
     return max(sum(tokens[member::num_members]) for member in range(num_members))
 
@@ -72,7 +72,7 @@ def timing_steps(
     """Start `num_members` processes that can time steps of `objective` in the block.
 
     Args:
-        model: on its device; its weights hardly change.
+        model: fp32, on its device; its weights hardly change.
     """
     optim = OptimSettings(optimizer=optimizer, learning_rate=RATE)
     plan = Plan(objective, optim, seed=0, num_members=num_members)
@@ -83,7 +83,7 @@ def timing_steps(
 
 @dataclass(frozen=True)
 class StepTimer:
-    """Timer of an objective's steps."""
+    """Timer of an objective's steps, all of whose workers are up."""
 
     objective: Objective[Any, Any]
     workers: LocalWorkers

@@ -19,7 +19,11 @@ IdArray = NDArray[np.int64]
 def counted_documents(
     corpus: Corpus, what: str = "counting tokens"
 ) -> Iterator[list[NDArray[Any]]]:
-    """Yield the token ids of the documents that are counted, up to 1,000 at once."""
+    """Yield the token ids of the documents that are counted, up to 1,000 at once.
+
+    Each document is an array of integers `[tokens]`. Of more than `COUNTED_TOKENS` tokens, evenly
+    spread documents are taken.
+    """
     bounds = corpus.sentence_starts[corpus.document_starts]
     every = max(1, corpus.num_tokens // COUNTED_TOKENS)
     documents = range(0, corpus.num_documents, every)
@@ -30,7 +34,7 @@ def counted_documents(
 
 
 def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
-    """Compute the cross entropy (nats) of eval tokens under training frequencies.
+    """Compute the cross entropy (nats per token) of eval tokens under training frequencies.
 
     Frequencies have one added to every count. Special tokens are left out, as in masking, and of
     splits beyond 20 M tokens evenly spread documents are read.

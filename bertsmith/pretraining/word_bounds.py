@@ -47,7 +47,8 @@ class WordBounds:
     def begins(self, ids: np.ndarray, is_fresh: np.ndarray) -> np.ndarray:
         """Compute whether each token begins a word, bool `[tokens]`.
 
-        `is_fresh` marks tokens that begin a sentence, or stand after a gap in the text.
+        `ids` are integers `[tokens]`; `is_fresh`, bool `[tokens]`, marks tokens that begin a
+        sentence, or stand after a gap in the text.
         """
         begins: np.ndarray = ~self._continues[ids] | is_fresh
         if self._segmenter is not None:

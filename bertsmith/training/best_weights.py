@@ -31,7 +31,8 @@ class BestSettings:
 class BestWeights:
     """A copy of a model's weights from its best eval.
 
-    Of equal metrics the one with the lower eval loss is better.
+    Of equal metrics the one with the lower eval loss is better. The eval before the first step
+    counts only with `from_start`.
     """
 
     def __init__(self, settings: BestSettings) -> None:
@@ -48,6 +49,7 @@ class BestWeights:
 
     @property
     def score(self) -> float:
+        """The best metric so far; -inf before the first eval that counts."""
         return self._score[0]
 
     def see(self, entry: Mapping[str, Any]) -> None:
@@ -64,15 +66,20 @@ class BestWeights:
         self._weights = {name: value.clone() for name, value in model.state_dict().items()}
 
     def restore(self, model: nn.Module) -> None:
+        """Put the copy into the model and give it up; without one, its weights stay."""
         if self._weights:
             model.load_state_dict(self._weights)
             self._weights = {}
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """Return the copy for a checkpoint; names begin with `PREFIX`."""
+        """Return the copy for a checkpoint; names begin with `PREFIX`.
+
+        Shapes and dtypes are those of the model's weights; the tensors are not copied again.
+        """
         return {PREFIX + name: value for name, value in self._weights.items()}
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Take the copy out of a checkpoint's tensors, by names that begin with `PREFIX`."""
         self._weights = {
             name.removeprefix(PREFIX): value.to(device)
             for name, value in tensors.items()

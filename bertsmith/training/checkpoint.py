@@ -31,7 +31,11 @@ FOLDER_PATTERN = re.compile(r"step-\d{8,}")
 
 @dataclass
 class TrainingState:
-    """Progress of a run; `identity` must be the same when it is continued."""
+    """Progress of a run; `identity` must be the same when it is continued.
+
+    `elapsed_seconds` are of the whole run, `step_seconds` of its steps and `evaluation_seconds` of
+    its evaluations alone.
+    """
 
     identity: Mapping[str, Any]
     step: int = 0
@@ -85,7 +89,8 @@ def save_checkpoint(
 ) -> Path:
     """Write `directory/step-<state.step>` and remove all but the newest `keep`, 1 or more.
 
-    `save` writes the model folder (`model/saving.py`).
+    `save` writes the model folder (`model/saving.py`). `tensors` are what else is to be kept, by
+    name, of any shape and dtype.
 
     Raises:
         InputError: the disk is full or cannot be written; earlier checkpoints are as they were.

@@ -14,6 +14,7 @@ CHANCE_TERMS = {"nsp", "sop"}
 def draw_curves(
     entries: Sequence[Mapping[str, Any]], path: Path, run: Mapping[str, Any] | None = None
 ) -> None:
+    """Write the charts of `build_charts` as an SVG file."""
     write_svg(path, build_charts(entries, run))
 
 

@@ -41,7 +41,8 @@ class Slot:
 class Layout:
     """The places of all parameters, those with weight decay first.
 
-    Padding between parameters stays zero.
+    So decay ends at one place. Padding between parameters stays zero. `size` counts the numbers of
+    an array.
     """
 
     slots: tuple[Slot, ...]
@@ -56,7 +57,10 @@ class Layout:
         return cls(tuple(slots), _round_up(end, CHUNK))
 
     def views(self, array: Tensor) -> dict[str, Tensor]:
-        """Return each parameter's view of an array `[size]`, by name."""
+        """Return each parameter's view of an array `[size]`, by name.
+
+        Views have the parameters' shapes and the array's dtype.
+        """
         return {
             slot.spec.name: array[slot.first : slot.end].view(slot.spec.shape)
             for slot in self.slots
@@ -122,11 +126,12 @@ class Storage:
 
     @property
     def num_bytes(self) -> int:
+        """Bytes of all arrays: fp32, and the copy of the weights that computes in bf16."""
         copy = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
         return 4 * self.size * (1 + len(self.buffers) + self.num_parts) + copy
 
     def place(self, memory: Tensor) -> Arrays:
-        """Return the arrays in `memory`, uint8 of `num_bytes`."""
+        """Return the arrays in `memory`, uint8 `[num_bytes]`, as views of it."""
         num_rows = 1 + len(self.buffers) + self.num_parts
         rows = memory[: 4 * self.size * num_rows].view(torch.float32).view(num_rows, self.size)
         copy = memory[4 * self.size * num_rows :].view(self.dtype)
@@ -154,7 +159,7 @@ class GradientCollector:
         ]
 
     def begin(self, array: Tensor) -> None:
-        """Write gradients to `array` `[size]` from now on, replacing its content."""
+        """Write gradients to `array` `[size]` from now on, in its dtype, replacing its content."""
         for gap in self._layout.gaps:
             array[gap].zero_()
         self._views = self._layout.views(array)
@@ -182,7 +187,10 @@ class GradientCollector:
 
 
 def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
-    """Make a model's parameters views of `computing`, or of `weights` where they are fp32 only."""
+    """Make a model's parameters views of `computing`, or of `weights` where they are fp32 only.
+
+    Their own values are lost: those of the arrays take their place.
+    """
     computing, exact = layout.views(arrays.computing), layout.views(arrays.weights)
     parameters = dict(model.named_parameters())
     for slot in layout.slots:

@@ -43,6 +43,7 @@ class Journal:
             self._flushed_at = time.monotonic()
 
     def sync(self) -> None:
+        """Put all that was written so far on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._flushed_at = time.monotonic()
@@ -104,6 +105,9 @@ def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
     """Keep the lines up to `last_step`, and drop a half line.
 
     Returns the entries that stay.
+
+    Raises:
+        CheckpointError: as `read_journal`.
     """
     if not path.exists():
         return []

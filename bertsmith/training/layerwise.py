@@ -77,5 +77,6 @@ class LayerwiseOptim(OptimSettings):
 
 
 def freeze(model: nn.Module, settings: OptimSettings) -> None:
+    """Let only the parameters whose learning rate is above 0 have gradients."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(settings.rate_scale(name) > 0)

@@ -37,6 +37,7 @@ def computing_on(compute: Compute, before: RunFolder | None = None) -> Iterator[
 
     Raises:
         ConfigError: this machine has no such device.
+        CheckpointError: the run.json of that run is damaged.
     """
     choices = None if before is None else before.read_choices()
     with computing_as(choices), compute_settings(compute) as (device, precision):

@@ -42,7 +42,10 @@ def list_terms(names: Iterable[str]) -> list[str]:
 
 @dataclass
 class LossTerm:
-    """One loss term: fp32 scalars `sum` and `correct` over `count` predictions."""
+    """One loss term: scalars `sum` (fp32) and `correct` over `count` predictions.
+
+    `sum` is in nats where it is a cross entropy.
+    """
 
     sum: Tensor
     correct: Tensor
@@ -70,7 +73,8 @@ class Objective(Protocol[ModelT, BatchT]):
     """A training objective, bound to its data; classes inherit from it.
 
     The loss of a step is the weighted sum of its terms, each summed over all micro-batches and
-    divided by its count over all of them: how a step is split changes nothing.
+    divided by its count over all of them: how a step is split changes nothing. Micro-batches are
+    functions of (data, seed, step), so that a step can be computed again, and by any process.
     """
 
     def num_micro_batches(self, step: int) -> int:
@@ -85,6 +89,7 @@ class Objective(Protocol[ModelT, BatchT]):
         ...
 
     def micro_batches(self, step: int) -> list[BatchT]:
+        """Return all micro-batches of a step, counted from 1, on the CPU."""
         return [self.micro_batch(step, index) for index in range(self.num_micro_batches(step))]
 
     def counts(self, batch: BatchT) -> dict[str, int]:

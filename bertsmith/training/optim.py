@@ -37,7 +37,9 @@ def buffers_of(settings: OptimSettings) -> tuple[str, ...]:
 
 
 def schedule(progress: float, settings: OptimSettings) -> float:
-    """Compute the learning rate's factor after a share `progress` of the run.
+    """Compute the learning rate's factor, 0 to 1, after a share `progress` of the run.
+
+    Warm-up is linear from 0. The decay of "wsd" is 1 - sqrt (Hägele et al. 2024, arXiv 2405.18392).
 
     >>> settings = OptimSettings(warmup_fraction=0.2)
     >>> [schedule(progress, settings) for progress in (0.1, 0.2, 0.6, 1.0)]
@@ -131,8 +133,10 @@ class RangeUpdater:
     def sum_gradients(self, gradients: Tensor) -> Tensor:
         """Sum the parts' gradients `[num_parts, size]`, fp32 ones into the first part.
 
+        Those in bf16 stay as they are, as their sum could not be kept; `update` sums them again.
+
         Returns:
-            The sum of the squares of each chunk, fp32 `[chunks]`.
+            The sum of the squares of each chunk of this range, fp32 `[chunks]`.
         """
         first, end = self._bounds
         norms = self.arrays.weights.new_empty((end - first) // CHUNK)
@@ -145,10 +149,12 @@ class RangeUpdater:
         return norms.square_()
 
     def update(self, gradients: Tensor, step: int, rate: float, divisor: float) -> None:
-        """Update the weights by their summed gradients, divided by `divisor`.
+        """Update this range's weights by their summed gradients, divided by `divisor`.
 
         Args:
+            gradients: `[num_parts, size]` as `sum_gradients` left them, fp32 or bf16.
             step: counts from 1.
+            rate: learning rate of the step; each parameter's factor is multiplied to it.
         """
         # Filled on the device: a copy from the CPU would make this process wait.
         scale = self.arrays.weights.new_full((), divisor)

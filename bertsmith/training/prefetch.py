@@ -18,7 +18,8 @@ POLL_SECONDS = 0.1
 class Prefetcher(Generic[T]):
     """Iterator of `prepare(step)` for steps from `first`, at most `DEPTH` ahead, until `close`.
 
-    What `prepare` raises is raised in the loop, at the step it belongs to.
+    A thread of its own prepares them. What `prepare` raises is raised in the loop, at the step it
+    belongs to.
     """
 
     def __init__(self, prepare: Callable[[int], T], first: int) -> None:
@@ -30,6 +31,7 @@ class Prefetcher(Generic[T]):
         self._thread.start()
 
     def close(self) -> None:
+        """End the thread, once the step that it prepares is done."""
         self._stopped.set()
         self._thread.join()
 

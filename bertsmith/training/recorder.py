@@ -67,6 +67,10 @@ class Recorder:
             self._stack = stack.pop_all()
 
     def write(self, entry: Mapping[str, Any]) -> None:
+        """Write an entry to the journal and all receivers.
+
+        Return whether one of them ends the run.
+        """
         self._journal.write(entry)
         for tracker in self._trackers:
             tracker.write(entry)

@@ -127,6 +127,9 @@ class Run(ABC, Generic[Resolved, Result]):
         """Refuse settings that cannot be met, and a folder that must not be written.
 
         It is asked again when the folder is held, as others may have worked there.
+
+        Raises:
+            ConfigError: says what is wrong with which.
         """
 
     def hold(self) -> AbstractContextManager[object]:
@@ -135,14 +138,22 @@ class Run(ABC, Generic[Resolved, Result]):
 
     @abstractmethod
     def resolve(self, machine: Machine) -> Resolved:
-        """Read and check all input, and decide what the user left open; nothing is written."""
+        """Read and check all input, and decide what the user left open; nothing is written.
+
+        Raises:
+            BertsmithError: settings or inputs do not allow the run.
+        """
 
     @abstractmethod
     def build(self, resolved: Resolved, machine: Machine) -> BuiltRun:
         """Build the model, new or from the checkpoint to go on from, and all that trains it."""
 
     def newest_checkpoint(self) -> Checkpoint | None:
-        """Read the checkpoint to go on from; None where the run begins."""
+        """Read the checkpoint to go on from; None where the run begins.
+
+        Raises:
+            CheckpointError: it is damaged.
+        """
         return newest_checkpoint(self.folder.checkpoints_dir) if self.resume else None
 
     def _make_trainer(self, built: BuiltRun) -> Trainer:

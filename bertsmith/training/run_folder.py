@@ -102,7 +102,11 @@ class RunFacts(dict[str, Any]):
         raise _damaged_run(self.path, f"'{key}' is missing")
 
     def check_complete(self, kind: str) -> None:
-        """Raise CheckpointError unless all facts are there that the end of this run will read."""
+        """Check that all facts are there that the end of a run of this kind will read.
+
+        Raises:
+            CheckpointError: one is missing; names it.
+        """
         needed: tuple[str, ...] = NEEDED if kind != "series of runs" else ("series", "kind")
         if kind == "pre-training":
             needed += NEEDED_IN_PRETRAINING
@@ -114,7 +118,11 @@ class RunFacts(dict[str, Any]):
                 value = value[key]  # tells what is missing
 
     def check(self) -> None:
-        """Raise CheckpointError unless the facts are of the types that they are read as."""
+        """Check that the facts are of the types that they are read as.
+
+        Raises:
+            CheckpointError: one is of another type; names it.
+        """
         for name, kind in FACTS.items():
             value: Any = self
             for key in name.split("."):
@@ -236,6 +244,9 @@ class RunFolder:
 
         Args:
             check: refuses the folder; called under the lock, as others may have worked there.
+
+        Raises:
+            ConfigError: another process is at work here.
         """
         return hold_folder(self.path, check)
 
@@ -260,6 +271,7 @@ class RunFolder:
         """Read `run.json`.
 
         Raises:
+            FileNotFoundError: there is none.
             CheckpointError: the file is damaged or cannot be read; or, when it is asked for, a fact
                 is missing.
         """
@@ -278,7 +290,12 @@ class RunFolder:
         return value
 
     def read_choices(self) -> ComputeChoices | None:
-        """Read how the run in this folder computes; None on a GPU, where nothing is chosen."""
+        """Read how the run in this folder computes; None on a GPU, where nothing is chosen.
+
+        Raises:
+            FileNotFoundError: there is no `run.json`.
+            CheckpointError: it is damaged.
+        """
         choices = self.read_run().get(COMPUTE_CHOICES)
         try:
             return None if choices is None else ComputeChoices(**choices)

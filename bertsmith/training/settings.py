@@ -64,7 +64,11 @@ class TrainingSettings(Compute):
             raise SettingError("training.keep", self.keep, "0 or more")
 
     def check_length(self) -> None:
-        """Raise ConfigError where neither steps nor minutes are given."""
+        """Check that the length of the run is there.
+
+        Raises:
+            ConfigError: neither steps nor minutes are.
+        """
         if self.steps is None and self.minutes is None:
             raise ConfigError(
                 f"How long should it train? Pass {option('minutes', 15)} or "

@@ -66,8 +66,8 @@ class Summary:
     """Totals of a run, with its last step and its last evaluation.
 
     `tokens_per_second` counts real tokens over the time of the steps; evaluations and checkpoints
-    are in `elapsed_seconds` only. `data_wait_fraction` is the part of the steps' time without a
-    batch.
+    are in `elapsed_seconds` only. `data_wait_fraction`, 0 to 1, is the part of the steps' time
+    without a batch.
     """
 
     steps: int
@@ -146,7 +146,11 @@ class Trainer:
         self._is_ended = False
 
     def begin(self, facts: Mapping[str, Any]) -> None:
-        """Clear the folder for a new run and write `run.json` with `facts`."""
+        """Clear the folder for a new run and write `run.json` with `facts`.
+
+        Raises:
+            ConfigError: another process trains in the folder.
+        """
         self.folder.begin()
         known = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -162,6 +166,7 @@ class Trainer:
 
         Raises:
             ConfigError: settings differ from those of the run, or it is still at work.
+            CheckpointError: run.json or the journal is damaged.
         """
         tell_other_processor(self.folder.path, self._check_same(), self.device)
         with self.folder.locked():  # a run that is still at work needs both

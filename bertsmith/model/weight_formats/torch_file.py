@@ -24,7 +24,7 @@ def read_bin(file: Path) -> dict[str, Tensor]:
 
     Raises:
         CheckpointError: the file cannot be read, is damaged, holds objects other than tensors, or
-        tensors below several keys.
+            tensors below several keys.
         MemoryError: there is not enough memory.
     """
     try:

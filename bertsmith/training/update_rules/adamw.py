@@ -13,6 +13,11 @@ from bertsmith.training.update_rules.rule import UpdateStep
 
 @dataclass(frozen=True)
 class AdamW:
+    """AdamW (Loshchilov & Hutter 2019, algorithm 2), for any parameter.
+
+    Weight decay is the rate times `weight_decay`, apart from the gradient.
+    """
+
     beta1: float
     beta2: float
     epsilon: float

@@ -24,7 +24,11 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 @dataclass(frozen=True)
 class Muon:
-    """Muon of matrices in layers whose names end in `suffix`, each a stack of `num_stacked`."""
+    """Muon of matrices in layers whose names end in `suffix`, each a stack of `num_stacked`.
+
+    Momentum is Nesterov's; the update is orthogonalized (Jordan 2024) and as large as AdamW's (Liu
+    et al. 2025, arXiv 2502.16982, equation 4).
+    """
 
     suffix: str = ".weight"
     num_stacked: int = 1

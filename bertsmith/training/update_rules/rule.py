@@ -14,7 +14,11 @@ from bertsmith.model.trainable import ParameterSpec
 
 @dataclass(frozen=True)
 class UpdateStep:
-    """The numbers of one update; `step` counts from 1, `divisor` is an fp32 scalar."""
+    """The numbers of one update; `step` counts from 1, `divisor` is an fp32 scalar.
+
+    `rate` is the learning rate of this parameter, `weight_decay` the share of it by which weights
+    shrink.
+    """
 
     step: int
     rate: float
@@ -24,6 +28,8 @@ class UpdateStep:
 
 
 class UpdateRule(Protocol):
+    """A way in which a gradient changes weights."""
+
     @property
     def buffers(self) -> tuple[str, ...]:
         """The names of its tensors in a checkpoint; each is as large as the weights."""
@@ -34,14 +40,21 @@ class UpdateRule(Protocol):
         """Whether `step` gets flat pieces of any parameters, or one whole parameter."""
         ...
 
-    def accepts(self, spec: ParameterSpec) -> bool: ...
+    def accepts(self, spec: ParameterSpec) -> bool:
+        """Return whether the rule can update a parameter."""
+        ...
 
     def step(
         self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: UpdateStep
     ) -> None:
-        """Update fp32 `weights` and `buffers` in place; `gradient` may be overwritten."""
+        """Update `weights` and `buffers` in place, by `gradient` divided by `change.divisor`.
+
+        All are fp32 of one shape, `[count]` or that of the whole parameter by `granularity`;
+        `gradient` may be overwritten.
+        """
         ...
 
 
 def rule_for(spec: ParameterSpec, rules: Sequence[UpdateRule]) -> UpdateRule:
+    """Return the first of the rules that accepts a parameter."""
     return next(rule for rule in rules if rule.accepts(spec))

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class LocalWorkers:
-    """Use it as a context: workers start on entering it and end on leaving it.
+    """Processes of this machine that compute a run's steps, as a context that starts and ends them.
 
     Until all workers are up, which takes seconds, this process does their share too: that changes
     no result. It also does all work where it may not start any (inside a `multiprocessing.Pool`).
@@ -55,7 +55,10 @@ class LocalWorkers:
 
     Args:
         model: the fp32 weights that are updated; its parameters become views of the arrays.
-        dtype: what is computed in.
+        dtype: what is computed in, fp32 or bf16.
+
+    Raises:
+        ConfigError: the shared memory of several processes is larger than files may be.
     """
 
     def __init__(self, model: TrainableModel, dtype: torch.dtype, plan: Plan) -> None:
@@ -135,7 +138,10 @@ class LocalWorkers:
             self.compute_model.train()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the optimizer's state, named `<buffer>/<parameter>`; views of the arrays."""
+        """Return the optimizer's state, named `<buffer>/<parameter>`; views of the arrays.
+
+        They are fp32, in the shapes of the parameters.
+        """
         rules = update_rules(self.plan.optim)
         held = {s.spec.name: rule_for(s.spec, rules).buffers for s in self.layout.slots}
         return {
@@ -161,6 +167,7 @@ class LocalWorkers:
             self._receive()
 
     def wait(self) -> None:
+        """Wait until all workers are up."""
         if not self.is_complete:
             for worker in self.workers:
                 worker.wait()

@@ -76,7 +76,8 @@ class Member:
     def compute(self, step: int, counts: Mapping[str, int]) -> list[dict[str, LossTerm]]:
         """Compute gradients and loss terms of the micro-batches that `prepare` made.
 
-        `counts` are predictions of the whole step.
+        Gradients are those of the whole step's loss: `counts` are the predictions of all its
+        micro-batches by loss term.
         """
         share, num_members = self._share, self.plan.num_members
         self._gradients = self._arrays.gradients_of(share.num_micro_batches)
@@ -106,10 +107,11 @@ class Member:
         return _Share(number, batches, sizes)
 
     def sum_gradients(self) -> Tensor:
-        """Sum gradients in this range; return square sums of its chunks."""
+        """Sum gradients in this range; return the square sums of its chunks, fp32 `[chunks]`."""
         return self._updater.sum_gradients(self._gradients)
 
     def update(self, step: int, rate: float, divisor: float) -> None:
+        """Update the weights of this range, as `RangeUpdater.update` does."""
         self._updater.update(self._gradients, step, rate, divisor)
 
 

@@ -43,11 +43,14 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def reduce_gradients(self) -> float:
-        """Sum the gradients of all micro-batches and return the norm of their sum."""
+        """Sum the gradients of all micro-batches and return the norm (L2) of their sum."""
         ...
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        """Update the weights by the summed gradients divided by `divisor`."""
+        """Update the weights by the summed gradients divided by `divisor`.
+
+        `step` counts from 1; `rate` is the learning rate of the step.
+        """
         ...
 
     def evaluating(self) -> AbstractContextManager[TrainableModel]:
@@ -55,11 +58,17 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """Return the optimizer's state, named `<buffer>/<parameter>`."""
+        """Return the optimizer's state, named `<buffer>/<parameter>`.
+
+        The tensors are fp32, in the shapes of the parameters.
+        """
         ...
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load what `state_dict` returned; tensors of others may be among it."""
+        """Load what `state_dict` returned; tensors of others may be among it.
+
+        They are fp32, in the shapes of the parameters.
+        """
         ...
 
 
@@ -76,7 +85,10 @@ def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
 
 
 def step_figures(counts: Mapping[str, int], found: Sequence[Figures]) -> dict[str, float]:
-    """Compute the loss of a step with its terms and accuracies."""
+    """Compute the loss of a step with its terms and accuracies, by journal name.
+
+    A term's loss is its sum over all micro-batches by its count; "loss" is their weighted sum.
+    """
     sums = {name: sum(each[name][0] for each in found) for name in counts}
     correct = {name: sum(each[name][1] for each in found) for name in counts}
     weights = {name: each[name][2] for each in found for name in each}
