@@ -130,6 +130,7 @@ class QuestionScores:
 
     @property
     def has_unanswerable(self) -> bool:
+        """Whether there is a question without a gold answer."""
         return not all(self.is_answered)
 
     def add(self, prediction: str | None, answers: Sequence[str]) -> None:
@@ -247,9 +248,10 @@ def both_scores(
 
 
 def answer_scores(prediction: str, answers: Sequence[str], language: Language = "en") -> Pair:
-    """Compute exact match and F1 by SQuAD 1.1's or CMRC's rules.
+    """Compute exact match and F1, 0 to 1, by SQuAD 1.1's or CMRC's rules.
 
-    Each is the best over all answers.
+    Each is the best over all answers (Rajpurkar et al. 2016, section 6.1; Cui et al. 2019 for
+    "zh").
 
     >>> answer_scores("the Eiffel Tower!", ["Eiffel Tower", "tower"])
     (1, 1.0)
@@ -264,7 +266,7 @@ def answer_scores(prediction: str, answers: Sequence[str], language: Language = 
 def answer_or_none_scores(
     prediction: str, answers: Sequence[str], language: Language = "en"
 ) -> Pair:
-    """Compute exact match and F1 by SQuAD 2.0's rules.
+    """Compute exact match and F1, 0 to 1, by SQuAD 2.0's rules (Rajpurkar et al. 2018).
 
     Without answers only the empty text is correct. An answer of only articles and punctuation
     counts as none.

@@ -20,8 +20,8 @@ MAX_SHOWN_CLASSES = 20
 class ClassReport(Report, ReadingCounts):
     """Scores of a classifier on labelled texts.
 
-    `confusion[i][j]` counts the texts of gold label `i` and predicted label `j`, in the order of
-    `classes`.
+    `accuracy` and F1 are from 0 to 1, `matthews_correlation` from -1 to 1. `confusion[i][j]` counts
+    the texts of gold label `i` and predicted label `j`, in the order of `classes`.
     """
 
     accuracy: float
@@ -50,7 +50,10 @@ class ClassReport(Report, ReadingCounts):
 
 
 def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int) -> ClassReport:
-    """Compute all scores from a confusion matrix `[classes, classes]`; keep `counts` of reading."""
+    """Compute all scores from a confusion matrix, int64 `[classes, classes]`.
+
+    Rows are gold labels; the sum is above 0. `counts` of reading become fields of the report.
+    """
     accuracy = metrics.accuracy(confusion)
     counted = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)
     return ClassReport(

@@ -41,7 +41,8 @@ class Calibration:
     def add(self, confidences: NDArray[np.float64], right: NDArray[np.float64]) -> None:
         """Add the confidences of predictions, from 0 to 1.
 
-        `right` is 1 for a correct prediction and 0 for a wrong one; both arrays are `[n]`.
+        `right` is 1 for a correct prediction and 0 for a wrong one; both arrays are float64
+        `[predictions]`.
         """
         places = np.clip(np.ceil(confidences * NUM_BINS).astype(np.int64) - 1, 0, NUM_BINS - 1)
         self.counts += np.bincount(places, minlength=NUM_BINS)
@@ -101,7 +102,10 @@ def accuracy(confusion: Counts) -> float:
 def class_scores(
     names: Sequence[str], correct: Counts, predicted: Counts, support: Counts
 ) -> tuple[ClassScore, ...]:
-    """Compute precision, recall, F1 and support of every class from counts, each `[classes]`."""
+    """Compute precision, recall and F1, 0 to 1, and support of every class.
+
+    `correct`, `predicted` and `support` are counts, int64 `[classes]`. A ratio of nothing is 0.
+    """
     columns = (
         ratio(correct, predicted),
         ratio(correct, support),

@@ -40,7 +40,11 @@ class Difference:
 
 
 def differences(values: np.ndarray) -> list[Difference]:
-    """Compare every recipe with the first; `values` is `[recipes, seeds]`, without gaps.
+    """Compare every recipe with the first; `values` is float `[recipes, seeds]`, without gaps.
+
+    Seeds are blocks: their common part is no noise. The error of a difference is estimated from all
+    recipes at once, with (recipes - 1) * (seeds - 1) degrees of freedom, and the level is divided
+    by the number of comparisons (Bonferroni).
 
     >>> found = differences(np.array([[0.5, 0.6, 0.7], [0.6, 0.7, 0.83]]))[0]
     >>> round(found.mean, 2), round(found.low, 2), round(found.high, 2), found.is_clear

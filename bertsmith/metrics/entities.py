@@ -24,8 +24,9 @@ from bertsmith.system.counts import count_noun, counted
 
 @dataclass(frozen=True, slots=True)
 class SpanScore:
-    """Precision, recall and F1 of spans of one type, or of all.
+    """Precision, recall and F1, 0 to 1, of spans of one type, or of all.
 
+    A span is right if its ends and its type are (Tjong Kim Sang and De Meulder 2003, section 2).
     `support` counts gold spans.
     """
 

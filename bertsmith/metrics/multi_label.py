@@ -56,7 +56,11 @@ class LabelCounts:
 
 @dataclass(frozen=True)
 class MultiLabelReport(Report, ReadingCounts):
-    """Scores of a multi-label classifier on labelled texts."""
+    """Scores of a multi-label classifier on labelled texts, from 0 to 1.
+
+    `subset_accuracy` is the share of texts with exactly the right labels. `macro_f1` is the mean
+    over all labels; those that never occur have an F1 of 0.
+    """
 
     subset_accuracy: float
     micro_f1: float

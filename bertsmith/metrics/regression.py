@@ -18,7 +18,10 @@ Numbers = NDArray[np.float64]
 
 
 def pearson(true: Numbers, predicted: Numbers) -> float:
-    """Compute Pearson's correlation of two arrays `[examples]`, in [-1, 1]."""
+    """Compute Pearson's correlation of two arrays, float64 `[examples]`, in [-1, 1].
+
+    It is 0 where one of them is constant.
+    """
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
     correlation = np.clip(np.dot(_of_length_1(true), _of_length_1(predicted)), -1.0, 1.0)
@@ -40,7 +43,10 @@ def _of_length_1(values: Numbers) -> Numbers:
 
 
 def spearman(true: Numbers, predicted: Numbers) -> float:
-    """Compute Spearman's rank correlation (Spearman 1904); ties share their mean rank."""
+    """Compute Spearman's rank correlation (Spearman 1904), in [-1, 1].
+
+    Both arrays are float64 `[examples]`; ties share their mean rank. It is 0 where one is constant.
+    """
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
     table: Numbers = np.corrcoef(np.stack([ranks(true), ranks(predicted)]))
@@ -61,7 +67,7 @@ def ranks(values: Numbers) -> Numbers:
 
 
 def rmse(true: Numbers, predicted: Numbers) -> float:
-    """Compute the root mean squared error, in the unit of the values."""
+    """Compute the root mean squared error, in the unit of the values, float64 `[examples]`."""
     differences = predicted - true
     # Scaling by a power of two costs no digit and keeps the squares within fp64.
     _, exponent = np.frexp(np.abs(differences).max())
@@ -71,6 +77,8 @@ def rmse(true: Numbers, predicted: Numbers) -> float:
 
 @dataclass(frozen=True)
 class NumberReport(Report, ReadingCounts):
+    """Scores of predicted numbers; `rmse` is in their unit, correlations are from -1 to 1."""
+
     pearson: float
     spearman: float
     rmse: float
@@ -78,7 +86,7 @@ class NumberReport(Report, ReadingCounts):
 
     @classmethod
     def of(cls, true: Numbers, predicted: Numbers, **counts: int) -> Self:
-        """Compute the scores of predicted numbers; both arrays are `[texts]`."""
+        """Compute the scores of predicted numbers; both arrays are float64 `[texts]`."""
         return cls(
             pearson=pearson(true, predicted),
             spearman=spearman(true, predicted),
@@ -114,7 +122,7 @@ class SimilarityReport(Report, ReadingCounts):
 
     @classmethod
     def of(cls, scores: Numbers, cosines: Numbers, **counts: int) -> Self:
-        """Compute the scores of cosines; both arrays are `[pairs]`."""
+        """Compute the scores of cosines; both arrays are float64 `[pairs]`."""
         true, predicted = scores == 1, cosines >= 0.5
         is_binary = np.isin(scores, (0, 1)).all()
         f1 = 2 * (true & predicted).sum() / max((true.sum() + predicted.sum()), 1)

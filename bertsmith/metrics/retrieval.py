@@ -68,9 +68,9 @@ def retrieval_scores(
 ) -> RetrievalReport:
     """Rank all documents by cosine and compute recall and MRR.
 
-    Shapes: `queries` [queries, hidden], `documents` [documents, hidden]; `relevant[q]` holds the
-    indices of the documents that are relevant to query q, at least one. `own[q]` is the document
-    that is query q itself, or -1: it is no wrong hit.
+    Shapes: `queries` fp32 [queries, hidden], `documents` fp32 [documents, hidden]; `relevant[q]`
+    holds the indices of the documents that are relevant to query q, at least one. `own[q]` is the
+    document that is query q itself, or -1: it is no wrong hit.
 
     >>> vectors = np.eye(3, dtype=np.float32)
     >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))

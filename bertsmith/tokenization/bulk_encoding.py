@@ -86,7 +86,10 @@ class BulkEncoder:
         self._table = ChunkTable()
 
     def encode(self, texts: Iterable[bytes]) -> tuple[Ids, NDArray[np.int64]]:
-        """Encode texts; returns all ids `[tokens]` and the counts per text `[texts]`."""
+        """Encode texts.
+
+        Return all ids, int32 `[tokens]`, and their counts by text, int64 `[texts]`.
+        """
         with self._lock:
             blocks = [self._encode_block(block) for block in group_by_size(texts, BLOCK_BYTES)]
         ids = [block_ids for block_ids, _ in blocks]

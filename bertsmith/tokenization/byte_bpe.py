@@ -77,6 +77,7 @@ def split_pattern(text: str) -> list[str]:
 
 
 def clean_words(text: str) -> list[str]:
+    """Split any text into the words of GPT-2's pattern, without lone surrogates."""
     return split_pattern(without_surrogates(text))
 
 
@@ -86,7 +87,7 @@ def without_surrogates(text: str) -> str:
 
 
 class Merger:
-    """Merges of BPE, applied by rank, and from left to right.
+    """Merges of BPE, applied by rank, and from left to right (Sennrich et al. 2016, section 3.2).
 
     Args:
         merges: left, right and merged symbol, in the order of their ranks.
@@ -144,6 +145,8 @@ class Merger:
 
 class ByteBpeTokenizer(Tokenizer):
     """RoBERTa's tokenizer, <s> A </s></s> B </s> with type id 0 everywhere, or ModernBERT's.
+
+    It is byte-level BPE (Radford et al. 2019, section 2.2).
 
     Args:
         vocab: the tokens, by id; all 256 bytes are among them.
@@ -222,6 +225,7 @@ class ByteBpeTokenizer(Tokenizer):
             yield self._ids[left], self._ids[right], self._ids[left + right]
 
     def save(self, directory: str | Path) -> None:
+        """Write vocab.json, merges.txt, tokenizer.json and tokenizer_config.json."""
         pieces = self.vocab[: self.num_pieces]
         byte_bpe_files.write_byte_bpe(
             Path(directory), pieces, self.merges, self._ids, self.settings()
@@ -261,7 +265,10 @@ class ByteBpeTokenizer(Tokenizer):
         return self._spaced_ids(text, self.add_prefix_space)
 
     def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
-        """Encode given words, each as if a space stood before it."""
+        """Encode single words, each as if a space stood before it.
+
+        Returns all ids, int32 `[tokens]`, and their counts by word, int64 `[words]`.
+        """
         return joined_rows(self._spaced_ids(word, True) for word in words)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:

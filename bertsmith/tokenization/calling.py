@@ -174,8 +174,9 @@ class CallableTokenizer(ABC):
     ) -> BatchEncoding:
         """Pad encodings, one or several, to one length; transformers' data collators call this.
 
-        Other entries than the tokenizer's own, such as labels, are left as they are. `verbose` is
-        taken for them and changes nothing.
+        As tensors, the tokenizer's own entries are int64 `[rows, length]`, or `[length]` of one
+        encoding. Other entries, such as labels, are not padded. `verbose` is taken for transformers
+        and changes nothing.
 
         Raises:
             InputError: there are no "input_ids", or rows of unequal length for a tensor.
@@ -254,7 +255,11 @@ class CallableTokenizer(ABC):
     def get_special_tokens_mask(
         self, token_ids: Sequence[int], already_has_special_tokens: bool = True
     ) -> list[int]:
-        """Return 1 for each id of a special token, and 0 for others."""
+        """Return 1 for each id of a special token, and 0 for others.
+
+        Raises:
+            ConfigError: `already_has_special_tokens` is False.
+        """
         if not already_has_special_tokens:
             raise ConfigError(
                 "already_has_special_tokens: found False; allowed is True. Encode the text with "

@@ -26,7 +26,10 @@ _HIGH_BITS = _BITS[np.clip(np.arange(MAX_CHUNK_BYTES + 2) - 8, 0, 8)]
 
 
 class Keys(NamedTuple):
-    """Keys of chunks, all arrays `[chunks]`; keys of long chunks are meaningless."""
+    """Keys of chunks, all arrays `[chunks]`; keys of long chunks are meaningless.
+
+    `low` and `high` are the first 8 bytes of a chunk and the next 8, zero beyond its end.
+    """
 
     low: NDArray[np.uint64]
     high: NDArray[np.uint64]
@@ -36,10 +39,11 @@ class Keys(NamedTuple):
     """Mask of chunks of more than `MAX_CHUNK_BYTES` bytes."""
 
     def at(self, places: NDArray[np.int64]) -> "Keys":
+        """Return the keys at `places`, int64 `[kept]`, in their order."""
         return Keys(self.low[places], self.high[places], self.rows[places], self.long[places])
 
     def distinct(self) -> NDArray[np.int64]:
-        """Return the index of the first of each distinct key, rising."""
+        """Return the index of the first of each distinct key, rising: int64 `[distinct]`."""
         order = np.lexsort((self.low, self.high))
         low, high = self.low[order], self.high[order]
         differs = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
@@ -50,9 +54,9 @@ class Keys(NamedTuple):
         return self._replace(rows=(self.rows + 1) & ((1 << ROW_BITS) - 1))
 
     def stand_in(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Compare each key with the one in its row, `[chunks, 4]`.
+        """Compare each key with the one in its row of a table, int64 `[chunks, 4]`.
 
-        Long chunks never match.
+        Bool `[chunks]`. Long chunks never match.
         """
         same: NDArray[np.bool_] = rows[:, 0] == self.low.view(np.int64)
         same &= rows[:, 1] == self.high.view(np.int64)
@@ -71,7 +75,7 @@ class Keys(NamedTuple):
 
 
 def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Keys:
-    """Compute the keys of chunks of `data`.
+    """Compute the keys of chunks of `data`, by their starts and lengths in bytes, int64 `[chunks]`.
 
     The length of `data` is a multiple of 8 bytes, padding included.
     """
@@ -104,7 +108,7 @@ class ChunkTable:
         self._count = 0
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
-        """Look up the value of each key, `NOT_FOUND` where there is none."""
+        """Look up the value of each key, int64 `[chunks]`; `NOT_FOUND` where there is none."""
         rows = self._rows.take(keys.rows, axis=0)
         is_found = keys.stand_in(rows)
         values = np.where(is_found, rows[:, _VALUE] - 1, NOT_FOUND)
@@ -114,9 +118,10 @@ class ChunkTable:
         return values
 
     def add(self, keys: Keys, values: NDArray[np.int64]) -> None:
-        """Add keys that the table lacks; equal keys must have equal values.
+        """Add keys that the table lacks, with values int64 `[chunks]`.
 
-        Long keys are left out; with too many keys nothing is added.
+        Equal keys must have equal ones. Long keys are left out; with too many keys nothing is
+        added.
         """
         if self._count + len(values) > MAX_KEYS:
             return

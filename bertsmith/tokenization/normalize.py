@@ -47,6 +47,7 @@ class _CodeRanges:
 
 @cache
 def code_ranges(name: str) -> _CodeRanges:
+    """Return the table of that name in `unicode_tables`, read once."""
     return _CodeRanges(getattr(unicode_tables, name))
 
 
@@ -72,6 +73,7 @@ def plain_spaces() -> str:
 
 @cache
 def lowercase_letters() -> dict[str, str]:
+    """Map each upper-case character to its lower case."""
     letters = {"\u0130": "i\u0307"}  # the only one that becomes two characters
     entries = re.findall(r"(\w+)-(\w+)/(\d)([+-]\w+)", unicode_tables.LOWERCASE)
     for first, last, stride, shift in entries:

@@ -34,9 +34,11 @@ class PieceCutter:
         self._continuations = _table(continuations)
 
     def cut(self, data: bytes, starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-        """Cut chunks; returns all ids in order and the counts per chunk.
+        """Cut chunks.
 
-        A count of 0 means that the chunk could not be cut.
+        Return all ids in order, int64 `[tokens]`, and their counts, int64 `[chunks]`. `starts` and
+        `lengths` are places in `data` in bytes, int64 `[chunks]`. A count of 0 means that the chunk
+        could not be cut.
         """
         ids, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         starts = starts.copy()

@@ -230,7 +230,7 @@ class Tokenizer(CallableTokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that go on with the word before them, `[vocab_size]` by id.
+        """Mask of tokens that go on with the word before them, bool `[vocab_size]` by id.
 
         They begin with neither white space, punctuation nor Chinese character. (The pattern of
         byte-level BPE separates letters from numbers too, which no id shows.)
@@ -258,7 +258,8 @@ class Tokenizer(CallableTokenizer):
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
         """Encode a text, or a pair of texts, with special tokens around it.
 
-        A result longer than `max_length` tokens is cut at the end of its longer text first.
+        A result longer than `max_length` tokens, special ones included, is cut at the end of its
+        longer text first.
 
         Raises:
             ConfigError: `max_length` has no room for the special tokens.
@@ -296,12 +297,12 @@ class Tokenizer(CallableTokenizer):
     def encode_batch_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """Encode many texts to ids without special tokens; the fast way for corpora.
 
-        Returns all ids, `[tokens]`, and the number of ids of each text, `[texts]`.
+        Returns all ids, int32 `[tokens]`, and the number of ids of each text, int64 `[texts]`.
         """
         return joined_rows(map(self.encode_ids, texts))
 
     def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
-        """Encode single words; return ids like `encode_batch_ids`.
+        """Encode single words; return all ids, int32 `[tokens]`, and their counts, int64 `[words]`.
 
         The ids are those of transformers' `is_split_into_words=True`.
         """
@@ -320,7 +321,10 @@ class Tokenizer(CallableTokenizer):
         return 1 + num_texts + (num_texts - 1) * (self.num_separators - 1)
 
     def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
-        """Build the row [CLS] A [SEP] or [CLS] A [SEP] B [SEP] from token ids."""
+        """Build the row [CLS] A [SEP] or [CLS] A [SEP] B [SEP].
+
+        `parts` are the ids of one text or two, each `[tokens]`.
+        """
         row = [self.cls_id]
         starts = []
         for number, part in enumerate(parts):
@@ -443,7 +447,7 @@ class Tokenizer(CallableTokenizer):
 
 
 def joined_rows(rows: Iterable[Sequence[int]]) -> tuple[Ids, NDArray[np.int64]]:
-    """Concatenate lists of ids `[tokens]`; also return their lengths `[rows]`."""
+    """Concatenate lists of ids to int32 `[tokens]`; also return their lengths, int64 `[rows]`."""
     rows = list(rows)
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths

@@ -72,13 +72,21 @@ def _check_program(files: SmallFiles, name: str, settings: Json) -> None:
 
 
 def check_class(files: SmallFiles, config: Json) -> None:
-    """Raise CheckpointError if a folder names a class that cuts text as no kind of ours does."""
+    """Check that a folder names no class that cuts text as no kind of ours does.
+
+    Raises:
+        CheckpointError: it names such a class.
+    """
     if _name(config) not in ALL_CLASSES:
         raise _refusal(files, config, "which cuts text in another way than bertsmith")
 
 
 def check_kind(files: SmallFiles, config: Json, kind: Kind, file: str) -> None:
-    """Raise CheckpointError if a folder names a class of another kind than that of its `file`."""
+    """Check that a folder names no class of another kind than that of its `file`.
+
+    Raises:
+        CheckpointError: it names such a class.
+    """
     if _name(config) not in ANY_KIND | CLASSES[kind]:
         raise _refusal(files, config, f"and {file} is a {kind} tokenizer")
 

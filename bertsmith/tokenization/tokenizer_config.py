@@ -19,7 +19,12 @@ from bertsmith.tokenization.tokenizer_files import (
 
 
 def config_settings(config: Json, path: Path) -> Json:
-    """Return the special tokens and length of tokenizer_config.json."""
+    """Return the special tokens and length of tokenizer_config.json.
+
+    Raises:
+        CheckpointError: texts are cut at their beginning there, or the length is no number of
+            tokens.
+    """
     if (side := config.get("truncation_side", "right")) != "right":
         raise CheckpointError(
             f"{path}: truncation_side is {side!r}; texts are cut at their end here. Shorten long "

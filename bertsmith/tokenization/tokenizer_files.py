@@ -59,9 +59,12 @@ def check_parts(
     """Check and return the parts of a tokenizer.json by name.
 
     Args:
-        kinds: the kind of each part. A decoder may be absent: it decides no ids. A normalizer
-            that is not named must be.
+        kinds: the kind of each part. A decoder may be absent: it decides no ids. A normalizer that
+            is not named must be.
         fixed: part, key and the only value that is supported; the key may be absent or null.
+
+    Raises:
+        CheckpointError: a part is of another kind, or set otherwise.
     """
     parts = {
         name: {} if root.get(name) is None else member(root, name, dict, path) for name in kinds
@@ -91,7 +94,11 @@ def check_parts(
 
 
 def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
-    """Convert a token → id table to a list by id."""
+    """Convert a token → id table to a list by id.
+
+    Raises:
+        CheckpointError: ids are missing, double, or no whole numbers.
+    """
     numbers = {token: member(ids, token, int, path) for token in ids}
     vocab = sorted(numbers, key=numbers.__getitem__)
     for expected, token in enumerate(vocab):
@@ -106,7 +113,11 @@ def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
 def read_added_tokens(
     entries: Sequence[Any], vocab: Sequence[str], path: Path
 ) -> tuple[AddedToken, ...]:
-    """Read added tokens in the order of ids, which must agree with the vocabulary."""
+    """Read added tokens in the order of ids, which must agree with the vocabulary.
+
+    Raises:
+        CheckpointError: an entry is damaged, or its id is another.
+    """
     checked = [member({"added token": entry}, "added token", dict, path) for entry in entries]
     expected = {token: id_ for id_, token in enumerate(vocab)}
     tokens = []
@@ -144,7 +155,11 @@ def member(
     path: Path,
     default: Any = None,
 ) -> Any:
-    """Return `owner[key]`, or `default` where absent; check its type."""
+    """Return `owner[key]`, or `default` where absent; check its type.
+
+    Raises:
+        CheckpointError: it is of another type.
+    """
     value = owner.get(key, default)
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
@@ -155,7 +170,11 @@ def member(
 
 
 def check_range(value: float, lowest: int, key: str, path: Path) -> None:
-    """Raise CheckpointError unless `value` is finite and at least `lowest`."""
+    """Check that `value` is finite and at least `lowest`.
+
+    Raises:
+        CheckpointError: it is not.
+    """
     if not lowest <= value < math.inf:
         raise CheckpointError(
             f"{path}: {key!r} is {json.dumps(value)[:60]}, and must be a finite number, {lowest} "
@@ -194,7 +213,11 @@ def _token_object(token: AddedToken) -> Json:
 
 
 def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
-    """Read the names of [CLS] and [SEP] from the post-processor, which must be BERT's."""
+    """Read the names of [CLS] and [SEP] from the post-processor, which must be BERT's.
+
+    Raises:
+        CheckpointError: it is another, or damaged.
+    """
     match processor:
         case {"type": "BertProcessing", "cls": [str(cls_token), _], "sep": [str(sep_token), _]}:
             return {"cls_token": cls_token, "sep_token": sep_token}

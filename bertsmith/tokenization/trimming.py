@@ -55,7 +55,7 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
 
 
 def with_required(tokenizer: Tokenizer, is_kept: Flags) -> Flags:
-    """Add special and added tokens, and those that kept ones need.
+    """Add special and added tokens, and those that kept ones need; bool `[vocab_size]`.
 
     Args:
         is_kept: tokens to keep, bool `[vocab_size]`; not modified.

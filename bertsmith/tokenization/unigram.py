@@ -219,6 +219,7 @@ class UnigramNormalizer:
         return text
 
     def align(self, text: str) -> Aligned:
+        """Normalize text; also return each character's place of origin in `text`."""
         origins = list(range(len(text)))
         for step in self._steps:
             text, places = step(text)
@@ -254,11 +255,11 @@ def unsafe_cut() -> re.Pattern[str]:
 
 
 class Unigram:
-    """Unigram model, which cuts words into their likeliest tokens.
+    """Unigram model, which cuts words into their likeliest tokens (Kudo 2018, section 3.2).
 
     Args:
         pieces: the tokens, by id.
-        scores: the log probability of each.
+        scores: the log probability of each, in nats.
         unk_id: id of a run of characters without a token.
     """
 
@@ -357,6 +358,7 @@ class UnigramTokenizer(Tokenizer):
         return "lowercase" in self.steps
 
     def save(self, directory: str | Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json."""
         pieces = list(zip(self.vocab, self.scores, strict=False))
         unigram_files.write_unigram(Path(directory), pieces, self._ids, self.settings())
 
@@ -384,6 +386,7 @@ class UnigramTokenizer(Tokenizer):
         return None
 
     def words(self, text: str) -> list[str]:
+        """Split text into normalized words, each with `▁` before it."""
         return self._normalizer.words(text)
 
     def word_ids(self, word: str) -> list[int]:

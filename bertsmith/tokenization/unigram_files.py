@@ -53,6 +53,7 @@ class SentencePieceModel:
     charsmap: bytes
 
     def of_type(self, type_: int) -> list[str]:
+        """List the tokens of a type, in the order of their ids."""
         return [
             piece
             for piece, piece_type in zip(self.pieces, self.types, strict=True)
@@ -200,6 +201,7 @@ def read_unigram(source: TokenizerSource) -> tuple[list[str], list[float], Json]
 
 
 def ends_number_with_comma(piece: str) -> bool:
+    """Return whether a token is a number and a comma, which ALBERT's original tokenizer divides."""
     return piece[-1:] == "," and piece[-2:-1].isdigit()
 
 

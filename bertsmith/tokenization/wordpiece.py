@@ -37,7 +37,8 @@ LONG_TEXT = 1000
 class WordPiece:
     """Vocabulary that cuts words into longest matches, from left to right.
 
-    A word that cannot be cut, or has more than `max_chars` characters, is unknown as a whole.
+    So does BERT's released code (`WordpieceTokenizer`). A word that cannot be cut, or has more than
+    `max_chars` characters, is unknown as a whole.
     """
 
     def __init__(self, vocab: Sequence[str], unk_id: int, max_chars: int) -> None:
@@ -143,6 +144,7 @@ class WordPieceTokenizer(Tokenizer):
         return self.lowercase
 
     def save(self, directory: str | Path) -> None:
+        """Write vocab.txt, tokenizer.json and tokenizer_config.json."""
         wordpiece_files.write_wordpiece(
             Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()
         )
@@ -155,7 +157,7 @@ class WordPieceTokenizer(Tokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that begin with ##; special tokens never do."""
+        """Mask of tokens that begin with ##, bool `[vocab_size]` by id; special tokens never do."""
         flags = np.zeros(self.vocab_size, dtype=np.bool_)
         flags[: self.num_pieces] = [
             len(piece) > len(CONTINUING_PREFIX) and piece.startswith(CONTINUING_PREFIX)

@@ -42,7 +42,7 @@ class MergeLearner(JoiningLearner):
 def learn_byte_bpe(
     counts: Mapping[str, int], vocab_size: int, *, min_frequency: int = 2
 ) -> LearnedVocabulary:
-    """Learn up to `vocab_size` tokens from counts of words.
+    """Learn up to `vocab_size` tokens from counts of words (Sennrich et al. 2016, section 3.2).
 
     Words are those of GPT-2's pattern. The vocabulary is smaller than `vocab_size` where no pair is
     left that occurs at least `min_frequency` times.

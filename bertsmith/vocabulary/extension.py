@@ -79,6 +79,11 @@ def learn_extension(
 
 
 def check_room(num_new: int, num_characters: int, character_coverage: float) -> None:
+    """Check that the new tokens can hold the new characters.
+
+    Raises:
+        ConfigError: there are more characters than tokens to add.
+    """
     if num_characters > num_new:
         raise ConfigError(
             f"{option('add')}: found {num_new:,}, but the characters of these texts alone need "

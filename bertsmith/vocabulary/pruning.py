@@ -52,6 +52,7 @@ def use_in_words(words: Mapping[str, int]) -> CountUse:
 
 
 def count_ids(cut: Callable[[str], Iterable[int]], words: Mapping[str, int]) -> Counter[int]:
+    """Count how often each id occurs in words, which `cut` divides; `words` has their counts."""
     use: Counter[int] = Counter()
     for word, count in words.items():
         for index in cut(word):

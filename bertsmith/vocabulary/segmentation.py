@@ -27,9 +27,10 @@ _BOUNDARY, _ABSORBED = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class MergeChange:
-    """Neighbours of the merged pairs, with the counts of their words.
+    """Neighbours of the merged pairs, with the counts of their words; all int64, one entry a pair.
 
-    `after_old` and `after_new` are the right neighbours before and after the merge.
+    `after_old` and `after_new` are the right neighbours before and after the merge. Arrays of one
+    side have entries only for pairs with a neighbour there.
     """
 
     pair_weights: Ints
@@ -43,8 +44,8 @@ class MergeChange:
 class Segmentation:
     """All words, cut into tokens.
 
-    frequency: occurrences of each token, weighted by the counts of words, `[tokens]` or longer.
-    num_pieces: the sum of all frequencies.
+    frequency: occurrences of each token, weighted by the counts of words, int64 `[tokens]` or
+    longer. num_pieces: the sum of all frequencies.
     """
 
     def __init__(self, words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> None:
@@ -63,7 +64,7 @@ class Segmentation:
         self.frequency = grown(self.frequency, len(self._places), 0)
 
     def neighbours(self) -> tuple[Ints, Ints, Ints]:
-        """Return left token, right token and weight of all neighbouring tokens."""
+        """Return left token, right token and weight of all neighbours, each int64 `[pairs]`."""
         left, right = self._symbol[:-1], self._symbol[1:]
         meet = (left != _BOUNDARY) & (right != _BOUNDARY)
         return left[meet], right[meet], self._weight[:-1][meet]
@@ -141,7 +142,7 @@ class PairTable:
         self._slot_of_other = np.empty(0, dtype=np.int32)
 
     def slots(self, piece: int, side: int) -> Places:
-        """Return the live slots of pairs with `piece` at `side`."""
+        """Return the live slots of pairs with `piece` at `side`, int32 `[slots]`."""
         slots = np.array(self._list(piece, side), dtype=np.int32)
         live = slots[self.count[slots] > 0]
         if len(live) < len(slots):
@@ -149,7 +150,10 @@ class PairTable:
         return live
 
     def change(self, piece: int, side: int, others: Ints, weights: Ints) -> None:
-        """Add `weights` to the pairs of `piece` with `others`."""
+        """Add `weights` to the pairs of `piece` with `others`, both int64 `[pairs]`.
+
+        Others may repeat.
+        """
         others, weights = _sum_by_key(others, weights)
         slots = self._find(piece, side, others)
         exists = slots >= 0
@@ -221,9 +225,9 @@ def _sum_by_key(keys: Ints, weights: Ints) -> tuple[Ints, Ints]:
 
 
 def grown(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
-    """Return `values`, or a longer copy with at least `size` entries.
+    """Return `values`, or a longer copy with at least `size` entries, in the same dtype.
 
-    It grows by doubling, and new entries are `fill`.
+    It grows by doubling, and new entries are `fill`. `values` have one dimension, `[entries]`.
     """
     if size <= len(values):
         return values

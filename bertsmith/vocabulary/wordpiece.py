@@ -113,8 +113,9 @@ def learn_wordpiece(
 ) -> LearnedVocabulary:
     """Learn up to `vocab_size` tokens from words and their counts.
 
-    The vocabulary is smaller than `vocab_size` where no pair is left that occurs at least
-    `min_frequency` times and raises the score above zero.
+    Pairs are merged by `rule` (Schuster & Nakajima 2012, section 3, or Sennrich et al. 2016,
+    section 3.2). The vocabulary is smaller than `vocab_size` where no pair is left that occurs at
+    least `min_frequency` times and raises the score above zero.
 
     Args:
         counts: words as the tokenizer splits them (normalized, punctuation apart).
@@ -146,7 +147,11 @@ def learn_wordpiece(
 def check_size(
     vocab_size: int, num_special: int, num_single: int, character_coverage: float
 ) -> int:
-    """Reject a size that cannot hold special tokens and alphabet; return what they need."""
+    """Check that a size holds special tokens and alphabet; return how many tokens these are.
+
+    Raises:
+        ConfigError: it does not.
+    """
     minimum = num_special + num_single
     if vocab_size < minimum:
         raise ConfigError(
