@@ -88,7 +88,7 @@ def test_a_model_folder_is_read_once_and_nothing_is_downloaded(lines, tmp_path):
     commands = json.dumps([lines[name] for name in ("finetune", "embed", "predict", "evaluate")])
     done = subprocess.run(
         [sys.executable, "-c", program, commands], capture_output=True, text=True,
-        check=True, timeout=120, env=os.environ | {"PYTHONPATH": str(Path(PACKAGE).parent)},
+        check=True, timeout=600, env=os.environ | {"PYTHONPATH": str(Path(PACKAGE).parent)},
     )  # fmt: skip
     assert "ASKED" not in done.stdout  # nothing is downloaded
     for printed in done.stdout.split("COMMAND\n")[1:]:

@@ -60,7 +60,7 @@ def test_a_stopped_command_leaves_no_hidden_file(model, tmp_path, command, numbe
         process.send_signal(number)
         process.send_signal(number)  # as of a key that is pressed twice
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
     assert process.returncode in (STOPS[number], STOPS[signal.SIGTERM]), said
     assert "Earlier results are kept" in said
     assert list((tmp_path / "work").iterdir()) == []

@@ -27,8 +27,8 @@ from bertsmith.evaluation.stored_majority import StoredMajority
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.baseline import Baseline
-from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
 from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 from bertsmith.tasks.predictor import OutcomeCallback, Predictor
 from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task

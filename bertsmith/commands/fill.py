@@ -8,7 +8,8 @@ from bertsmith.commands.predict import as_characters
 from bertsmith.commands.settings.fill import Settings
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.system.counts import percent
-from bertsmith.tasks.fill_mask import FillMask, Word
+from bertsmith.tasks.fill_mask import FillMask
+from bertsmith.tasks.mask_prediction import Word
 from bertsmith.tasks.predictor import Predictor
 
 

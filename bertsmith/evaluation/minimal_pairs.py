@@ -16,7 +16,8 @@ from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.counts import count_noun, counted
-from bertsmith.tasks.minimal_pairs import MinimalPair, MinimalPairs, PairScores
+from bertsmith.tasks.minimal_pairs import MinimalPairs
+from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 from bertsmith.tasks.predictor import Predictor, in_chunks
 
 GROUPS = {"paradigm": "uid", "phenomenon": "linguistics_term", "field": "field"}

@@ -16,8 +16,8 @@ from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
 from bertsmith.data.squad import Question
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.system.notebook import html_table
-from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.marks import RIGHT, Mark, MarkedPart, mark_spans
+from bertsmith.tasks.probabilities import softmax64
 
 NUM_CANDIDATES = 20
 """Spans of a question over which probabilities are computed, as in the released code."""

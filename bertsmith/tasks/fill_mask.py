@@ -5,7 +5,7 @@ This is the task of masked-LM pre-training (paper, section 3.1); there is no fin
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -19,52 +19,10 @@ from bertsmith.data.examples import Example
 from bertsmith.errors import InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
-from bertsmith.system.counts import percent
-from bertsmith.system.notebook import html_table
 from bertsmith.tasks.inference import LoadedModel, compute_groups, pack_texts
+from bertsmith.tasks.mask_prediction import FilledMasks, Word
 from bertsmith.tasks.prediction import InferenceTask, text_field
 from bertsmith.tokenization.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A vocabulary entry and its probability.
-
-    `token` is its text, as transformers' `token_str`: in BERT's vocabulary `##` continues a word,
-    in RoBERTa's a space begins one.
-    """
-
-    token: str
-    probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class FilledMasks:
-    """The likeliest tokens for each mask, best first, in the order of the text."""
-
-    masks: tuple[tuple[Word, ...], ...]
-    is_truncated: bool = False
-    num_windows = 1
-
-    @property
-    def answer(self) -> tuple[str, ...]:
-        """The likeliest token for each mask."""
-        return tuple(words[0].token for words in self.masks)
-
-    def to_json(self) -> dict[str, Any]:
-        masks = [[asdict(word) for word in words] for words in self.masks]
-        return {"masks": masks, "is_truncated": self.is_truncated}
-
-    def line(self, example: Example) -> str:
-        return "\t".join([" ".join(map(str.strip, self.answer)), *example.one_line()])
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (str(number), word.token.strip(), percent(word.probability))
-            for number, words in enumerate(self.masks, start=1)
-            for word in words
-        ]
-        return html_table(rows, ("mask", "token", "probability"))
 
 
 @dataclass(frozen=True)

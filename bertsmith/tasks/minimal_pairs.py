@@ -6,7 +6,7 @@ not scored. There is no fine-tuning for it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -21,62 +21,10 @@ from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.blocks import FULL
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.system.notebook import html_table
 from bertsmith.tasks.inference import LoadedModel, compute_groups
+from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 from bertsmith.tasks.prediction import InferenceTask, text_field
 from bertsmith.tokenization.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class MinimalPair:
-    """A good and a bad sentence; `row` is the line in the file, from 1."""
-
-    good: str
-    bad: str
-    groups: Mapping[str, str] = field(default_factory=dict)
-    """Names of what the pair belongs to: its "paradigm", "phenomenon" or "field"."""
-    row: int = 0
-
-    @property
-    def content(self) -> tuple[str, str]:
-        return self.good, self.bad
-
-    def to_json(self) -> dict[str, Any]:
-        sentences = {"sentence_good": self.good, "sentence_bad": self.bad}
-        return {"line": self.row, **self.groups, **sentences}
-
-
-@dataclass(frozen=True, slots=True)
-class PairScores:
-    """The pseudo-log-likelihoods of a pair's sentences, in nats."""
-
-    good: float
-    bad: float
-    is_identical: bool = False
-    """Whether both sentences have the same tokens, as where they differ in unknown ones."""
-    is_truncated: bool = False
-    num_windows = 1
-
-    @property
-    def answer(self) -> str:
-        """The likelier sentence: good or bad, or tie."""
-        return "tie" if self.good == self.bad else "good" if self.good > self.bad else "bad"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "score_good": self.good,
-            "score_bad": self.bad,
-            "likelier": self.answer,
-            "is_truncated": self.is_truncated,
-        }
-
-    def line(self, example: MinimalPair) -> str:
-        sentences = (" ".join(text.split()) for text in example.content)
-        return "\t".join([f"{self.good:.4f}", f"{self.bad:.4f}", *sentences])
-
-    def _repr_html_(self) -> str:
-        rows = [("good", f"{self.good:.4f}"), ("bad", f"{self.bad:.4f}")]
-        return html_table(rows, ("sentence", "log-likelihood"))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ probability reaches the threshold.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,19 +20,15 @@ from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import label_flags, label_names
 from bertsmith.errors import InputError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
-from bertsmith.pages.page import unbroken_percent
-from bertsmith.system.notebook import html_table
 from bertsmith.tasks.baselines import MultiLabelBaselines
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.logits import sigmoid
+from bertsmith.tasks.label_prediction import LabelsPrediction
 from bertsmith.tasks.losses import BinaryLoss, binary_loss
-from bertsmith.tasks.marks import MarkedPart, color_of
-from bertsmith.tasks.notebook_tables import likeliest
+from bertsmith.tasks.probabilities import sigmoid
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.texts import LabelTask
@@ -40,58 +36,6 @@ from bertsmith.training.objective import LossTerm
 
 LEAST = 2.0**-54
 """Lower limit of a probability in the loss, where fp64 cannot tell its complement from 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelsPrediction:
-    """The labels of a text, and the probability of every label.
-
-    Labels are of the type that they had in training.
-    """
-
-    labels: tuple[Any, ...]
-    probabilities: Mapping[Any, float]
-    is_truncated: bool = False
-    num_windows: int = 1
-
-    @property
-    def answer(self) -> tuple[Any, ...]:
-        return self.labels
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the labels."""
-        return tuple(map(label_name, self.labels))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "labels": list(self.labels),
-            "probabilities": dict(self.probabilities),
-            "is_truncated": self.is_truncated,
-            "num_windows": self.num_windows,
-        }
-
-    def line(self, example: Example) -> str:
-        shown_labels = ", ".join(
-            f"{name} {self.probabilities[label]:.4f}"
-            for name, label in zip(self.names, self.labels, strict=True)
-        )
-        return "\t".join([" ".join(shown_labels.split()) or "–", *example.one_line()])
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (label_name(label), f"{share:.4f}", "yes" if label in self.labels else "no")
-            for label, share in likeliest(self.probabilities)
-        ]
-        return html_table(rows, ("label", "probability", "predicted"))
-
-    def label_parts(self) -> list[MarkedPart]:
-        names = list(map(label_name, self.probabilities))
-        parts: list[MarkedPart] = []
-        for name, label in zip(self.names, self.labels, strict=True):
-            shown = unbroken_percent(self.probabilities[label])
-            parts += [MarkedPart(name, shown, color_of(name, names)), MarkedPart(" ")]
-        return parts[:-1]
 
 
 class MultiLabelAccumulator(PredictionCounts):

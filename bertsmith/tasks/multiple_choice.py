@@ -28,11 +28,12 @@ from bertsmith.data.windows import Windows, join_windows, make_windows
 from bertsmith.errors import InputError, option
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
-from bertsmith.system.notebook import html_table
 from bertsmith.tasks.baselines import ChoiceBaselines
+from bertsmith.tasks.choice_prediction import ChoicePrediction
 from bertsmith.tasks.inference import compute_in_order
-from bertsmith.tasks.logits import sequence_logits, softmax64
+from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings.choose import ChooseSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
@@ -42,47 +43,6 @@ from bertsmith.training.objective import LossTerm
 
 HARDLY = 0.01
 """Probability below which an observation is not attributed to chance."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChoicePrediction:
-    """The likeliest choice of a prompt, and the probability of every one."""
-
-    number: int
-    """Index of the choice, from 0."""
-    text: str
-    probabilities: tuple[float, ...]
-    is_truncated: bool
-    num_windows: int = 1
-
-    @property
-    def probability(self) -> float:
-        """The probability of the choice, from 0 to 1."""
-        return self.probabilities[self.number]
-
-    @property
-    def answer(self) -> int:
-        return self.number
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "label": self.number,
-            "choice": self.text,
-            "probability": self.probability,
-            "probabilities": list(self.probabilities),
-            "is_truncated": self.is_truncated,
-        }
-
-    def line(self, example: ChoiceExample) -> str:
-        texts = (" ".join(text.split()) for text in (example.text, self.text))
-        return "\t".join([str(self.number), f"{self.probability:.4f}", *texts])
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (str(number), f"{share:.4f}", self.text if number == self.number else "")
-            for number, share in enumerate(self.probabilities)
-        ]
-        return html_table(rows, ("number", "probability", "choice"))
 
 
 class ChoiceAccumulator(PredictionCounts):

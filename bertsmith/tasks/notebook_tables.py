@@ -5,7 +5,7 @@ from operator import is_
 from typing import Any
 
 from bertsmith.system.notebook import html_lines, html_table
-from bertsmith.tasks.prediction import PredictionT
+from bertsmith.tasks.protocols import PredictionT
 
 MOST_LABELS = 10
 MOST_PREDICTIONS = 20

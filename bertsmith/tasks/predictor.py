@@ -34,7 +34,8 @@ from bertsmith.model.saving import copy_folder, write_task_settings
 from bertsmith.system.progress import progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.notebook_tables import Predictions
-from bertsmith.tasks.prediction import InferenceTask, PredictionT
+from bertsmith.tasks.prediction import InferenceTask
+from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
 from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_vectors import TextVectors, compute_similarity

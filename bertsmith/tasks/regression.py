@@ -8,7 +8,7 @@ error, as the paper does for STS-B (section 4.1). It learns standardized numbers
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -27,12 +27,12 @@ from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.system.counts import format_number
-from bertsmith.system.notebook import html_table
 from bertsmith.tasks.baselines import NumberBaselines
 from bertsmith.tasks.cross_encoder import Activation, read_activation
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.logits import sigmoid
+from bertsmith.tasks.number_prediction import NumberPrediction
+from bertsmith.tasks.probabilities import sigmoid
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings.regress import RegressSettings
 from bertsmith.tasks.texts import TextTask
@@ -52,28 +52,6 @@ TOO_FINE = 5e-7
 give all texts one number."""
 
 HEAD_LAYER = "heads.regress.dense"
-
-
-@dataclass(frozen=True, slots=True)
-class NumberPrediction:
-    """The predicted number of a text."""
-
-    value: float
-    is_truncated: bool = False
-    num_windows: int = 1
-
-    @property
-    def answer(self) -> float:
-        return self.value
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def line(self, example: Example) -> str:
-        return "\t".join([format_number(self.value), *example.one_line()])
-
-    def _repr_html_(self) -> str:
-        return html_table([(format_number(self.value),)], ("value",))
 
 
 class NumberAccumulator(PredictionCounts):

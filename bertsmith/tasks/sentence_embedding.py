@@ -30,7 +30,6 @@ from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.system.notebook import html_table
 from bertsmith.tasks.baselines import VectorBaselines
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import text_field
@@ -41,6 +40,7 @@ from bertsmith.tasks.settings.finetune import Sources
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
+from bertsmith.tasks.vector_prediction import Vectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -98,36 +98,6 @@ def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
         reader.read(1)
     # Scores that the loss ignores in --train do not count in --eval either.
     return "pairs" if settings.loss == "contrastive" and "score" in reader.names else None
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """The vectors of an example's texts, fp32 `[texts, hidden]`, in their order."""
-
-    vectors: NDArray[np.float32]
-    is_truncated: bool
-    num_windows = 1
-
-    @property
-    def cosine(self) -> float:
-        """The cosine similarity of the first two texts, from -1 to 1."""
-        first, second = self.vectors[:2].astype(np.float64)
-        length = np.linalg.norm(first) * np.linalg.norm(second)
-        return float(first @ second / max(length, 1e-12))
-
-    @property
-    def answer(self) -> float:
-        return self.cosine
-
-    def to_json(self) -> dict[str, Any]:
-        return {"cosine": self.cosine, "is_truncated": self.is_truncated}
-
-    def line(self, example: RelatedTexts) -> str:
-        texts = (" ".join(text.split()) for text in example.texts[:2])
-        return "\t".join([f"{self.cosine:.4f}", *texts])
-
-    def _repr_html_(self) -> str:
-        return html_table([(f"{self.cosine:.4f}",)], ("cosine",))
 
 
 class ScoredAccumulator(PredictionCounts):

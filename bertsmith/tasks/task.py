@@ -29,7 +29,8 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.baseline import Baselines
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.prediction import ExampleT, InferenceTask, PredictionT
+from bertsmith.tasks.prediction import InferenceTask
+from bertsmith.tasks.protocols import ExampleT, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
 from bertsmith.tasks.settings.finetune import FinetuneSettings, Sources
 from bertsmith.training.objective import LossTerm

@@ -16,21 +16,18 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
-from bertsmith.data.label_values import label_name
 from bertsmith.data.labels import class_names, class_numbers, mixed_labels, several_in_one
 from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
-from bertsmith.system.notebook import html_table
 from bertsmith.tasks.baselines import ClassBaselines
 from bertsmith.tasks.cross_encoder import check_softmax
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.logits import softmax64
+from bertsmith.tasks.label_prediction import ClassPrediction
 from bertsmith.tasks.losses import ClassLoss, class_loss
-from bertsmith.tasks.marks import MarkedPart, color_of
 from bertsmith.tasks.multi_label_classification import MultiLabel
-from bertsmith.tasks.notebook_tables import likeliest
+from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings.classify import ClassifySettings, Metric
 from bertsmith.tasks.settings.finetune import Sources
@@ -38,56 +35,6 @@ from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
-
-
-@dataclass(frozen=True, slots=True)
-class ClassPrediction:
-    """The likeliest label of a text, and the probability of every label.
-
-    Labels are of the type that they had in training: strings, whole numbers, numbers or booleans.
-    """
-
-    label: Any
-    probabilities: Mapping[Any, float]
-    is_truncated: bool = False
-    num_windows: int = 1
-
-    @property
-    def probability(self) -> float:
-        """The probability of the label, from 0 to 1."""
-        return self.probabilities[self.label]
-
-    @property
-    def answer(self) -> Any:
-        return self.label
-
-    @property
-    def name(self) -> str:
-        """The name of the label's class."""
-        return label_name(self.label)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "probability": self.probability,
-            "probabilities": dict(self.probabilities),
-            "is_truncated": self.is_truncated,
-            "num_windows": self.num_windows,
-        }
-
-    def line(self, example: Example) -> str:
-        label = " ".join(self.name.split())
-        return "\t".join([label, f"{self.probability:.4f}", *example.one_line()])
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (label_name(label), f"{share:.4f}") for label, share in likeliest(self.probabilities)
-        ]
-        return html_table(rows, ("label", "probability"))
-
-    def label_parts(self) -> list[MarkedPart]:
-        names = list(map(label_name, self.probabilities))
-        return [MarkedPart(self.name, color=color_of(self.name, names))]
 
 
 class ClassAccumulator(PredictionCounts):

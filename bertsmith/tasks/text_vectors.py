@@ -22,8 +22,6 @@ from bertsmith.metrics.retrieval import unit_length
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
 from bertsmith.system.bounds import check_choice
-from bertsmith.system.counts import count_noun
-from bertsmith.system.notebook import html_lines
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import InferenceTask, text_example
 from bertsmith.tasks.sentence_folder import (
@@ -34,34 +32,9 @@ from bertsmith.tasks.sentence_folder import (
     find_length_file,
     tell_outer_pooling,
 )
+from bertsmith.tasks.vector_prediction import TextVector
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
-
-SHOWN_NUMBERS = 8
-"""Numbers of a vector that a notebook shows."""
-
-
-@dataclass(frozen=True, eq=False)
-class TextVector:
-    """The vector of a text, fp32 `[hidden]`."""
-
-    vector: NDArray[np.float32]
-    is_truncated: bool = False
-    num_windows = 1
-
-    @property
-    def answer(self) -> NDArray[np.float32]:
-        return self.vector
-
-    def to_json(self) -> dict[str, Any]:
-        return {"vector": self.vector.tolist(), "is_truncated": self.is_truncated}
-
-    def line(self, example: Example) -> str:
-        return "\t".join([" ".join(f"{each:.6g}" for each in self.vector), *example.one_line()])
-
-    def _repr_html_(self) -> str:
-        first = " ".join(f"{each:.6g}" for each in self.vector[:SHOWN_NUMBERS])
-        return html_lines([f"{count_noun(len(self.vector), 'number')}: {first} …"])
 
 
 @dataclass(frozen=True)

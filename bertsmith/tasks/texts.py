@@ -29,7 +29,8 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.losses import LabelLoss
-from bertsmith.tasks.prediction import PredictionT, text_example
+from bertsmith.tasks.prediction import text_example
+from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
 

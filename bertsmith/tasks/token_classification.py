@@ -42,10 +42,11 @@ from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.baselines import WordBaselines
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
-from bertsmith.tasks.logits import softmax64, token_logits
+from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.losses import ClassLoss, class_loss
 from bertsmith.tasks.marks import WRONG, Mark, mark_spans
 from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings.tag import TagSettings
 from bertsmith.tasks.soft_targets import soft_class_loss

@@ -253,7 +253,7 @@ def start(words, stderr):
 
 
 def finish(words):
-    assert start(words, subprocess.DEVNULL).wait(timeout=300) == 0
+    assert start(words, subprocess.DEVNULL).wait(timeout=600) == 0
 
 
 def wait_for_checkpoint(process, folder):
@@ -274,7 +274,7 @@ def test_a_stopped_process_resumes_bit_for_bit(corpus_dir, tmp_path):
     process = start(words, subprocess.PIPE)
     wait_for_checkpoint(process, out / "checkpoints")
     process.send_signal(hang_up)
-    _, error = process.communicate(timeout=300)
+    _, error = process.communicate(timeout=600)
     assert process.returncode == 128 + hang_up
     assert "bertsmith pretrain --max-length 16" in error
     assert error.rstrip().endswith("--resume")
@@ -285,7 +285,7 @@ def test_a_stopped_process_resumes_bit_for_bit(corpus_dir, tmp_path):
     os.close(reader)
     wait_for_checkpoint(process, out / "checkpoints")
     process.kill()
-    assert process.wait(timeout=300) == -signal.SIGKILL
+    assert process.wait(timeout=600) == -signal.SIGKILL
     finish([*words, "--resume"])
     assert losses(out) == losses(tmp_path / "whole")
     assert len(losses(out)) > 40

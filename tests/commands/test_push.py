@@ -26,7 +26,7 @@ def push(hub, tmp_path):
     def run(*words, **variables):
         command = [sys.executable, "-m", "bertsmith", "push", *map(str, words)]
         environment = {**os.environ, **hub.variables(tmp_path / "home"), **variables}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
         assert TOKEN not in done.stdout + done.stderr
         return done
 

@@ -172,7 +172,7 @@ def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer, sent)
             os.killpg(process.pid, sent)  # as the terminal does: all processes get it
         else:
             process.send_signal(sent)
-        process.wait(timeout=300)
+        process.wait(timeout=600)
     # A killed process leaves the empty folder that it held; the next build takes it.
     assert not list(tmp_path.glob("out/*"))
     if sent == signal.SIGINT:

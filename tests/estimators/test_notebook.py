@@ -11,8 +11,8 @@ pytest.importorskip("ipykernel", reason="no Jupyter kernel here: pip install ipy
 from jupyter_client import KernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 
-START_SECONDS = 120
-CELL_SECONDS = 300
+START_SECONDS = 600
+CELL_SECONDS = 600
 STEPS = 12
 
 

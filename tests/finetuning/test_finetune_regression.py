@@ -16,7 +16,8 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.regression import NumberPrediction, Regress
+from bertsmith.tasks.number_prediction import NumberPrediction
+from bertsmith.tasks.regression import Regress
 from bertsmith.training.journal import read_journal
 
 FACTOR = 2.0**-17

@@ -33,7 +33,7 @@ def find(tmp_path):
 
     def find(hub, *names, **variables):
         done = subprocess.run(
-            [sys.executable, "-c", FIND, *names], capture_output=True, text=True, timeout=60,
+            [sys.executable, "-c", FIND, *names], capture_output=True, text=True, timeout=600,
             env={**os.environ, **hub.variables(tmp_path / "home"), **variables},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ from bertsmith.system.forks import ForkSafeLock
 from bertsmith.tokenization.bulk_encoding import BulkEncoder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-SECONDS = 120
+SECONDS = 600
 QUICK = {"steps": 2, "device": "cpu", "precision": "fp32", "batch_size": 4}
 EXAMPLES = reviews(24)
 TEXTS = [example.text for example in EXAMPLES]

@@ -74,7 +74,7 @@ def test_scripts_need_no_guard(tmp_path):
         "print('run once')\n"
         "print(list(LocalProcesses(2).map_in_order(abs, [-1, -2, -3])))\n"
     )
-    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600)
     assert run.stdout.splitlines() == ["run once", "[1, 2, 3]"], run.stderr
 
 

@@ -11,8 +11,8 @@ from tiny_models import save_tiny
 
 import bertsmith
 from bertsmith.evaluation.minimal_pairs import load_pair_scorer
+from bertsmith.tasks.label_prediction import ClassPrediction
 from bertsmith.tasks.notebook_tables import MOST_CHARACTERS, MOST_LABELS, MOST_PREDICTIONS
-from bertsmith.tasks.text_classification import ClassPrediction
 
 MARKUP = "<script>alert('film')</script> & <b>a good film</b>"
 

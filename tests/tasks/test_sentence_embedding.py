@@ -27,15 +27,11 @@ from bertsmith.tasks.example_objective import (
     training_examples,
 )
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.sentence_embedding import (
-    Embed,
-    RetrievalAccumulator,
-    Vectors,
-    contrastive_loss,
-)
+from bertsmith.tasks.sentence_embedding import Embed, RetrievalAccumulator, contrastive_loss
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.settings.embed import EmbedSettings
 from bertsmith.tasks.text_vectors import TextVectors
+from bertsmith.tasks.vector_prediction import Vectors
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 

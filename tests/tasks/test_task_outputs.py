@@ -30,8 +30,8 @@ from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.inference import compute_in_order
-from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.multiple_choice import Choose, choice_logits, encode_choices
+from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.text_classification import Classify
 

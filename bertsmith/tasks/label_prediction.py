@@ -1,0 +1,114 @@
+"""Predictions of a classifier: one label of a text, or several."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bertsmith.data.examples import Example
+from bertsmith.data.label_values import label_name
+from bertsmith.pages.page import unbroken_percent
+from bertsmith.system.notebook import html_table
+from bertsmith.tasks.marks import MarkedPart, color_of
+from bertsmith.tasks.notebook_tables import likeliest
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPrediction:
+    """The likeliest label of a text, and the probability of every label.
+
+    Labels are of the type that they had in training: strings, whole numbers, numbers or booleans.
+    """
+
+    label: Any
+    probabilities: Mapping[Any, float]
+    is_truncated: bool = False
+    num_windows: int = 1
+
+    @property
+    def probability(self) -> float:
+        """The probability of the label, from 0 to 1."""
+        return self.probabilities[self.label]
+
+    @property
+    def answer(self) -> Any:
+        return self.label
+
+    @property
+    def name(self) -> str:
+        """The name of the label's class."""
+        return label_name(self.label)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "probability": self.probability,
+            "probabilities": dict(self.probabilities),
+            "is_truncated": self.is_truncated,
+            "num_windows": self.num_windows,
+        }
+
+    def line(self, example: Example) -> str:
+        label = " ".join(self.name.split())
+        return "\t".join([label, f"{self.probability:.4f}", *example.one_line()])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (label_name(label), f"{share:.4f}") for label, share in likeliest(self.probabilities)
+        ]
+        return html_table(rows, ("label", "probability"))
+
+    def label_parts(self) -> list[MarkedPart]:
+        names = list(map(label_name, self.probabilities))
+        return [MarkedPart(self.name, color=color_of(self.name, names))]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsPrediction:
+    """The labels of a text, and the probability of every label.
+
+    Labels are of the type that they had in training.
+    """
+
+    labels: tuple[Any, ...]
+    probabilities: Mapping[Any, float]
+    is_truncated: bool = False
+    num_windows: int = 1
+
+    @property
+    def answer(self) -> tuple[Any, ...]:
+        return self.labels
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return tuple(map(label_name, self.labels))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "labels": list(self.labels),
+            "probabilities": dict(self.probabilities),
+            "is_truncated": self.is_truncated,
+            "num_windows": self.num_windows,
+        }
+
+    def line(self, example: Example) -> str:
+        shown_labels = ", ".join(
+            f"{name} {self.probabilities[label]:.4f}"
+            for name, label in zip(self.names, self.labels, strict=True)
+        )
+        return "\t".join([" ".join(shown_labels.split()) or "–", *example.one_line()])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (label_name(label), f"{share:.4f}", "yes" if label in self.labels else "no")
+            for label, share in likeliest(self.probabilities)
+        ]
+        return html_table(rows, ("label", "probability", "predicted"))
+
+    def label_parts(self) -> list[MarkedPart]:
+        names = list(map(label_name, self.probabilities))
+        parts: list[MarkedPart] = []
+        for name, label in zip(self.names, self.labels, strict=True):
+            shown = unbroken_percent(self.probabilities[label])
+            parts += [MarkedPart(name, shown, color_of(name, names)), MarkedPart(" ")]
+        return parts[:-1]

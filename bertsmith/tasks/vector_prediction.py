@@ -1,0 +1,68 @@
+"""Vectors of texts, alone or as the texts of one example."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.examples import Example
+from bertsmith.data.sentence_pairs import RelatedTexts
+from bertsmith.system.counts import count_noun
+from bertsmith.system.notebook import html_lines, html_table
+
+SHOWN_NUMBERS = 8
+"""Numbers of a vector that a notebook shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextVector:
+    """The vector of a text, fp32 `[hidden]`."""
+
+    vector: NDArray[np.float32]
+    is_truncated: bool = False
+    num_windows = 1
+
+    @property
+    def answer(self) -> NDArray[np.float32]:
+        return self.vector
+
+    def to_json(self) -> dict[str, Any]:
+        return {"vector": self.vector.tolist(), "is_truncated": self.is_truncated}
+
+    def line(self, example: Example) -> str:
+        return "\t".join([" ".join(f"{each:.6g}" for each in self.vector), *example.one_line()])
+
+    def _repr_html_(self) -> str:
+        first = " ".join(f"{each:.6g}" for each in self.vector[:SHOWN_NUMBERS])
+        return html_lines([f"{count_noun(len(self.vector), 'number')}: {first} …"])
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of an example's texts, fp32 `[texts, hidden]`, in their order."""
+
+    vectors: NDArray[np.float32]
+    is_truncated: bool
+    num_windows = 1
+
+    @property
+    def cosine(self) -> float:
+        """The cosine similarity of the first two texts, from -1 to 1."""
+        first, second = self.vectors[:2].astype(np.float64)
+        length = np.linalg.norm(first) * np.linalg.norm(second)
+        return float(first @ second / max(length, 1e-12))
+
+    @property
+    def answer(self) -> float:
+        return self.cosine
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cosine": self.cosine, "is_truncated": self.is_truncated}
+
+    def line(self, example: RelatedTexts) -> str:
+        texts = (" ".join(text.split()) for text in example.texts[:2])
+        return "\t".join([f"{self.cosine:.4f}", *texts])
+
+    def _repr_html_(self) -> str:
+        return html_table([(f"{self.cosine:.4f}",)], ("cosine",))
