@@ -48,15 +48,17 @@ class ConlluParser:
             return None
         labels = [self._label(row, cells) for row, cells in words] if self.labelled else []
         forms = tuple(cells[self._word_index] for _, cells in words)
-        given: tuple[str, tuple[Place, ...]] | None = locate_forms([cells for _, cells in rows])
+        text_and_places: tuple[str, tuple[Place, ...]] | None = locate_forms(
+            [cells for _, cells in rows]
+        )
         if self._word_index != CONLLU_FIELDS.index("form"):
-            given = None  # a lemma stands nowhere in the text
+            text_and_places = None  # a lemma stands nowhere in the text
         marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
         numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
         remarks = tuple(marks[n[2]] for n in numbers if n is not None and n[2])
         template = "" if self.labelled else self._template(block)
         return TaggedSentence(
-            forms, tuple(labels), words[0][0], given, remarks=remarks, template=template
+            forms, tuple(labels), words[0][0], text_and_places, remarks=remarks, template=template
         )
 
     def _template(self, block: LineBlock) -> str:

@@ -63,10 +63,10 @@ class EncodedTexts:
             type_ids.frombytes(types.tobytes())
             starts.append(len(ids))
             num_cut.append(cut)
-        places = np.asarray(starts)
+        row_starts = np.asarray(starts)
         return cls(
-            TokenRows(np.asarray(ids), places),
-            TokenRows(np.asarray(type_ids), places),
+            TokenRows(np.asarray(ids), row_starts),
+            TokenRows(np.asarray(type_ids), row_starts),
             tuple(num_cut),
         )
 
@@ -98,7 +98,7 @@ def encode_texts(
     return EncodedTexts.of(starmap(encode, texts))
 
 
-def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Iterable[Any]:
+def as_items(values: object, name: str, cure: str = 'list(frame["text"])') -> Iterable[Any]:
     """Return what yields the items of a user's list, array, table column or iterator.
 
     `name` is that of the argument; `cure` says how a table becomes a list.
@@ -106,35 +106,35 @@ def as_items(given: object, name: str, cure: str = 'list(frame["text"])') -> Ite
     Raises:
         InputError: a table or mapping, a set, or nothing that has items.
     """
-    if is_table(given) or isinstance(given, Mapping):
+    if is_table(values) or isinstance(values, Mapping):
         raise InputError(
-            f"{name} is a whole {name_type(given)}. Pass one column or a list, such as {cure}."
+            f"{name} is a whole {name_type(values)}. Pass one column or a list, such as {cure}."
         )
-    if isinstance(given, Set):
-        raise InputError(f"{name}: found {name_type(given)}, which has no order. Give a list.")
-    if hasattr(given, "to_pylist"):  # an array of pyarrow, whose items are no strings
-        return (item.as_py() for item in given)  # type: ignore[attr-defined]
-    if hasattr(given, "__array__") and not isinstance(given, Iterable):
-        given = np.asarray(given)
-    has_items = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
-    if not has_items or isinstance(given, str | bytes | bytearray):
-        raise InputError(f"{name}: found {name_type(given)}. Give a list.")
-    return given  # type: ignore[return-value]
+    if isinstance(values, Set):
+        raise InputError(f"{name}: found {name_type(values)}, which has no order. Give a list.")
+    if hasattr(values, "to_pylist"):  # an array of pyarrow, whose items are no strings
+        return (item.as_py() for item in values)  # type: ignore[attr-defined]
+    if hasattr(values, "__array__") and not isinstance(values, Iterable):
+        values = np.asarray(values)
+    has_items = isinstance(values, Iterable) and getattr(values, "ndim", 1) > 0
+    if not has_items or isinstance(values, str | bytes | bytearray):
+        raise InputError(f"{name}: found {name_type(values)}. Give a list.")
+    return values  # type: ignore[return-value]
 
 
-def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
+def as_list(values: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
     """Convert what `as_items` takes to a list."""
-    return list(as_items(given, name, cure))
+    return list(as_items(values, name, cure))
 
 
-def is_table(given: object) -> bool:
+def is_table(value: object) -> bool:
     # pandas and polars have `columns`, pyarrow and datasets `column_names`.
-    return any(hasattr(type(given), name) for name in ("columns", "column_names"))
+    return any(hasattr(type(value), name) for name in ("columns", "column_names"))
 
 
-def check_no_pair(given: object, name: str) -> None:
+def check_no_pair(value: object, name: str) -> None:
     """Raise InputError for a tuple of two strings: it may be one pair, or two texts."""
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(t, str) for t in given):
+    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(t, str) for t in value):
         raise InputError(
             f"{name}: found a tuple of two strings. Give [(a, b)] for a pair of texts, or "
             "[a, b] for two."
@@ -164,7 +164,7 @@ def iter_pairs(texts: Iterable[Text]) -> Iterator[tuple[str, str | None]]:
         InputError: something is no text or pair of texts; names its place.
     """
     check_no_pair(texts, "texts")
-    for place, text in enumerate(as_items(texts, "texts")):
+    for index, text in enumerate(as_items(texts, "texts")):
         match text:
             case str():
                 yield text, None
@@ -172,7 +172,7 @@ def iter_pairs(texts: Iterable[Text]) -> Iterator[tuple[str, str | None]]:
                 yield first, second
             case _:
                 raise InputError(
-                    f"texts[{place}]: found {name_type(text)}. Give a string, or a tuple of two "
+                    f"texts[{index}]: found {name_type(text)}. Give a string, or a tuple of two "
                     "strings for a pair; leave out texts that are missing."
                 )
 
@@ -204,10 +204,10 @@ def _fewest_tokens(tokenizer: Tokenizer) -> int:
     return tokenizer.num_special_tokens(2) + 1
 
 
-def check_stored_length(tokenizer: Tokenizer, length: int, place: str) -> None:
+def check_stored_length(tokenizer: Tokenizer, length: int, location: str) -> None:
     """Raise CheckpointError if a folder lets its model read less than `_fewest_tokens`."""
     if length < (fewest := _fewest_tokens(tokenizer)):
         raise CheckpointError(
-            f"{place} is {length}; allowed are {fewest} tokens or more. Correct it in the model's "
-            "folder, or copy the file again."
+            f"{location} is {length}; allowed are {fewest} tokens or more. Correct it in the "
+            "model's folder, or copy the file again."
         )

@@ -160,8 +160,8 @@ class ExampleReader(RecordReader[Example]):
         if pair is not None and self.pairs is False and columns.pair_column is None:
             (first,), (second,) = self.names["text"], self.names["second text"]
             raise InputError(
-                f"{self.place}: two texts in each row, '{first}' and '{second}', where one is "
-                f"expected. Name the right one with {option('text_column')}; or, if pairs are "
+                f"{self.source_name}: two texts in each row, '{first}' and '{second}', where one "
+                f"is expected. Name the right one with {option('text_column')}; or, if pairs are "
                 f"meant, the second with {option('pair_column')}."
             )
         is_guessed = columns.header == "auto" and columns.text_column is None
@@ -190,10 +190,10 @@ class ExampleReader(RecordReader[Example]):
                 f"{option('header', 'no')}."
             )
 
-    def _label(self, row: int, found: tuple[str, ...]) -> str:
+    def _label(self, row: int, cells: tuple[str, ...]) -> str:
         names = self.names["label"]
         if len(names) == 1:
-            label = "".join(found)
+            label = "".join(cells)
             if self.is_file and not label.endswith(LIST_SEPARATOR):  # which `strip` would remove
                 label = self._strip(row, label)
             self._check_label_set(row, label)
@@ -207,13 +207,13 @@ class ExampleReader(RecordReader[Example]):
             "; allowed are 1 and 0, or true and false. Fix the row, or choose other columns with "
             f"{option('label_column')}{header}."
         )
-        if len(found) < len(names):  # empty cells are left out, so which they are is not known
+        if len(cells) < len(names):  # empty cells are left out, so which they are is not known
             raise IncompleteRowError(f"{self.row_place(row)}: a column of labels is empty{advice}")
-        cells = {name: text.strip().lower() for name, text in zip(names, found, strict=True)}
-        for name, text in cells.items():
+        flags = {name: text.strip().lower() for name, text in zip(names, cells, strict=True)}
+        for name, text in flags.items():
             if text not in FLAGS:
                 raise InputError(f"{self.row_place(row)}: '{name}' is '{text}'{advice}")
-        return as_label_set(name.strip() for name, text in cells.items() if FLAGS[text])[0]
+        return as_label_set(name.strip() for name, text in flags.items() if FLAGS[text])[0]
 
     def _strip(self, row: int, label: str) -> str:
         """Remove white space at a label's ends; note the first row of one that had some."""
@@ -225,20 +225,22 @@ class ExampleReader(RecordReader[Example]):
     def _check_label_set(self, row: int, label: str) -> None:
         """Refuse several labels that are written in another way."""
         parts = label.split(LIST_SEPARATOR)[:-1]
-        found = ""
+        problem = ""
         if len(set(parts)) < len(parts) and FLAGS.keys() >= set(parts):
-            found = "several flags, 1 and 0; give the names of the labels that the text has"
+            problem = "several flags, 1 and 0; give the names of the labels that the text has"
         elif self.empty_labels and label.startswith(("['", '["')):
-            found = "a list written as text; write labels as in sport,news, or use a .jsonl file"
-        if found:
-            raise InputError(f"{self.row_place(row)}: the label is {found}.")
+            problem = "a list written as text; write labels as in sport,news, or use a .jsonl file"
+        if problem:
+            raise InputError(f"{self.row_place(row)}: the label is {problem}.")
 
-    def _specs(self, found: Sequence[str]) -> list[ColumnSpec]:
+    def _specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
         """Build the specs; the usual names of texts depend on the columns found."""
         columns = self.columns
-        there = (c for c in TEXT_COLUMNS if all(name is None or name in found for name in c))
+        there = (c for c in TEXT_COLUMNS if all(name is None or name in column_names for name in c))
         trained = lowered(self.trained.names.get("text", ()))
-        is_chosen = columns.text_column is not None or (trained and set(trained) <= set(found))
+        is_chosen = columns.text_column is not None or (
+            trained and set(trained) <= set(column_names)
+        )
         usual = () if is_chosen else next(there, ())
         text, pair = (tuple(filter(None, usual[i : i + 1])) for i in (0, 1))
         # Rows that `predict` left out for an empty text have no prediction.
@@ -275,8 +277,8 @@ def are_pairs(examples: Iterable[Example]) -> bool:
 
 def random_sample(examples: Sequence[Item], size: int | None, seed: int) -> list[Item]:
     """Draw `size` examples at random, in their given order; None takes all."""
-    places = np.random.default_rng(seed).permutation(len(examples))
-    return [examples[place] for place in sorted(places[:size].tolist())]
+    order = np.random.default_rng(seed).permutation(len(examples))
+    return [examples[index] for index in sorted(order[:size].tolist())]
 
 
 def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:
@@ -288,12 +290,12 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
     sizes = Counter(example.label for example in examples)
     seen: Counter[str | None] = Counter()
     ranks: list[tuple[float, int]] = []
-    for place in np.random.default_rng(seed).permutation(len(examples)).tolist():
-        label = examples[place].label
-        ranks.append((seen[label] / sizes[label], place))
+    for index in np.random.default_rng(seed).permutation(len(examples)).tolist():
+        label = examples[index].label
+        ranks.append((seen[label] / sizes[label], index))
         seen[label] += 1
     chosen = sorted(ranks, key=lambda rank: rank[0])[:size]
-    return [examples[place] for place in sorted(place for _, place in chosen)]
+    return [examples[index] for index in sorted(index for _, index in chosen)]
 
 
 def check_header(

@@ -114,20 +114,20 @@ class FoundTask:
 
     def dev_files(self) -> list[tuple[Path, str]]:
         """List the eval files that exist; the first chooses the weights."""
-        known = self.task.dev or (("dev.tsv", self.task.name),)
-        files = [(self.folder / file, name) for file, name in known]
+        listed = self.task.dev or (("dev.tsv", self.task.name),)
+        files = [(self.folder / file, name) for file, name in listed]
         return [(path, name) for path, name in files if path.is_file()]
 
     def test_files(self) -> list[tuple[Path, str]]:
         """List the files to predict that exist."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         own = (f"{self.task.name}/test.tsv", self.task.name)
         for file, name in self.task.tests or (own,):
             folder, _, rest = file.partition("/")
-            place = self.folder if folder == self.task.name else self.root / folder
-            if (place / rest).is_file():
-                found.setdefault(name, place / rest)
-        return [(path, name) for name, path in found.items()]
+            directory = self.folder if folder == self.task.name else self.root / folder
+            if (directory / rest).is_file():
+                paths.setdefault(name, directory / rest)
+        return [(path, name) for name, path in paths.items()]
 
 
 def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
@@ -142,38 +142,44 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
     if not root.is_dir():
         raise InputError(f"{root}: no such folder. Give the one that holds CoLA, RTE and so on.")
     folders = {plain(entry.name): entry for entry in sorted(root.iterdir()) if entry.is_dir()}
-    found = [
+    tasks = [
         FoundTask(task, root, folders[plain(task.name)])
         for task in GLUE_TASKS
         if plain(task.name) in folders
     ]
-    found = [each for each in found if each.train.is_file() and each.dev_files()]
-    wanted = check_task_names(names)
-    if absent := [name for name in wanted if name not in {each.task.name for each in found}]:
+    tasks = [
+        found_task for found_task in tasks if found_task.train.is_file() and found_task.dev_files()
+    ]
+    requested = check_task_names(names)
+    if absent := [
+        name for name in requested if name not in {found_task.task.name for found_task in tasks}
+    ]:
         raise InputError(
             f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv. Found: "
-            f"{', '.join(each.task.name for each in found) or 'no task'}. Add it, or leave it "
-            f"out of {option('tasks')}."
+            f"{', '.join(found_task.task.name for found_task in tasks) or 'no task'}. Add it, or "
+            f"leave it out of {option('tasks')}."
         )
-    if not found:
+    if not tasks:
         raise InputError(
             f"{root}: none of GLUE's tasks. Looked for the folders "
             f"{', '.join(task.name for task in GLUE_TASKS)}, each with train.tsv and dev.tsv. Give "
             "the folder that holds them."
         )
-    return [each for each in found if not wanted or each.task.name in wanted]
+    return [
+        found_task for found_task in tasks if not requested or found_task.task.name in requested
+    ]
 
 
 def check_task_names(names: Iterable[str]) -> list[str]:
     """Return names of tasks in the benchmark's spelling; refuse unknown ones."""
-    known = {plain(task.name): task.name for task in GLUE_TASKS}
+    names_by_key = {plain(task.name): task.name for task in GLUE_TASKS}
     for name in names:
-        if plain(name) not in known:
+        if plain(name) not in names_by_key:
             raise ConfigError(
                 f"{option('tasks')}: '{name}' is none of GLUE's tasks. Choose from: "
-                f"{', '.join(known.values())}."
+                f"{', '.join(names_by_key.values())}."
             )
-    return [known[plain(name)] for name in names]
+    return [names_by_key[plain(name)] for name in names]
 
 
 def plain(name: str) -> str:
@@ -199,7 +205,7 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
         return Example(text, next(iter(pair), None), record["index"][0], row)
 
     options = Columns(header="yes")
-    return iter(RecordReader(path, options, lambda found: specs, parse, can_skip=False))
+    return iter(RecordReader(path, options, lambda column_names: specs, parse, can_skip=False))
 
 
 def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:

@@ -24,11 +24,11 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         ValueError: a key stands there twice.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"the key '{twice}' stands twice in an object")
-    return found
+    return members
 
 
 JSON = json.JSONDecoder(
@@ -87,20 +87,22 @@ def json_type(value: Any) -> str:
     return JSON_TYPE_NAMES.get(type(value)) or f"of the type {type(value).__name__}"
 
 
-def get_value(record: Any, key: str, kind: type, place: str) -> Any:
-    """Return the value of a required key of an object that messages call `place`.
+def get_value(record: Any, key: str, kind: type, location: str) -> Any:
+    """Return the value of a required key of an object at `location`.
 
     Raises:
         InputError: no such key, or a value of another type.
     """
     if not isinstance(record, Mapping):
-        raise InputError(f"{place} is {json_type(record)}; an object is expected. Fix it.")
+        raise InputError(f"{location} is {json_type(record)}; an object is expected. Fix it.")
     if key not in record:
-        raise InputError(f"{place}: no key '{key}'. Keys found: {list_names(record)}. Add it.")
+        raise InputError(f"{location}: no key '{key}'. Keys found: {list_names(record)}. Add it.")
     value = record[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        wanted = "a whole number" if kind is int else JSON_TYPE_NAMES[kind]
-        raise InputError(f"{place}: '{key}' is {json_type(value)}; {wanted} is expected. Fix it.")
+        expected = "a whole number" if kind is int else JSON_TYPE_NAMES[kind]
+        raise InputError(
+            f"{location}: '{key}' is {json_type(value)}; {expected} is expected. Fix it."
+        )
     return value
 
 

@@ -38,11 +38,11 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
     reader = _Reader(path)
     if reader.peek() != "{":
         raise InputError(f"{path}: an object with the key '{key}' is expected. Use another file.")
-    found: list[str] = []
+    keys: list[str] = []
     for name in reader.members():
-        if name in found:
+        if name in keys:
             raise InputError(f"{path}: the key '{name}' stands twice. Leave one of them.")
-        found.append(name)
+        keys.append(name)
         if name != key:
             reader.value()
             continue
@@ -54,9 +54,9 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
         yield from reader.elements()
     if reader.peek():
         raise reader.error("nothing more is expected", reader.at)
-    if key not in found:
+    if key not in keys:
         raise InputError(
-            f"{path}: no key '{key}'. Keys found: {list_names(found)}. Use another file."
+            f"{path}: no key '{key}'. Keys found: {list_names(keys)}. Use another file."
         )
 
 
@@ -133,12 +133,12 @@ class _Reader:
 
     def take(self, allowed: str) -> str:
         """Take the next character, which must be one of `allowed`."""
-        found = self.peek()
-        if not found or found not in allowed:
-            wanted = " or ".join(f"'{char}'" for char in allowed)
-            raise self.error(f"{wanted} is expected", self.at)
+        character = self.peek()
+        if not character or character not in allowed:
+            expected = " or ".join(f"'{char}'" for char in allowed)
+            raise self.error(f"{expected} is expected", self.at)
         self.at += 1
-        return found
+        return character
 
     def members(self) -> Iterator[str]:
         """Yield the keys of an object; the caller takes each value before going on."""
@@ -198,7 +198,7 @@ class _Reader:
         Returns False at the end of the file.
         """
         if len(self.text) - self.at > MAX_VALUE:
-            line, column = self.place(self.at)
+            line, column = self.line_and_column(self.at)
             raise InputError(
                 f"{self.path}:{line}: a value of more than {MAX_VALUE:,} characters begins at "
                 f"column {column:,}, and each must fit into memory. Divide it, or close its quote "
@@ -207,23 +207,23 @@ class _Reader:
         parts = [next(self.chunks, "")]
         if not parts[0]:
             return False
-        self.line, self.column = self.place(self.at)
-        wanted = len(self.text) - self.at - len(parts[0])
-        while wanted > 0 and (chunk := next(self.chunks, "")):
+        self.line, self.column = self.line_and_column(self.at)
+        num_missing = len(self.text) - self.at - len(parts[0])
+        while num_missing > 0 and (chunk := next(self.chunks, "")):
             parts.append(chunk)
-            wanted -= len(chunk)
+            num_missing -= len(chunk)
         self.text, self.at = "".join([self.text[self.at :], *parts]), 0
         return True
 
-    def place(self, position: int) -> tuple[int, int]:
+    def line_and_column(self, position: int) -> tuple[int, int]:
         """Return line and column of a position in `text`, both from 1."""
         line_start = self.text.rfind("\n", 0, position)
         column = self.column + position if line_start < 0 else position - line_start
         return self.line + self.text.count("\n", 0, position), column
 
-    def error(self, found: str, position: int) -> InputError:
-        line, column = self.place(position)
-        is_cut = position >= len(self.text) or found.startswith("Unterminated string")
+    def error(self, problem: str, position: int) -> InputError:
+        line, column = self.line_and_column(position)
+        is_cut = position >= len(self.text) or problem.startswith("Unterminated string")
         end = " The file ends too early: copy it again." if is_cut else " Fix the file."
-        found = found.removesuffix(" at")  # of Python's "Unterminated string starting at"
-        return InputError(f"{self.path}:{line}: not JSON ({found} at column {column:,}).{end}")
+        problem = problem.removesuffix(" at")  # of Python's "Unterminated string starting at"
+        return InputError(f"{self.path}:{line}: not JSON ({problem} at column {column:,}).{end}")

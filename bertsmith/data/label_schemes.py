@@ -180,7 +180,9 @@ def _mark_spans(matches: Iterable[re.Match[str]], strange: Iterable[str]) -> boo
     letters = defaultdict(set)
     for match in matches:
         letters[match[2]].add(match[1])
-    is_begun_and_goes_on = any("B" in found and found & {*"IMEL"} for found in letters.values())
+    is_begun_and_goes_on = any(
+        "B" in type_letters and type_letters & {*"IMEL"} for type_letters in letters.values()
+    )
     return is_begun_and_goes_on or (bool(letters) and all(map(is_filler, strange)))
 
 
@@ -201,17 +203,17 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
     if scheme == "plain":
         return [Span(label, i, i + 1) for i, label in enumerate(labels) if label != OUTSIDE]
     parts = [NO_PART, *map(parse_label, labels), NO_PART]
-    found: list[Span] = []
+    spans: list[Span] = []
     start = 0
-    for place, (before, part) in enumerate(pairwise(parts)):
+    for index, (before, part) in enumerate(pairwise(parts)):
         begins = _begins(before, part)
         if before.role != "O" and (begins or part.role == "O"):
-            found.append(Span(before.type, start, place))
+            spans.append(Span(before.type, start, index))
         if begins:
-            start = place
+            start = index
     if strict:
-        return [s for s in found if _is_well_formed(parts[s.start : s.end + 1], scheme)]
-    return found
+        return [s for s in spans if _is_well_formed(parts[s.start : s.end + 1], scheme)]
+    return spans
 
 
 def _begins(before: Part, part: Part) -> bool:
@@ -272,10 +274,10 @@ def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[
     labels = [OUTSIDE] * num_words
     for span in spans:
         name = f"-{span.label}" if span.label and scheme != "plain" else span.label
-        for place, letter in zip(
+        for index, letter in zip(
             range(*span[1:]), _span_letters(span, labels, scheme), strict=True
         ):
-            labels[place] = letter + name
+            labels[index] = letter + name
     return labels
 
 

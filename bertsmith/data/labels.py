@@ -98,7 +98,7 @@ def _same_as(name: str, other: str) -> str:
 
 
 def check_predicted_names(
-    rows: Mapping[str, int], gold: Path, places: Mapping[str, int], predictions: Path
+    rows: Mapping[str, int], gold: Path, first_predictions: Mapping[str, int], predictions: Path
 ) -> None:
     """Refuse one value in two spellings, as training does: `1` here and `1.0` or `true` there.
 
@@ -106,7 +106,7 @@ def check_predicted_names(
 
     Args:
         rows: where in `gold` each label stands first.
-        places: which of the predictions is the first with each label, in rising order.
+        first_predictions: which of the predictions is the first with each label, in rising order.
 
     Raises:
         InputError: the gold labels hold such a number, or the predictions do beside them.
@@ -117,13 +117,13 @@ def check_predicted_names(
         for name, row in rows.items()
         if (value := _value(name)) is not None
     }
-    for name, place in places.items():
+    for name, prediction in first_predictions.items():
         if name in rows or (value := _value(name)) is None:
             continue
-        other, there = seen.setdefault(value, (name, f"prediction {place:,}"))
+        other, there = seen.setdefault(value, (name, f"prediction {prediction:,}"))
         if other != name:
             raise InputError(
-                f"{predictions}: prediction {place:,} is '{name}', {_same_as(name, other)} "
+                f"{predictions}: prediction {prediction:,} is '{name}', {_same_as(name, other)} "
                 f"in {there}. Write each class in one way."
             )
 
@@ -216,12 +216,12 @@ def label_set(example: Example, separator: str) -> tuple[str, ...]:
 
 def label_names(examples: Sequence[Example], separator: str, path: Path) -> tuple[str, ...]:
     """Collect the labels of multi-label examples, sorted by name; InputError if none has one."""
-    found = sorted({name for example in examples for name in label_set(example, separator)})
-    if not found:
+    names = sorted({name for example in examples for name in label_set(example, separator)})
+    if not names:
         raise InputError(
             f"{path}: no row has a label. Choose the column with {option('label_column')}."
         )
-    return tuple(found)
+    return tuple(names)
 
 
 def label_flags(
@@ -234,11 +234,11 @@ def label_flags(
     """
     numbers = _numbers_of(names, path)
     flags = np.zeros((len(examples), len(names)), dtype=np.bool_)
-    for place, example in enumerate(examples):
+    for index, example in enumerate(examples):
         for label in label_set(example, separator):
             if label not in numbers:
                 raise _unknown_label(label, example, names, path)
-            flags[place, numbers[label]] = True
+            flags[index, numbers[label]] = True
     return flags
 
 
@@ -264,9 +264,10 @@ def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
     Raises:
         InputError: a label that is no number, or none that fp32 holds; says where.
     """
-    places = (f"{row_place(path, example.row)}: the label" for example in examples)
-    found = (number(example.label, place) for example, place in zip(examples, places, strict=True))
-    return np.fromiter(found, dtype=np.float64, count=len(examples))
+    values = (
+        number(example.label, f"{row_place(path, example.row)}: the label") for example in examples
+    )
+    return np.fromiter(values, dtype=np.float64, count=len(examples))
 
 
 def number(

@@ -135,9 +135,9 @@ class Manifest:
             manifest = TypeAdapter(cls).validate_python(fields)
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
+            field = ".".join(map(str, first["loc"]))
             raise CorpusError(
-                f"{directory}/{MANIFEST_NAME}: damaged at {place} ({first['msg']}). {NEXT_STEP}"
+                f"{directory}/{MANIFEST_NAME}: damaged at {field} ({first['msg']}). {NEXT_STEP}"
             ) from error
         if not 1 <= manifest.tokenizer.vocab_size <= LARGEST["vocab_size"]:
             raise CorpusError(
@@ -169,10 +169,10 @@ def _check_names(path: Path, name: str, split: SplitManifest) -> None:
 def _check_sums(path: Path, name: str, split: SplitManifest) -> None:
     """Raise CorpusError if a split's counts are not the sums of its shards'."""
     for key in ("documents", "sentences", "tokens"):
-        found, counted = getattr(split, key), sum(getattr(shard, key) for shard in split.shards)
-        if found != counted:
+        stated, counted = getattr(split, key), sum(getattr(shard, key) for shard in split.shards)
+        if stated != counted:
             raise CorpusError(
-                f"{path}: splits.{name}.{key} is {found:,}, its shards have {counted:,}. "
+                f"{path}: splits.{name}.{key} is {stated:,}, its shards have {counted:,}. "
                 f"{NEXT_STEP}"
             )
 

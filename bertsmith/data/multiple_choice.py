@@ -80,7 +80,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         super().__init__(
             with_class_numbers(source),
             self.columns,
-            lambda found: specs,
+            lambda column_names: specs,
             self._example,
             trained=trained,
         )
@@ -109,9 +109,9 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         if (
             len(name) == 1
             and name.isascii()
-            and 0 <= (place := ord(name.upper()) - ord("A")) < num_choices
+            and 0 <= (index := ord(name.upper()) - ord("A")) < num_choices
         ):
-            return place
+            return index
         last_letter = chr(ord("A") + num_choices - 1)
         counting = ""
         if number == num_choices and first == 0:
@@ -122,27 +122,27 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         )
 
     def _specs(self) -> list[ColumnSpec]:
-        given = self.columns
+        columns = self.columns
         # Rows that `predict` left out for an empty prompt have no prediction.
-        may_lack_prompt = not self.needs_prompt and not given.skip_incomplete
+        may_lack_prompt = not self.needs_prompt and not columns.skip_incomplete
         prompt = ColumnSpec(
-            "prompt", "text_column", given.text_column, TEXTS,
+            "prompt", "text_column", columns.text_column, TEXTS,
             is_optional=not self.needs_prompt, may_be_empty=may_lack_prompt,
             may_lack_key=may_lack_prompt,
         )  # fmt: skip
         start = ColumnSpec(
-            "beginning of the choices", "start_column", given.start_column, STARTS,
+            "beginning of the choices", "start_column", columns.start_column, STARTS,
             is_optional=True, may_be_empty=True, may_lack_key=True,
         )  # fmt: skip
         # Before the choices: `answer` beside `answer1` and `answer2` says which is right.
         label = ColumnSpec(
-            "label", "label_column", given.label_column, RIGHT_CHOICE_COLUMNS,
+            "label", "label_column", columns.label_column, RIGHT_CHOICE_COLUMNS,
             scalars=(int, float), is_read=self.labelled,
         )  # fmt: skip
         choices = ColumnSpec(
-            "choices", "choice_columns", given.choice_columns, CHOICE_COLUMNS,
+            "choices", "choice_columns", columns.choice_columns, CHOICE_COLUMNS,
             is_many=True, may_lack_key=True, read_list=list,
         )  # fmt: skip
-        if given.start_column == "none":
+        if columns.start_column == "none":
             return [prompt, label, choices]
         return [prompt, start, label, choices]

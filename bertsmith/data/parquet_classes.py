@@ -52,15 +52,15 @@ def _names(feature: Any) -> list[str]:
     return _names(feature.get("feature"))
 
 
-def _named(value: Any, names: Sequence[str], place: str) -> Any:
+def _named(value: Any, names: Sequence[str], location: str) -> Any:
     """Return the name of a class, or those of a list; whatever is no number stays."""
     if isinstance(value, list):
-        return [_named(number, names, place) for number in value]
+        return [_named(number, names, location) for number in value]
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if not 0 <= value < len(names):
         raise InputError(
-            f"{place} has the class {value}, but the file names {len(names)} classes, from 0. Fix "
-            "the row."
+            f"{location} has the class {value}, but the file names {len(names)} classes, from 0. "
+            "Fix the row."
         )
     return names[value]

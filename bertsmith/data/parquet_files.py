@@ -132,7 +132,7 @@ def damaged_table(path: Path, error: Exception) -> Exception:
     )
 
 
-def _values(place: str, column: Any, num_before: int) -> list[Any]:
+def _values(location: str, column: Any, num_before: int) -> list[Any]:
     """Return the Python values of a column, before which `num_before` rows were read.
 
     Raises:
@@ -147,7 +147,7 @@ def _values(place: str, column: Any, num_before: int) -> list[Any]:
         return column.to_pylist()
     except UnicodeDecodeError:
         row = num_before + 1 + next(i for i, value in enumerate(column) if not _is_utf8(value))
-        raise InputError(f"{place}, row {row:,}: not UTF-8. Fix the row.") from None
+        raise InputError(f"{location}, row {row:,}: not UTF-8. Fix the row.") from None
 
 
 def _is_utf8(value: Any) -> bool:

@@ -66,8 +66,8 @@ def _divide(source: Source, size: int, file: BinaryIO, target_bytes: int) -> Ite
 def _find_end(file: BinaryIO, near: int, document_end: re.Pattern[bytes]) -> int | None:
     for num_bytes in _SEARCHED_BYTES:
         file.seek(near)
-        if found := document_end.search(file.read(num_bytes)):
-            return near + found.end()
+        if match := document_end.search(file.read(num_bytes)):
+            return near + match.end()
     return None
 
 

@@ -41,32 +41,32 @@ def read_answers(path: Path) -> dict[str, str]:
 
 def read_no_answer_probs(path: Path) -> dict[str, float]:
     """Read no-answer scores, finite numbers by question id."""
-    found = _by_id(path, "no_answer_score")
-    return {id_: float(_checked(path, id_, value, float)) for id_, value in found.items()}
+    scores = _by_id(path, "no_answer_score")
+    return {id_: float(_checked(path, id_, value, float)) for id_, value in scores.items()}
 
 
 def _by_id(path: Path, key: str) -> dict[str, Any]:
     """Read the values of an object, or of `key` in rows, by id."""
-    found_format = question_format(path)
-    if found_format != "squad":
-        return _without_doubles(path, _values_of_rows(path, key, found_format))
+    file_format = question_format(path)
+    if file_format != "squad":
+        return _without_doubles(path, _values_of_rows(path, key, file_format))
     return _without_doubles(path, iter_members(path, "from each question's id to its answer"))
 
 
 def _values_of_rows(path: Path, key: str, kind: ObjectFormat) -> Iterator[tuple[str, Any]]:
     for row, record in read_objects(path, kind):
-        place = row_place(path, row)
-        id_, value = (get_value(record, name, object, place) for name in ("id", key))
+        location = row_place(path, row)
+        id_, value = (get_value(record, name, object, location) for name in ("id", key))
         yield str(id_), value
 
 
 def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for id_, value in pairs:
-        if id_ in found:
+        if id_ in values:
             raise InputError(f"{path}: '{id_}' stands twice. Give one answer for each question.")
-        found[id_] = value
-    return found
+        values[id_] = value
+    return values
 
 
 def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
@@ -75,9 +75,9 @@ def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind is float and is_number and _is_finite(value):
         return value
-    found = str(value) if is_number else json_type(value)
-    wanted = "a string (empty where there is no answer)" if kind is str else "a finite number"
-    raise InputError(f"{path}: '{id_}' is {found}; {wanted} is expected. Fix it.")
+    actual = str(value) if is_number else json_type(value)
+    expected = "a string (empty where there is no answer)" if kind is str else "a finite number"
+    raise InputError(f"{path}: '{id_}' is {actual}; {expected} is expected. Fix it.")
 
 
 def _is_finite(number: float) -> bool:
@@ -113,10 +113,10 @@ def read_labels(
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # Where there may be several labels, a line with nothing in it says that there is none.
     for cell in _cells(path, columns, delimiter, keep_blank=several):
-        place = row_place(path, cell.row)
-        (label,) = spec.texts(place, cell.column, cell.value)
+        location = row_place(path, cell.row)
+        (label,) = spec.texts(location, cell.column, cell.value)
         if not several and not label.strip():
-            raise InputError(f"{place}: the label is empty. Give one label on each line.")
+            raise InputError(f"{location}: the label is empty. Give one label on each line.")
         yield Example("", label=label if several else label.strip(), row=cell.gold_row)
 
 
@@ -149,7 +149,7 @@ def _cells_of_table(
     path: Path, kind: FoundFormat, rows: Iterator[tuple[int, list[str]]], columns: Sequence[str]
 ) -> Iterator[_Cell]:
     first_row, header = next(filter(itemgetter(1), rows), (0, []))
-    place = header.index(_column(path, first_row, header, columns))
+    index = header.index(_column(path, first_row, header, columns))
     for row, cells in rows:
         if not cells and len(header) > 1:
             continue
@@ -158,22 +158,22 @@ def _cells_of_table(
                 f"{row_place(path, row)}: columns: found {len(cells)}, where row {first_row} has "
                 f"{len(header)}. {RAGGED[kind]}"
             )
-        yield _Cell(row, header[place], cells[place] if cells else "")
+        yield _Cell(row, header[index], cells[index] if cells else "")
 
 
 def _cells_of_objects(path: Path, kind: ObjectFormat, columns: Sequence[str]) -> Iterator[_Cell]:
-    known: dict[str, None] = {}  # every key met so far, in order
+    seen_keys: dict[str, None] = {}  # every key met so far, in order
     name = ""
     for row, record in read_objects(path, kind):
-        if not record.keys() <= known.keys():
-            known |= dict.fromkeys(record)
-            found = _column(path, row, list(known), columns)
-            if name and found != name:
+        if not record.keys() <= seen_keys.keys():
+            seen_keys |= dict.fromkeys(record)
+            column = _column(path, row, list(seen_keys), columns)
+            if name and column != name:
                 raise InputError(
-                    f"{row_place(path, row)}: has '{found}', which the lines before lack: there, "
-                    f"'{name}' was taken for the prediction. Give every line '{found}'."
+                    f"{row_place(path, row)}: has '{column}', which the lines before lack: there, "
+                    f"'{name}' was taken for the prediction. Give every line '{column}'."
                 )
-            name = found
+            name = column
         if name not in record:
             raise InputError(
                 f"{row_place(path, row)}: no key '{name}', which the lines before have. Keys "
@@ -183,25 +183,25 @@ def _cells_of_objects(path: Path, kind: ObjectFormat, columns: Sequence[str]) ->
         yield _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
 
 
-def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) -> str:
+def _column(path: Path, row: int, column_names: Sequence[str], columns: Sequence[str]) -> str:
     """Find the prediction column among those found."""
-    numbered = [name for name in found if NUMBERED_COLUMN.fullmatch(name)]
+    numbered = [name for name in column_names if NUMBERED_COLUMN.fullmatch(name)]
     if len(numbered) > 1:
         raise InputError(
             f"{row_place(path, row)}: predictions of several models stand in it: "
             f"{list_names(numbered)}. Rename all but the right one."
         )
     for name in columns:
-        if (place := find_column(name, found, 0)) is not None:
-            return found[place]
-        if stands_twice(name, found):
+        if (index := find_column(name, column_names, 0)) is not None:
+            return column_names[index]
+        if stands_twice(name, column_names):
             raise InputError(
                 f"{row_place(path, row)}: several columns are called '{name}'. Columns found: "
-                f"{list_names(found)}. Rename all but the right one."
+                f"{list_names(column_names)}. Rename all but the right one."
             )
     usual = (column for column in columns if not column.startswith("predicted_"))
-    column_names = ", ".join(f"'{column}'" for column in usual)
+    usual_names = ", ".join(f"'{column}'" for column in usual)
     raise InputError(
-        f"{row_place(path, row)}: no column of predictions ({column_names}). Columns found: "
-        f"{list_names(found)}. Rename the one with predictions to 'prediction'."
+        f"{row_place(path, row)}: no column of predictions ({usual_names}). Columns found: "
+        f"{list_names(column_names)}. Rename the one with predictions to 'prediction'."
     )

@@ -98,48 +98,48 @@ class ColumnSpec:
     instead: str = "none"
     trained: tuple[str, ...] = ()
 
-    def find_trained(self, found: Sequence[str]) -> list[int] | None:
-        """Find the places of the columns of training among those `found`, if all are there."""
-        places = [find_column(name, found, 0) for name in self.trained]
-        there = [place for place in places if place is not None]
-        return there if there and len(there) == len(places) else None
+    def find_trained(self, column_names: Sequence[str]) -> list[int] | None:
+        """Find the indices of the columns of training among `column_names`, if all are there."""
+        indices = [find_column(name, column_names, 0) for name in self.trained]
+        there = [index for index in indices if index is not None]
+        return there if there and len(there) == len(indices) else None
 
     def find(
-        self, found: Sequence[str], *, by_number: bool, taken: Collection[int] = ()
+        self, column_names: Sequence[str], *, by_number: bool, taken: Collection[int] = ()
     ) -> list[int] | None:
-        """Find its places among the columns `found`; None if there are none.
+        """Find its indices among `column_names`; None if there are none.
 
         Those `taken` hold something else, unless they are asked for.
         """
         if self.asked is not None:
-            return asked_columns(self.asked, found, self.is_many, by_number=by_number)
+            return asked_columns(self.asked, column_names, self.is_many, by_number=by_number)
         if by_number:
             return None
-        places = (self._usual_columns(usual, found) for usual in self.usual)
-        free = ([place for place in columns if place not in taken] for columns in places)
+        indices = (self._usual_columns(usual, column_names) for usual in self.usual)
+        free = ([index for index in columns if index not in taken] for columns in indices)
         return next(filter(None, free), None)
 
-    def _usual_columns(self, usual: str, found: Sequence[str]) -> list[int]:
+    def _usual_columns(self, usual: str, column_names: Sequence[str]) -> list[int]:
         """Find the column of this name; for many texts, numbered ones too."""
         if not self.is_many:
-            place = find_column(usual, found, len(found))
-            return [] if place is None else [place]
-        names = lowered(found)
+            index = find_column(usual, column_names, len(column_names))
+            return [] if index is None else [index]
+        names = lowered(column_names)
         called = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
-        places = [i for i, name in enumerate(names) if called.fullmatch(name)]
-        return sorted(places, key=lambda i: natural_key(names[i]))
+        indices = [i for i, name in enumerate(names) if called.fullmatch(name)]
+        return sorted(indices, key=lambda i: natural_key(names[i]))
 
-    def texts(self, place: str, key: str, value: Any) -> list[str]:
+    def texts(self, location: str, key: str, value: Any) -> list[str]:
         """Convert a JSON value under `key` to texts.
 
         Raises:
-            InputError: a value of another type, in the row that messages call `place`.
+            InputError: a value of another type, in the row at `location`.
         """
         if self.read_list is not None and isinstance(value, list):
-            return self.read_list([self._text(place, key, item) for item in value])
-        return [self._text(place, key, value)]
+            return self.read_list([self._text(location, key, item) for item in value])
+        return [self._text(location, key, value)]
 
-    def _text(self, place: str, key: str, value: Any) -> str:
+    def _text(self, location: str, key: str, value: Any) -> str:
         if value is None or isinstance(value, str):
             return value or ""
         if type(value) in self.scalars:
@@ -147,7 +147,7 @@ class ColumnSpec:
         expected = "a string" + (" or a number" if self.scalars else "")
         expected += " or a list of strings" if self.read_list else ""
         raise InputError(
-            f"{place}: '{key}' is {json_type(value)}; {expected} is expected. Fix the row."
+            f"{location}: '{key}' is {json_type(value)}; {expected} is expected. Fix the row."
         )
 
 
@@ -223,15 +223,15 @@ class RecordReader(Reader[ExampleT]):
         if num_rows == self.num_skipped:
             if lacking and not self.names:
                 raise lacking
-            raise InputError(f"{self.place}: no complete rows. Give at least one.")
+            raise InputError(f"{self.source_name}: no complete rows. Give at least one.")
 
     @property
-    def place(self) -> str:
+    def source_name(self) -> str:
         """Name of the source in messages."""
         return place_name(self.source)
 
     @property
-    def found_format(self) -> FoundFormat:
+    def file_format(self) -> FoundFormat:
         """Format of the file; that of jsonl for rows in memory.
 
         Raises:
@@ -242,7 +242,7 @@ class RecordReader(Reader[ExampleT]):
     @property
     def is_table(self) -> bool:
         """Whether it is a csv, tsv or xlsx file."""
-        return self.found_format in ("csv", "tsv", "xlsx")
+        return self.file_format in ("csv", "tsv", "xlsx")
 
     @property
     def has_header(self) -> bool:
@@ -254,21 +254,21 @@ class RecordReader(Reader[ExampleT]):
         # The first one holds the text, which a table may lack only where labels are compared.
         needed = [
             spec.asked
-            for place, spec in enumerate(self._read_specs)
-            if place == 0 or spec.asked or not spec.is_optional
+            for index, spec in enumerate(self._read_specs)
+            if index == 0 or spec.asked or not spec.is_optional
         ]
         return not all(asked is not None and _is_numbers(asked) for asked in needed)
 
     def row_place(self, row: int) -> str:
         return row_place(self.source, row)
 
-    def incomplete(self, row: int, found: str, advice: str = "") -> IncompleteRowError:
+    def incomplete(self, row: int, problem: str, advice: str = "") -> IncompleteRowError:
         """Build the error for a row that lacks something; tell how to skip it, if one can."""
         skip = f"pass {option('skip_incomplete', True)} (skipped rows are counted)."
         end = f"{advice} Or {skip}" if advice else f"Fix the row, or {skip}"
         if not self.can_skip:
             end = advice or "Fix the row."
-        return IncompleteRowError(f"{self.row_place(row)}: {found}. {end}")
+        return IncompleteRowError(f"{self.row_place(row)}: {problem}. {end}")
 
     @property
     def _read_specs(self) -> list[ColumnSpec]:
@@ -279,18 +279,24 @@ class RecordReader(Reader[ExampleT]):
         """Separator of columns that was asked for, or that of training where the file has it."""
         if self.options.delimiter is not None or not isinstance(self.source, Path):
             return self.options.delimiter
-        return delimiter_in(self.source, self.found_format, self.trained.delimiter)
+        return delimiter_in(self.source, self.file_format, self.trained.delimiter)
 
     def columns_read(self) -> TrainingColumns:
         """Return the columns of what was read, as a model keeps them."""
         return TrainingColumns(dict(self.names), self.delimiter)
 
-    def _specs_of(self, found: Sequence[str]) -> list[ColumnSpec]:
+    def _specs_of(self, column_names: Sequence[str]) -> list[ColumnSpec]:
         """Build the specs for the columns there, with those of training."""
         names, numbers = self.trained.names, self.trained.numbers
         if self.is_numbered_as_trained:
-            return [replace(spec, asked=numbers.get(spec.name)) for spec in self.find_specs(found)]
-        return [replace(spec, trained=names.get(spec.name, ())) for spec in self.find_specs(found)]
+            return [
+                replace(spec, asked=numbers.get(spec.name))
+                for spec in self.find_specs(column_names)
+            ]
+        return [
+            replace(spec, trained=names.get(spec.name, ()))
+            for spec in self.find_specs(column_names)
+        ]
 
     def _open(
         self,
@@ -299,15 +305,15 @@ class RecordReader(Reader[ExampleT]):
 
         Objects have columns of their own.
         """
-        kind = self.found_format
+        kind = self.file_format
         if kind in ("jsonl", "json", "parquet"):
             return None, read_objects(self.source, kind), partial(self._from_object, {})
         assert isinstance(self.source, Path)
         if kind == "txt":
             if self.lines_lack:
                 raise InputError(
-                    f"{self.place}: lines of text have no {self.lines_lack}. Use .csv, .tsv or "
-                    f".jsonl. {ASK_FORMAT}"
+                    f"{self.source_name}: lines of text have no {self.lines_lack}. Use .csv, .tsv "
+                    f"or .jsonl. {ASK_FORMAT}"
                 )
             name = self.specs[0].name
             self.names = {name: (name,)}
@@ -316,17 +322,17 @@ class RecordReader(Reader[ExampleT]):
         rows = read_rows(self.source, kind, delimiter=self.delimiter)
         first_row, cells = next(rows, (0, []))
         if not cells:
-            raise InputError(f"{self.place}: no rows. Give a file with at least one.")
+            raise InputError(f"{self.source_name}: no rows. Give a file with at least one.")
         first = [cell_text(cell) for cell in cells]
-        places = self._resolve_first(first)
+        indices = self._resolve_first(first)
         columns = first
         if not self.has_header:
             rows = itertools.chain([(first_row, cells)], rows)
             columns = [f"{NUMBERED}{number}" for number in range(1, len(first) + 1)]
-        return columns, rows, partial(self._from_cells, (first_row, len(first)), places)
+        return columns, rows, partial(self._from_cells, (first_row, len(first)), indices)
 
     def _resolve_first(self, first: list[str]) -> dict[str, list[int]]:
-        """Find each spec's places in a first row, as asked, by names, or by training's numbers."""
+        """Find each spec's indices in a first row, as asked, by names, or by training's numbers."""
         try:
             return self._resolve(first, by_number=not self.has_header)
         except InputError:
@@ -337,40 +343,42 @@ class RecordReader(Reader[ExampleT]):
         return self._resolve(first, by_number=True)
 
     def _from_cells(
-        self, shape: tuple[int, int], places: dict[str, list[int]], row: int, cells: Sequence[Any]
+        self, shape: tuple[int, int], indices: dict[str, list[int]], row: int, cells: Sequence[Any]
     ) -> Record:
         first_row, width = shape
         if len(cells) != width:
-            found = f"columns: found {len(cells)}, where row {first_row} has {width}"
-            raise self.incomplete(row, found, RAGGED[self.found_format])
+            problem = f"columns: found {len(cells)}, where row {first_row} has {width}"
+            raise self.incomplete(row, problem, RAGGED[self.file_format])
         return {
             name: without_empty_end([cell_text(cells[i]) for i in at])
-            for name, at in places.items()
+            for name, at in indices.items()
         }
 
-    def _from_object(self, known: dict[str, None], row: int, value: Mapping[str, Any]) -> Record:
-        """Read an object; `known` collects the keys met so far, in order."""
+    def _from_object(
+        self, seen_keys: dict[str, None], row: int, value: Mapping[str, Any]
+    ) -> Record:
+        """Read an object; `seen_keys` collects the keys met so far, in order."""
         if not self.names:
             try:
                 self._resolve(list(value), by_number=False)
             except InputError as error:
                 self.names = {}
                 raise IncompleteRowError(error.message) from None
-        elif not value.keys() <= known.keys():
-            self._extend(row, list(known | dict.fromkeys(value)))
-        known |= dict.fromkeys(value)
+        elif not value.keys() <= seen_keys.keys():
+            self._extend(row, list(seen_keys | dict.fromkeys(value)))
+        seen_keys |= dict.fromkeys(value)
         needed = [spec for spec in self._read_specs if not spec.may_lack_key]
         for name in (name for spec in needed for name in self.names.get(spec.name, ())):
             if name not in value:
-                found = f"no key '{name}'. Keys found: {list_names(value)}"
-                raise self.incomplete(row, found, "Give every row the keys of the first.")
-        place = self.row_place(row)
+                problem = f"no key '{name}'. Keys found: {list_names(value)}"
+                raise self.incomplete(row, problem, "Give every row the keys of the first.")
+        location = self.row_place(row)
         return {
             spec.name: without_empty_end(
                 [
                     text
                     for name in self.names.get(spec.name, ())
-                    for text in spec.texts(place, name, value.get(name))
+                    for text in spec.texts(location, name, value.get(name))
                 ]
             )
             for spec in self._read_specs
@@ -389,19 +397,19 @@ class RecordReader(Reader[ExampleT]):
                 raise self.incomplete(row, f"{called} is empty")
         return record
 
-    def _extend(self, row: int, found: list[str]) -> None:
+    def _extend(self, row: int, column_names: list[str]) -> None:
         """Add the keys that the rows before this one lack.
 
         Raises:
             InputError: one of them is what each row must have, or none; or would have been taken
                 instead of what was, had the first row had it.
         """
-        in_use = divide(self.specs, found, by_number=False)
-        anew = divide(self._specs_of(lowered(found)), found, by_number=False)
+        in_use = divide(self.specs, column_names, by_number=False)
+        anew = divide(self._specs_of(lowered(column_names)), column_names, by_number=False)
         for spec in self._read_specs:
             before = self.names.get(spec.name, ())
-            places = (in_use if before else anew)[spec.name] or ()
-            names = tuple(found[i] for i in places)
+            indices = (in_use if before else anew)[spec.name] or ()
+            names = tuple(column_names[i] for i in indices)
             if before and names and names != before and not spec.is_many:
                 raise InputError(
                     f"{self.row_place(row)}: has '{names[0]}', which the rows before lack: there, "
@@ -416,43 +424,52 @@ class RecordReader(Reader[ExampleT]):
             if set(before) < set(names):
                 self.names[spec.name] = names
 
-    def _resolve(self, found: list[str], *, by_number: bool) -> dict[str, list[int]]:
-        """Find each spec's places among the columns `found`; fill `names`."""
-        self.specs = self._specs_of([] if by_number else lowered(found))
-        called = [f"{NUMBERED}{i + 1}" for i in range(len(found))] if by_number else found
-        places: dict[str, list[int]] = {}
-        divided = divide(self.specs, found, by_number=by_number)
+    def _resolve(self, column_names: list[str], *, by_number: bool) -> dict[str, list[int]]:
+        """Find each spec's indices among `column_names`; fill `names`."""
+        self.specs = self._specs_of([] if by_number else lowered(column_names))
+        called = (
+            [f"{NUMBERED}{i + 1}" for i in range(len(column_names))] if by_number else column_names
+        )
+        indices: dict[str, list[int]] = {}
+        divided = divide(self.specs, column_names, by_number=by_number)
         for spec in self._read_specs:
             columns = divided[spec.name]
             if columns is not None:
-                places[spec.name] = columns
+                indices[spec.name] = columns
                 self.names[spec.name] = tuple(called[i] for i in columns)
             elif spec.asked is not None or not spec.is_optional:
-                raise InputError(f"{self.place}: {self._missing(spec, found, by_number)}")
-        return places
+                raise InputError(
+                    f"{self.source_name}: {self._missing(spec, column_names, by_number)}"
+                )
+        return indices
 
-    def _missing(self, spec: ColumnSpec, found: list[str], by_number: bool) -> str:
+    def _missing(self, spec: ColumnSpec, column_names: list[str], by_number: bool) -> str:
         names = spec.usual if spec.asked is None else (spec.asked, *spec.asked.split(","))
-        if not by_number and (name := next((n for n in names if stands_twice(n, found)), None)):
+        if not by_number and (
+            name := next((n for n in names if stands_twice(n, column_names)), None)
+        ):
             return (
                 f"several columns are called '{name.strip()}', and one is expected. Columns "
-                f"found: {list_names(found)}. Give the number of the right one, counted from 1, "
-                f"with {option(spec.option)}, or rename the others."
+                f"found: {list_names(column_names)}. Give the number of the right one, counted "
+                f"from 1, with {option(spec.option)}, or rename the others."
             )
-        columns = f"Columns found: {list_names(found)}"
+        columns = f"Columns found: {list_names(column_names)}"
         advice = f"Choose with {option(spec.option)}, by name or by number (counted from 1)."
         if by_number:
-            columns = f"The first row, read without a header, has {len(found)}: {list_names(found)}"
+            columns = (
+                f"The first row, read without a header, has {len(column_names)}: "
+                f"{list_names(column_names)}"
+            )
             what = "numbers" if spec.is_many else "a number"
             advice = (
-                f"Give {option(spec.option)} {what} from 1 to {len(found)}, or "
+                f"Give {option(spec.option)} {what} from 1 to {len(column_names)}, or "
                 f"{option('header', 'yes')}."
             )
         asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
         if spec.trained and not spec.asked:
             asked += f", and none is called {list_names(spec.trained)} as in training"
-        if len(found) == 1:
-            advice += rival_hint(self.found_format, found[0])
+        if len(column_names) == 1:
+            advice += rival_hint(self.file_format, column_names[0])
         return f"no column {asked}. {columns}. {advice}"
 
 
@@ -466,36 +483,38 @@ RAGGED = {
 
 
 def divide(
-    specs: Sequence[ColumnSpec], found: Sequence[str], *, by_number: bool
+    specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
     """Assign columns to specs; None to one without any.
 
     A column that was asked for serves that spec alone, any other the first that looks for it; but
     one that is not read leaves others what they cannot do without.
     """
-    places = _first_come(specs, found, by_number=by_number)
-    if all(places[spec.name] or spec.is_optional for spec in specs):
-        return places
+    indices = _first_come(specs, column_names, by_number=by_number)
+    if all(indices[spec.name] or spec.is_optional for spec in specs):
+        return indices
     others = [spec for spec in specs if spec.is_read or spec.asked is not None]
-    return {spec.name: None for spec in specs} | _first_come(others, found, by_number=by_number)
+    return {spec.name: None for spec in specs} | _first_come(
+        others, column_names, by_number=by_number
+    )
 
 
 def _first_come(
-    specs: Sequence[ColumnSpec], found: Sequence[str], *, by_number: bool
+    specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
-    find = partial(ColumnSpec.find, found=found, by_number=by_number)
-    places = {spec.name: find(spec) for spec in specs if spec.asked is not None}
-    taken = {place for columns in places.values() for place in columns or ()}
+    find = partial(ColumnSpec.find, column_names=column_names, by_number=by_number)
+    indices = {spec.name: find(spec) for spec in specs if spec.asked is not None}
+    taken = {index for columns in indices.values() for index in columns or ()}
     for spec in specs:
-        trained = None if by_number or spec.asked is not None else spec.find_trained(found)
+        trained = None if by_number or spec.asked is not None else spec.find_trained(column_names)
         if trained and not taken.intersection(trained):
-            places[spec.name] = trained
+            indices[spec.name] = trained
             taken.update(trained)
     for spec in specs:
-        if spec.name not in places:
-            places[spec.name] = find(spec, taken=taken)
-            taken.update(places[spec.name] or ())
-    return places
+        if spec.name not in indices:
+            indices[spec.name] = find(spec, taken=taken)
+            taken.update(indices[spec.name] or ())
+    return indices
 
 
 def lowered(names: Iterable[str]) -> list[str]:
@@ -508,23 +527,23 @@ def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def asked_columns(
-    asked: str, found: Sequence[str], is_many: bool, *, by_number: bool
+    asked: str, column_names: Sequence[str], is_many: bool, *, by_number: bool
 ) -> list[int] | None:
     """Find the columns asked for by name or number; None if one is missing."""
-    names = [] if by_number else found
-    place = find_column(asked, names, len(found))
-    if place is not None or not is_many:
-        return None if place is None else [place]
+    names = [] if by_number else column_names
+    index = find_column(asked, names, len(column_names))
+    if index is not None or not is_many:
+        return None if index is None else [index]
     if limits := _RANGE.fullmatch(asked):
         first, last = whole_number(limits[1]), whole_number(limits[2])
-        if first is None or last is None or last - first >= len(found):
+        if first is None or last is None or last - first >= len(column_names):
             return None  # before so many are listed
         parts = [str(number) for number in range(first, last + 1)]
     else:
         parts = [part.strip() for part in asked.split(",")]
-    places = [find_column(part, names, len(found)) for part in parts]
-    known = [place for place in places if place is not None]
-    return known if known and len(known) == len(parts) else None
+    indices = [find_column(part, names, len(column_names)) for part in parts]
+    present = [index for index in indices if index is not None]
+    return present if present and len(present) == len(parts) else None
 
 
 def _is_numbers(asked: str) -> bool:
@@ -533,17 +552,17 @@ def _is_numbers(asked: str) -> bool:
     return bool(_RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
 
 
-def find_column(name: str, found: Sequence[str], width: int) -> int | None:
+def find_column(name: str, column_names: Sequence[str], width: int) -> int | None:
     """Find the column with this name, else with this number (from 1)."""
     for spelling in (str, str.strip, lambda value: value.strip().lower()):
-        matches = [i for i, column in enumerate(found) if spelling(column) == spelling(name)]
+        matches = [i for i, column in enumerate(column_names) if spelling(column) == spelling(name)]
         if len(matches) == 1:
             return matches[0]
     return column_number(name, width)
 
 
-def stands_twice(name: str, found: Sequence[str]) -> bool:
-    return lowered(found).count(name.strip().lower()) > 1
+def stands_twice(name: str, column_names: Sequence[str]) -> bool:
+    return lowered(column_names).count(name.strip().lower()) > 1
 
 
 def natural_key(name: str) -> tuple[str, int, str]:

@@ -78,7 +78,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
         super().__init__(
             with_class_numbers(source),
             self.columns,
-            lambda found: specs,
+            lambda column_names: specs,
             self._example,
             lines_lack="pairs to compare (for the vectors of texts use 'bertsmith embed')",
             trained=trained,
@@ -103,18 +103,18 @@ class RelatedReader(RecordReader[RelatedTexts]):
         )
 
     def _specs(self) -> list[ColumnSpec]:
-        given = self.columns
+        columns = self.columns
         specs = [
-            ColumnSpec("text", "text_column", given.text_column, ANCHORS),
-            ColumnSpec("pair", "pair_column", given.pair_column, POSITIVES),
+            ColumnSpec("text", "text_column", columns.text_column, ANCHORS),
+            ColumnSpec("pair", "pair_column", columns.pair_column, POSITIVES),
             ColumnSpec(
-                "negatives", "negative_columns", given.negative_columns, NEGATIVES,
+                "negatives", "negative_columns", columns.negative_columns, NEGATIVES,
                 is_many=True, is_optional=True, may_be_empty=True, may_lack_key=True,
                 read_list=list,
             ),
             ColumnSpec(
-                "score", "label_column", given.label_column, SCORES, scalars=(int, float),
-                is_optional=self.kind is None and given.label_column is None,
+                "score", "label_column", columns.label_column, SCORES, scalars=(int, float),
+                is_optional=self.kind is None and columns.label_column is None,
             ),
         ]  # fmt: skip
         left_out = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")

@@ -319,9 +319,9 @@ def _check_size(path: Path, file: ShardFile) -> None:
 
 
 def _check_sha256(path: Path, file: ShardFile) -> None:
-    found = sha256_file(path)
-    if found != file.sha256:
+    digest = sha256_file(path)
+    if digest != file.sha256:
         raise CorpusError(
-            f"{path}: SHA-256 {found[:12]}…, the manifest says {file.sha256[:12]}…; the shard "
+            f"{path}: SHA-256 {digest[:12]}…, the manifest says {file.sha256[:12]}…; the shard "
             f"was altered. {NEXT_STEP}"
         )

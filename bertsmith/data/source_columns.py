@@ -26,7 +26,7 @@ def source_columns(reader: RecordReader[Any], first: SourceRow) -> dict[str, Any
         InputError: objects from standard input, which can be read once only; or a file that cannot
             be read.
     """
-    kind, source = reader.found_format, reader.source
+    kind, source = reader.file_format, reader.source
     if kind == "parquet":
         assert isinstance(source, Path)
         return {field.name: field.type for field in parquet_schema(source)}

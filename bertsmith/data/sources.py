@@ -45,8 +45,8 @@ class Source:
     @classmethod
     def from_name(cls, path: Path) -> "Source | None":
         """Parse format and compression from a file's name; None if unknown."""
-        known = next((name for name in FORMATS if name == ending_of(path)), None)
-        return cls(path, known, compression_of(path)) if known else None
+        format_ = next((name for name in FORMATS if name == ending_of(path)), None)
+        return cls(path, format_, compression_of(path)) if format_ else None
 
 
 def compression_of(path: Path) -> Compression | None:
@@ -76,16 +76,16 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
         InputError: a path that does not exist, or a folder, glob or file with nothing to read.
     """
     left_aside: Counter[str] = Counter()
-    found: list[Source] = []
+    all_sources: list[Source] = []
     for path in paths:
         sources, unsupported = _expand(str(path))
-        found += sources
+        all_sources += sources
         left_aside["unsupported_files"] += unsupported
-    found.sort(key=lambda source: source.path.as_posix())
+    all_sources.sort(key=lambda source: source.path.as_posix())
     unique: dict[tuple[int, int], Source] = {}
-    for source in found:
+    for source in all_sources:
         unique.setdefault(identity(source), source)
-    left_aside["repeated_files"] = len(found) - len(unique)
+    left_aside["repeated_files"] = len(all_sources) - len(unique)
     return list(unique.values()), +left_aside
 
 
@@ -102,8 +102,8 @@ def _expand(name: str) -> tuple[list[Source], int]:
         return [source], 0
     elif glob.has_magic(name):
         matches = [Path(match) for match in glob.glob(name, recursive=True)]  # noqa: PTH207
-        found = (_walk(match) if match.is_dir() else [match] for match in sorted(matches))
-        files = list(dict.fromkeys(itertools.chain.from_iterable(found)))
+        path_groups = (_walk(match) if match.is_dir() else [match] for match in sorted(matches))
+        files = list(dict.fromkeys(itertools.chain.from_iterable(path_groups)))
     else:
         raise InputError(f"{path}: no such file or folder. Check the spelling.")
     texts = [file for file in files if not _is_vocabulary(file)]
@@ -119,9 +119,9 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     seen = {os.path.realpath(folder)}  # a link may lead back
     for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
-        places = {name: os.path.realpath(Path(parent, name)) for name in sorted(folders)}
-        folders[:] = [n for n in places if not n.startswith(".") and places[n] not in seen]
-        seen.update(places[name] for name in folders)
+        real_paths = {name: os.path.realpath(Path(parent, name)) for name in sorted(folders)}
+        folders[:] = [n for n in real_paths if not n.startswith(".") and real_paths[n] not in seen]
+        seen.update(real_paths[name] for name in folders)
         yield from (Path(parent, name) for name in files if not name.startswith("."))
 
 
@@ -135,8 +135,8 @@ def _nothing_readable(name: str, files: list[Path]) -> InputError:
     if not files:
         return InputError(f"{name}: no file found. Check the spelling. {ALLOWED_ENDINGS}")
     endings = Counter(file.suffix.lower() or "no ending" for file in files)
-    found = ", ".join(f"{count} × {ending}" for ending, count in endings.most_common(5))
-    return InputError(f"{name}: no file that can be read, found {found}. {ALLOWED_ENDINGS}")
+    ending_counts = ", ".join(f"{count} × {ending}" for ending, count in endings.most_common(5))
+    return InputError(f"{name}: no file that can be read, found {ending_counts}. {ALLOWED_ENDINGS}")
 
 
 def identity(source: Source) -> tuple[int, int]:

@@ -57,7 +57,7 @@ class GoldAnswer:
 class Question:
     """Question, the passage with its answer, and the correct answers.
 
-    Questions of one paragraph share one `context` object. `place` is its place in the file for
+    Questions of one paragraph share one `context` object. `location` is its place in the file for
     messages, `row` its number, from 1.
     """
 
@@ -65,7 +65,7 @@ class Question:
     question: str
     context: str
     answers: tuple[GoldAnswer, ...] = ()
-    place: str = ""
+    location: str = ""
     row: int = 0
 
     @property
@@ -116,10 +116,10 @@ class QuestionReader(Reader[Question]):
                 `is_impossible`, so that any model that gives no answers would be right.
         """
         self._begin()
-        found_format = question_format(self.source)
+        file_format = question_format(self.source)
         waiting: list[Question] = []  # for the first that says what is right
         for question in (
-            self._read_squad() if found_format == "squad" else self._read_rows(found_format)
+            self._read_squad() if file_format == "squad" else self._read_rows(file_format)
         ):
             self._note(question)
             waiting.append(replace(question, row=self.num_questions))
@@ -142,7 +142,7 @@ class QuestionReader(Reader[Question]):
     def _note(self, question: Question) -> None:
         if question.id in self._ids:
             raise InputError(
-                f"{self._at(question.place)}: the id '{question.id}' belongs to an earlier "
+                f"{self._at(question.location)}: the id '{question.id}' belongs to an earlier "
                 "question too. Give each question an id of its own."
             )
         self._ids.add(question.id)
@@ -152,100 +152,103 @@ class QuestionReader(Reader[Question]):
     def _read_squad(self) -> Iterator[Question]:
         assert isinstance(self.source, Path)
         for number, article in enumerate(iter_elements(self.source, "data")):
-            article_place = f"data[{number}]"
-            paragraphs = self._get(article, "paragraphs", list, article_place)
+            article_location = f"data[{number}]"
+            paragraphs = self._get(article, "paragraphs", list, article_location)
             for at, paragraph in enumerate(paragraphs):
-                yield from self._read_paragraph(paragraph, f"{article_place}.paragraphs[{at}]")
+                yield from self._read_paragraph(paragraph, f"{article_location}.paragraphs[{at}]")
 
-    def _read_paragraph(self, paragraph: Any, place: str) -> Iterator[Question]:
-        context = self._get(paragraph, "context", str, place)
-        for at, record in enumerate(self._get(paragraph, "qas", list, place)):
-            yield self._question(record, context, f"{place}.qas[{at}]")
+    def _read_paragraph(self, paragraph: Any, location: str) -> Iterator[Question]:
+        context = self._get(paragraph, "context", str, location)
+        for at, record in enumerate(self._get(paragraph, "qas", list, location)):
+            yield self._question(record, context, f"{location}.qas[{at}]")
 
-    def _read_rows(self, found_format: ObjectFormat) -> Iterator[Question]:
+    def _read_rows(self, file_format: ObjectFormat) -> Iterator[Question]:
         context = ""
-        has_lines = isinstance(self.source, Path) and found_format == "jsonl"
+        has_lines = isinstance(self.source, Path) and file_format == "jsonl"
         kind = "line" if has_lines else "row"
-        for row, record in self._read_objects(found_format):
-            place = f"{kind} {row}"
-            given = self._get(record, "context", str, place)
-            if given != context:  # neighbours share one string, and with it its tokens
-                context = given
-            yield self._question({"id": place, **record}, context, place)
+        for row, record in self._read_objects(file_format):
+            location = f"{kind} {row}"
+            passage = self._get(record, "context", str, location)
+            if passage != context:  # neighbours share one string, and with it its tokens
+                context = passage
+            yield self._question({"id": location, **record}, context, location)
 
-    def _read_objects(self, found_format: ObjectFormat) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    def _read_objects(self, file_format: ObjectFormat) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
-            yield from read_objects(self.source, found_format)
+            yield from read_objects(self.source, file_format)
         except InputError as error:
             if self.source != STANDARD_INPUT:
                 raise
             fault = error.message.removeprefix(f"{self.name}:")
             raise InputError(f"{self.name}:{fault} {WANTED_LINE}") from None
 
-    def _at(self, place: str) -> str:
+    def _at(self, location: str) -> str:
         is_file = isinstance(self.source, Path)
-        return f"{self.name}: {place}" if is_file else f"{place} of {self.name}"
+        return f"{self.name}: {location}" if is_file else f"{location} of {self.name}"
 
-    def _question(self, record: Any, context: str, place: str) -> Question:
+    def _question(self, record: Any, context: str, location: str) -> Question:
         question = Question(
-            self._get_id(record, place),
-            self._get(record, "question", str, place),
+            self._get_id(record, location),
+            self._get(record, "question", str, location),
             context,
-            tuple(self._answers(record, context, place)) if self.labelled else (),
-            place,
+            tuple(self._answers(record, context, location)) if self.labelled else (),
+            location,
         )
         self._is_answered |= bool(question.answers) or record.get("is_impossible") is True
         return question
 
-    def _answers(self, record: Mapping[str, Any], context: str, place: str) -> Iterator[GoldAnswer]:
-        for at, answer in enumerate(self._answer_records(record, place)):
-            answer_place = f"{place}.answers[{at}]"
-            text = self._get(answer, "text", str, answer_place)
+    def _answers(
+        self, record: Mapping[str, Any], context: str, location: str
+    ) -> Iterator[GoldAnswer]:
+        for at, answer in enumerate(self._answer_records(record, location)):
+            answer_location = f"{location}.answers[{at}]"
+            text = self._get(answer, "text", str, answer_location)
             is_placed = self.placed or "answer_start" in answer
-            start = self._get_start(answer, answer_place) if is_placed else None
+            start = self._get_start(answer, answer_location) if is_placed else None
             if not text.strip():  # how some sets say that there is none
                 continue
             if start is None:
                 yield GoldAnswer(text, None)
                 continue
-            found = locate_answer(context, text, start)
-            self.num_lost += found.start is None
-            self.num_moved += found.is_moved
-            yield found
+            located = locate_answer(context, text, start)
+            self.num_lost += located.start is None
+            self.num_moved += located.is_moved
+            yield located
 
-    def _answer_records(self, record: Mapping[str, Any], place: str) -> Iterable[Any]:
+    def _answer_records(self, record: Mapping[str, Any], location: str) -> Iterable[Any]:
         """List the answers as objects; `datasets` has two lists."""
-        given = record.get("answers")
-        if isinstance(given, dict) and not self.placed and "answer_start" not in given:
-            return ({"text": text} for text in self._get(given, "text", list, place))
-        if isinstance(given, dict):
-            columns = [self._get(given, key, list, place) for key in ("text", "answer_start")]
+        answers = record.get("answers")
+        if isinstance(answers, dict) and not self.placed and "answer_start" not in answers:
+            return ({"text": text} for text in self._get(answers, "text", list, location))
+        if isinstance(answers, dict):
+            columns = [self._get(answers, key, list, location) for key in ("text", "answer_start")]
             if len(columns[0]) == len(columns[1]):
                 return ({"text": t, "answer_start": s} for t, s in zip(*columns, strict=True))
             raise InputError(
-                f"{self._at(place)}: 'text' and 'answer_start' of 'answers' differ in length "
+                f"{self._at(location)}: 'text' and 'answer_start' of 'answers' differ in length "
                 f"({len(columns[0])} and {len(columns[1])}). Fix the question."
             )
-        return self._get(record, "answers", list, place)
+        return self._get(record, "answers", list, location)
 
-    def _get_id(self, record: Any, place: str) -> str:
+    def _get_id(self, record: Any, location: str) -> str:
         """Return the id; a whole number becomes its digits, as in prediction files."""
         is_number = isinstance(record, dict) and type(record.get("id")) is int
-        return str(record["id"] if is_number else self._get(record, "id", str, place))
+        return str(record["id"] if is_number else self._get(record, "id", str, location))
 
-    def _get_start(self, answer: Any, place: str) -> int:
+    def _get_start(self, answer: Any, location: str) -> int:
         """Return the offset; pandas writes 7.0 if the column has missing values."""
-        given = answer.get("answer_start")
-        if isinstance(given, float) and given.is_integer():
-            return int(given)
-        if isinstance(given, float):
+        start = answer.get("answer_start")
+        if isinstance(start, float) and start.is_integer():
+            return int(start)
+        if isinstance(start, float):
             raise InputError(
-                f"{self._at(place)}: 'answer_start' is {given}; a whole number is expected. Fix it."
+                f"{self._at(location)}: 'answer_start' is {start}; a whole number is expected. Fix "
+                "it."
             )
-        return int(self._get(answer, "answer_start", int, place))
+        return int(self._get(answer, "answer_start", int, location))
 
-    def _get(self, record: Any, key: str, kind: type, place: str) -> Any:
-        return get_value(record, key, kind, self._at(place))
+    def _get(self, record: Any, key: str, kind: type, location: str) -> Any:
+        return get_value(record, key, kind, self._at(location))
 
 
 def locate_answer(context: str, text: str, start: int) -> GoldAnswer:

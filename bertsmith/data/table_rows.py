@@ -102,30 +102,30 @@ class TableRows:
         return hasattr(type(self.table), name)
 
 
-def as_named(given: Any, argument: str) -> Path | TableRows | Sequence[Mapping[str, Any]] | None:
+def as_named(source: Any, argument: str) -> Path | TableRows | Sequence[Mapping[str, Any]] | None:
     """Return a file or rows with names; None for plain items such as texts.
 
     Raises:
         InputError: a tuple of two strings, which may be a pair or two texts.
     """
-    if isinstance(given, os.PathLike):
-        return Path(given)
-    if isinstance(given, TableRows):
-        return given
-    if is_table(given) or isinstance(given, Mapping):
-        return TableRows(given)
-    check_no_pair(given, argument)
-    if isinstance(given, Sequence) and given and isinstance(given[0], Mapping):
-        return given
+    if isinstance(source, os.PathLike):
+        return Path(source)
+    if isinstance(source, TableRows):
+        return source
+    if is_table(source) or isinstance(source, Mapping):
+        return TableRows(source)
+    check_no_pair(source, argument)
+    if isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
+        return source
     return None
 
 
-def check_names_file(given: str) -> None:
+def check_names_file(name: str) -> None:
     """Raise InputError for a string that names no file: it may be a text."""
     # A file may be called `a[1].csv`, which as a pattern does not match itself.
-    if not os.path.lexists(given) and next(glob.iglob(given), None) is None:  # noqa: PTH207
+    if not os.path.lexists(name) and next(glob.iglob(name), None) is None:  # noqa: PTH207
         raise InputError(
-            f"'{given[:80]}': there is no file or folder of this name. Check the spelling; texts "
+            f"'{name[:80]}': there is no file or folder of this name. Check the spelling; texts "
             "are given as a list, [text, ...]."
         )
 

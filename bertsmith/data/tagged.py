@@ -61,9 +61,9 @@ REMARKS: dict[Remark, tuple[str, str]] = {
 class TaggedSentence:
     """Words of a sentence and, where the file has them, their labels.
 
-    `row` is its line in the file, from 1. `scheme` is that of the labels. `given` is the text that
-    the words were found in and their places there; None where the file has words alone. `remarks`
-    names each correction made while reading. `before` holds the lines between the
+    `row` is its line in the file, from 1. `scheme` is that of the labels. `text_and_places`
+    is the text that the words were found in and their places there; None where the file has words
+    alone. `remarks` names each correction made while reading. `before` holds the lines between the
     sentence before it and its own, if a file of columns is read to be labelled; `template` the
     block of a CoNLL-U file, with a NUL for each label.
     """
@@ -71,7 +71,7 @@ class TaggedSentence:
     words: tuple[str, ...]
     labels: tuple[str, ...] = ()
     row: int = 0
-    given: tuple[str, tuple[Place, ...]] | None = None
+    text_and_places: tuple[str, tuple[Place, ...]] | None = None
     scheme: Scheme = "plain"
     remarks: tuple[Remark, ...] = ()
     before: tuple[str, ...] = ()
@@ -86,8 +86,8 @@ class TaggedSentence:
 
     @cached_property
     def _located(self) -> tuple[str, tuple[Place, ...]]:
-        if self.given is not None:
-            return self.given
+        if self.text_and_places is not None:
+            return self.text_and_places
         text, places = join_words(self.words)
         return text, tuple(places)
 

@@ -180,8 +180,8 @@ class TaggedReader(Reader[TaggedSentence]):
         try:
             held = up_to(MAX_HELD, sentences, lambda one: count_chars(one.words) if one else 0)
             first.extend(itertools.islice(held, DETECTED_FROM if self.labelled else LOOKED_AT))
-        except InputError as found:  # raised again where its turn comes
-            error = found
+        except InputError as raised:  # raised again where its turn comes
+            error = raised
         whole = list(filter(None, first))
         if whole:
             is_alone = format_ not in get_args(ObjectFormat) and len(first) == 1 and error is None
@@ -229,19 +229,19 @@ class TaggedReader(Reader[TaggedSentence]):
         except InputError as error:
             raise InputError(f"{place_name(self.source)}: {error.message}") from None
 
-    def found_by_looking(self) -> str | None:
+    def describe_guessed_format(self) -> str | None:
         """Describe a format that neither flag nor file name tells; else None.
 
         Raises:
             InputError: as in `find_format`.
         """
-        found = find_format(self.source, self.columns, labelled=self.labelled)
+        guess = find_format(self.source, self.columns, labelled=self.labelled)
         is_told = self.columns.format != "auto" or self.source == STANDARD_INPUT
         if is_told or not isinstance(self.source, Path) or _format_by_name(self.source):
             return None
-        others = ", ".join(name for name in get_args(FoundFormat) if name != found)
+        others = ", ".join(name for name in get_args(FoundFormat) if name != guess)
         return (
-            f"Reading {self.source} as {FORMAT_NAMES[found]}, judging by its first lines; "
+            f"Reading {self.source} as {FORMAT_NAMES[guess]}, judging by its first lines; "
             f"{option('format')} changes this ({others})."
         )
 
@@ -263,17 +263,17 @@ def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -
     if not isinstance(source, Path):
         return "jsonl"
     check_is_file(source)
-    found = columns.format if columns.format != "auto" else None
+    chosen = columns.format if columns.format != "auto" else None
     if source == STANDARD_INPUT:
-        found = found or "text"
-    found = found or _format_by_name(source) or _format_by_content(source, labelled)
-    if labelled and found == "text":
+        chosen = chosen or "text"
+    chosen = chosen or _format_by_name(source) or _format_by_content(source, labelled)
+    if labelled and chosen == "text":
         raise InputError(
             f"{place_name(source)}: read as running text ({option('format', 'text')}), which has "
             "no labels. Give CoNLL columns, CoNLL-U or rows of objects, and "
             f"{option('format', 'conll')}, conllu, jsonl, json or parquet."
         )
-    return found
+    return chosen
 
 
 def up_to(limit: int, items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[Item]:

@@ -57,14 +57,14 @@ class ObjectParser:
             text = value.get(text_key) if text_key else None
             if not isinstance(text, str):
                 return TaggedSentence(words, labels, row)
-            given = locate_given(text, words)
-            remarks: tuple[Remark, ...] = () if given else ("unlocated_texts",)
-            return TaggedSentence(words, labels, row, given, remarks=remarks)
+            text_and_places = align_words(text, words)
+            remarks: tuple[Remark, ...] = () if text_and_places else ("unlocated_texts",)
+            return TaggedSentence(words, labels, row, text_and_places, remarks=remarks)
         if self.columns.word_column or not text_key or not isinstance(value[text_key], str):
-            wanted = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
+            keys = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with a sentence. Keys found: {list_names(value)}',
+                f'no key "{keys}" with a sentence. Keys found: {list_names(value)}',
                 'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
@@ -77,10 +77,10 @@ class ObjectParser:
     def _labels(self, row: int, value: Mapping[str, Any], num_words: int) -> tuple[str, ...]:
         key = _first_key(value, self.columns.label_column, LABEL_KEYS)
         if key is None:
-            wanted = self.columns.label_column or '", "'.join(LABEL_KEYS)
+            keys = self.columns.label_column or '", "'.join(LABEL_KEYS)
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with labels. Keys found: {list_names(value)}',
+                f'no key "{keys}" with labels. Keys found: {list_names(value)}',
                 f"Name the key of the labels with {option('label_column')}",
             )
         labels = self._strings(row, key, value[key])
@@ -99,12 +99,12 @@ class ObjectParser:
                 row, f"'{key}' is {json_type(value)}; a list is expected", "Fix the row"
             )
         numbers = key not in (*WORD_KEYS, self.columns.word_column)
-        for place, entry in enumerate(value):
+        for index, entry in enumerate(value):
             is_number = isinstance(entry, int | float) and not isinstance(entry, bool)
             if not ((isinstance(entry, str) and entry) or (numbers and is_number)):
-                found = "empty" if entry == "" else json_type(entry)
+                kind = "empty" if entry == "" else json_type(entry)
                 raise self._refusal(
-                    row, f"entry {place} of '{key}' is {found}; a string is expected", "Fix it"
+                    row, f"entry {index} of '{key}' is {kind}; a string is expected", "Fix it"
                 )
         return tuple(map(str, value))
 
@@ -113,17 +113,18 @@ class ObjectParser:
         key = self.columns.label_column or "entities"
         entities = value.get(key)
         if not isinstance(entities, list):
-            found = "missing" if entities is None else json_type(entities)
+            kind = "missing" if entities is None else json_type(entities)
             has_label = any(isinstance(value.get(name), str | int) for name in LABEL_COLUMNS)
             raise self._refusal(
                 row,
-                f"'{key}' is {found}",
+                f"'{key}' is {kind}",
                 'A list of {"start": 0, "end": 4, "label": "..."} is expected'
                 + (f". {FOR_TEXTS.removesuffix('.')}" if has_label else ""),
             )
         spans: list[Span] = []
         remarks: list[Remark] = []
-        starts, ends = [place[0] for place in places], [place[1] for place in places]
+        starts = [start for start, _ in places]
+        ends = [end for _, end in places]
         end_before = 0
         for start, end, label in sorted(self._entity(row, text, entry) for entry in entities):
             touched = range(bisect_right(ends, start), bisect_left(starts, end))
@@ -174,8 +175,8 @@ class ObjectParser:
             )
         return start, end, label
 
-    def _refusal(self, row: int, found: str, advice: str) -> InputError:
-        return InputError(f"{row_place(self.source, row)}: {found}. {advice}.")
+    def _refusal(self, row: int, problem: str, advice: str) -> InputError:
+        return InputError(f"{row_place(self.source, row)}: {problem}. {advice}.")
 
 
 def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
@@ -187,22 +188,22 @@ def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
     )
 
 
-def locate_given(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]] | None:
+def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]] | None:
     """Locate words in their text, in order; None if one is not found.
 
     Words may be written as treebanks escape them.
 
-    >>> locate_given('say "(no)"', ["say", "``", "-LRB-", "no", "-RRB-", "''"])[1]
+    >>> align_words('say "(no)"', ["say", "``", "-LRB-", "no", "-RRB-", "''"])[1]
     ((0, 3), (4, 5), (5, 6), (6, 8), (8, 9), (9, 10))
     """
     places: list[Place] = []
     reached = 0
     for word in words:
-        found = [(text.find(form, reached), len(form)) for form in spellings(word)]
-        found = [(start, size) for start, size in found if start >= 0]
-        if not found:
+        matches = [(text.find(form, reached), len(form)) for form in spellings(word)]
+        matches = [(start, size) for start, size in matches if start >= 0]
+        if not matches:
             return None
-        start, size = min(found, key=lambda place: (place[0], -place[1]))
+        start, size = min(matches, key=lambda match: (match[0], -match[1]))
         reached = start + size
         places.append((start, reached))
     return text, tuple(places)

@@ -42,10 +42,10 @@ class TrainingColumns:
                 "config.json: 'columns' of the task is not as training writes it. Remove it, or "
                 "copy the file again."
             )
-        return cls({str(name): tuple(found) for name, found in names.items()}, delimiter)
+        return cls({str(name): tuple(columns) for name, columns in names.items()}, delimiter)
 
     def to_json(self) -> dict[str, Any]:
-        names = {name: list(found) for name, found in self.names.items()}
+        names = {name: list(columns) for name, columns in self.names.items()}
         return {"names": names, "delimiter": self.delimiter}
 
     @property
@@ -58,8 +58,8 @@ class TrainingColumns:
     def numbers(self) -> dict[str, str]:
         """The numbers of columns, as flags take them."""
         return {
-            name: ",".join(str(_number(column)) for column in found)
-            for name, found in self.names.items()
+            name: ",".join(str(_number(column)) for column in columns)
+            for name, columns in self.names.items()
         }
 
 

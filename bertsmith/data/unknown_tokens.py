@@ -41,12 +41,12 @@ class UnknownTokens:
         least = LOUD_RATE if self.num_tokens >= MANY_TOKENS else MOST_RATE
         return self.rate > least
 
-    def warn(self, place: object) -> None:
+    def warn(self, source: object) -> None:
         """Warn once where many tokens are unknown."""
         if self.is_told or not self.is_loud:
             return
         self.is_told = True
-        warn_once(f"{place}: {describe_rate(self.rate)}.")
+        warn_once(f"{source}: {describe_rate(self.rate)}.")
 
 
 def describe_rate(rate: float) -> str | None:
@@ -62,8 +62,8 @@ def describe_rate(rate: float) -> str | None:
     )
 
 
-def tell_unknown(rate: float, place: object) -> None:
+def tell_unknown(rate: float, source: object) -> None:
     """Print `describe_rate` to standard error, as a warning where the share is large."""
-    if (found := describe_rate(rate)) is not None:
+    if (description := describe_rate(rate)) is not None:
         loud = "WARNING: " * (rate > LOUD_RATE)
-        print(f"{loud}{place}: {found}.", file=sys.stderr, flush=True)
+        print(f"{loud}{source}: {description}.", file=sys.stderr, flush=True)

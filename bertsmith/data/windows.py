@@ -133,8 +133,8 @@ def join_windows(made: Iterable[Windows], alignment: Sequence[Any] = ()) -> Enco
     def rows() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], int]]:
         for windows in made:
             counts.append(len(windows.rows))
-            for place, row in enumerate(windows.rows):
-                yield row.ids, row.type_ids, windows.num_cut if place == 0 else 0
+            for index, row in enumerate(windows.rows):
+                yield row.ids, row.type_ids, windows.num_cut if index == 0 else 0
 
     texts = EncodedTexts.of(rows())
     return EncodedExamples(texts, np.cumsum(counts, dtype=np.int64), alignment=alignment)
@@ -213,18 +213,18 @@ def _divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[R
         yield RowWords(np.arange(first, last, dtype=np.int64), tokens)
 
 
-def deciding_windows(places: Places, windows: Sequence[tuple[int, int]]) -> Places:
-    """Choose the window with most context around each of `places`.
+def deciding_windows(positions: Places, windows: Sequence[tuple[int, int]]) -> Places:
+    """Choose the window with most context around each of `positions`.
 
     Context counts as in BERT's own code for SQuAD: the smaller of what is before and after the
-    place in the window; on a tie the first window wins. Both `places` and `windows` must rise.
-    Returns int64 of the shape of `places`, rising too.
+    place in the window; on a tie the first window wins. Both `positions` and `windows` must rise.
+    Returns int64 of the shape of `positions`, rising too.
     """
-    best = np.full(len(places), -1, dtype=np.int64)
-    decides = np.zeros(len(places), dtype=np.int64)
+    best = np.full(len(positions), -1, dtype=np.int64)
+    decides = np.zeros(len(positions), dtype=np.int64)
     for number, (start, end) in enumerate(windows):
-        inside = slice(*np.searchsorted(places, [start, end]).tolist())
-        context = np.minimum(places[inside] - start, end - 1 - places[inside])
+        inside = slice(*np.searchsorted(positions, [start, end]).tolist())
+        context = np.minimum(positions[inside] - start, end - 1 - positions[inside])
         better = context > best[inside]
         best[inside][better] = context[better]
         decides[inside][better] = number

@@ -136,7 +136,7 @@ def evaluate_minimal_pairs(
         try:
             scores = scorer.predict(chunk)
         except InputError as error:
-            raise InputError(f"{reader.place}: {error.message}") from None
+            raise InputError(f"{reader.source_name}: {error.message}") from None
         for pair, score in zip(chunk, scores, strict=True):
             num_identical += score.is_identical
             num_truncated += score.is_truncated

@@ -87,7 +87,7 @@ def _write_table(
         columns: dict[str, Any] = dict.fromkeys(_own_cells(example), str)
     else:
         columns = source_columns(kept.reader, kept.first_row)
-        if path.suffix.lower() == f".{kept.reader.found_format}":
+        if path.suffix.lower() == f".{kept.reader.file_format}":
             delimiter = kept.reader.delimiter
     added = added_names(columns, task.cell_types)
     types = columns | {added[name]: kind for name, kind in task.cell_types.items()}

@@ -190,7 +190,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """Open the sentences of a file; print the format guessed without labels."""
         columns = replace(columns or TagColumns(), split=self.with_columns(columns).split)
         reader = TaggedReader(source, columns, labelled=labelled)
-        if not labelled and (note := reader.found_by_looking()):
+        if not labelled and (note := reader.describe_guessed_format()):
             print(note, file=sys.stderr)
         return reader
 

@@ -55,8 +55,10 @@ def test_rows_are_read_as_lines_of_jsonl(ending, tmp_path):
     assert list(TaggedReader(write(rows, SENTENCES))) == list(TaggedReader(write(lines, SENTENCES)))
     expected = list(QuestionReader(write(lines, QUESTIONS)))
     found = list(QuestionReader(write(rows, QUESTIONS)))
-    assert [replace(one, place="") for one in found] == [replace(one, place="") for one in expected]
-    assert [one.place for one in found] == ["row 1", "row 2"]
+    assert [replace(one, location="") for one in found] == [
+        replace(one, location="") for one in expected
+    ]
+    assert [one.location for one in found] == ["row 1", "row 2"]
     assert found[0].context is found[1].context
     write(rows, ANSWERS)
     assert read_answers(rows) == {"a": "Mars", "b": ""}

@@ -44,7 +44,7 @@ def test_questions_with_their_answers(tmp_path):
         assert CONTEXT[second.answers[0].start :] == "شكرا"
         assert third.answers == ()
         assert first.context is second.context
-        assert third.place == "data[0].paragraphs[0].qas[2]"
+        assert third.location == "data[0].paragraphs[0].qas[2]"
         assert (reader.num_questions, reader.num_moved, reader.num_lost) == (3, 0, 0)
 
 
@@ -139,7 +139,7 @@ def test_lines_of_questions_share_neighbouring_contexts(tmp_path):
     first, second = QuestionReader(path)
     assert first.context is second.context
     assert first.answers == second.answers == (GoldAnswer("Ada", 0),)
-    assert (first.id, second.id, second.place) == ("7", "line 2", "line 2")
+    assert (first.id, second.id, second.location) == ("7", "line 2", "line 2")
 
 
 def test_lines_of_standard_input(monkeypatch, tmp_path):

@@ -191,7 +191,7 @@ def test_the_format_of_words_without_labels_is_found_by_looking(
     sentences, found = unlabelled(path)
     assert (found, words(sentences)) == (format_, expected)
     assert unlabelled(path, format="text")[1] == "text"
-    note = TaggedReader(path, labelled=False).found_by_looking()
+    note = TaggedReader(path, labelled=False).describe_guessed_format()
     assert note and note.startswith(f"Reading {path} as {FORMAT_NAMES[format_]}, ")
     assert "--format changes this" in as_flags(note)
 
