@@ -81,6 +81,8 @@ class Estimator(ABC):
     """The options of `fit` that say which columns were read."""
     _is_clone = False
     """Whether scikit-learn made the estimator of another, as for the folds of a search."""
+    _is_loaded = False
+    """Whether the parameters are those of an earlier training, which `load` restored."""
     predictor_: Predictor[Any]
     result_: FineTuned
 
@@ -194,6 +196,7 @@ class Estimator(ABC):
             settings |= {"max_length": max_length}
         estimator = cls(base, **settings)
         estimator.predictor_ = predictor
+        estimator._is_loaded = True
         # A recipe of the command line may hold more than `fit` takes.
         estimator._columns = {
             name: value
@@ -253,6 +256,7 @@ class Estimator(ABC):
                 goes on.
         """
         self._settings(columns)  # refused before anything is read
+        verbosity = self._verbosity(show_progress)
         train = self._source(X, y, columns)
         labels = self._look_at_labels(train, y, columns)
         is_share = isinstance(eval, Real) and not isinstance(eval, bool)
@@ -271,7 +275,6 @@ class Estimator(ABC):
             dataset = hold_out(dataset, eval, settings.seed)
         elif not is_apart:  # a task may have read X again, to hold a share of it out
             dataset = dataclasses.replace(dataset, held_out=[])
-        verbosity = self._verbosity(show_progress)
         with training_view(verbosity) as view:
             try:
                 result = finetune(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from bertsmith.errors import NotFittedError, as_arguments
+from bertsmith.errors import ConfigError, NotFittedError, as_arguments
 from bertsmith.system.notebook import LiveBlock, is_notebook
 from bertsmith.system.progress import LineWriter, showing_progress
 from bertsmith.training.display import Display, plain_line
@@ -20,9 +20,18 @@ BLOCK_SECONDS = 0.5
 
 
 def default_verbosity() -> int:
-    """Return how much a call shows that does not say it: 0 nothing, 1 the run, 2 its details."""
+    """Return how much a call shows that does not say it: 0 nothing, 1 the run, 2 its details.
+
+    Raises:
+        ConfigError: the variable is something else.
+    """
     text = os.environ.get(VERBOSE, "").strip()
-    return int(text) if text.isdecimal() else 1
+    if text not in ("", "0", "1", "2"):
+        raise ConfigError(
+            f"The environment variable {VERBOSE} is {text!r}; allowed are 0 to show nothing, 1 to "
+            "show the run, and 2 to show its details, too."
+        )
+    return int(text or 1)
 
 
 class TrainingView:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.encoded_texts import Text, check_no_pair, is_table, name_type
 from bertsmith.data.table_rows import Row, TableRows
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, warn_once
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import EmbedOptions
 from bertsmith.estimators.outputs import as_output, default_output
@@ -20,6 +20,18 @@ from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed
 from bertsmith.tasks.text_vectors import TextVectors
+
+USED_WITHOUT_TRAINING = (
+    "model",
+    "device",
+    "precision",
+    "max_length",
+    "pooling",
+    "threads",
+    "seed",
+    "verbose",
+)
+"""Parameters that nobody takes for a wish to train."""
 
 
 class SentenceEncoder(Estimator):
@@ -70,9 +82,24 @@ class SentenceEncoder(Estimator):
         if not _are_single_texts(X):
             return super().fit(X, y, **how)
         self._settings({})  # what is wrong with the parameters is refused here, too
+        self._warn_of_idle_parameters()
         self.predictor_ = self._load_encoder()
         self._columns = {}
         return self
+
+    def _warn_of_idle_parameters(self) -> None:
+        """Warn where single texts are given beside parameters of a training."""
+        idle = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if name not in USED_WITHOUT_TRAINING and value != self._defaults()[name]
+        ]
+        if idle and not self._is_loaded:
+            warn_once(
+                f"fit: X holds single texts, which leave the encoder as it is, so that "
+                f"{', '.join(idle)} changes nothing. To train it, give tuples of two texts that "
+                "belong together, such as [(question, answer), …]; otherwise leave these out."
+            )
 
     def fit_transform(self, X: Any, y: Any = None, **how: Any) -> Any:  # noqa: N803
         """Fit to texts, and compute their vectors."""
@@ -130,7 +157,15 @@ class SentenceEncoder(Estimator):
         """Compute the vectors of texts, fp32 `[texts, hidden]`, as a step of a pipeline.
 
         They are a table of pandas or polars where `set_output` asks for one.
+
+        Raises:
+            InputError: X is one text.
         """
+        if isinstance(X, str | os.PathLike):
+            raise InputError(
+                f"X: found {name_type(X)}. Give a list of texts: transform([text, ...]). The "
+                "vector of one text is encode(text)."
+            )
         vectors = self.encode(_texts_of(X))
         kind = self._sklearn_output_config.get("transform") or default_output()
         return as_output(kind, vectors, self.get_feature_names_out(), X)
@@ -156,6 +191,7 @@ class SentenceEncoder(Estimator):
 
     def __sklearn_clone__(self) -> Self:
         twin = super().__sklearn_clone__()
+        twin._is_loaded = self._is_loaded
         twin._sklearn_output_config = dict(self._sklearn_output_config)
         return twin
 

@@ -66,6 +66,15 @@ def test_a_variable_silences_all_calls_that_do_not_say(model, capsys, monkeypatc
     assert shown(capsys, lambda: classifier.set_params(verbose=1).fit(TEXTS, LABELS))
 
 
+@pytest.mark.parametrize("value", ["abc", "-1", "3", "1.5", "true"])
+def test_another_value_of_the_variable_is_refused(model, monkeypatch, value):
+    monkeypatch.setenv("BERTSMITH_VERBOSE", value)
+    with refuses(ConfigError, "BERTSMITH_VERBOSE", repr(value), "0 to show nothing"):
+        bertsmith.TextClassifier(model, **QUICK).fit(TEXTS, LABELS)
+    with refuses(ConfigError, "BERTSMITH_VERBOSE", repr(value), "0 to show nothing"):
+        bertsmith.pretrain(["a"])
+
+
 def test_all_examples_are_trained_on_without_eval(model, capsys, tmp_path):
     classifier = bertsmith.TextClassifier(model, **QUICK)
     report = shown(capsys, lambda: classifier.fit(TEXTS, LABELS, eval=None))

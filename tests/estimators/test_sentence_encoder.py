@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from tiny_models import reviews, save_tiny
 
 import bertsmith
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError, InputError
+from bertsmith.errors.notices import given_warnings
 
 QUICK = {"steps": 2, "threads": 1, "device": "cpu", "precision": "fp32", "batch_size": 4}
 EXAMPLES = reviews(16)
@@ -31,7 +32,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def encoder(model):
-    return bertsmith.SentenceEncoder(model, verbose=0, **QUICK)
+    return bertsmith.SentenceEncoder(model, verbose=0, threads=1, device="cpu", precision="fp32")
 
 
 def test_a_published_encoder_needs_no_fit(encoder, model):
@@ -76,7 +77,7 @@ def test_single_texts_leave_it_as_it_is(encoder, form):
 
 def test_pairs_train_it(encoder):
     before = encoder.transform(TEXTS)
-    encoder.fit(list(zip(TEXTS, TEXTS[::-1], strict=True)), eval=None)
+    encoder.set_params(**QUICK).fit(list(zip(TEXTS, TEXTS[::-1], strict=True)), eval=None)
     assert not np.array_equal(encoder.transform(TEXTS), before)
 
 
@@ -117,3 +118,27 @@ def test_what_is_neither_texts_nor_pairs_is_refused(encoder):
     for given in ([1, 2], [["a"]], ("a", "b")):
         with refuses(InputError, "X: "):
             encoder.fit(given)
+
+
+def test_parameters_that_train_nothing_are_named(encoder, tmp_path):
+    given_warnings.clear()
+    before = encoder.transform(TEXTS)
+    with pytest.warns(BertsmithWarning) as caught:
+        encoder.set_params(**QUICK).fit(TEXTS)
+    for part in ("steps=2, batch_size=4 changes nothing", "[(question, answer), …]"):
+        assert part in str(caught[0].message)
+    np.testing.assert_array_equal(encoder.transform(TEXTS), before)
+    given_warnings.clear()
+    pairs = list(zip(TEXTS, TEXTS[::-1], strict=True))
+    encoder.fit(pairs, eval=None).save(tmp_path / "m")
+    loaded = bertsmith.SentenceEncoder.load(tmp_path / "m", device="cpu", precision="fp32")
+    assert loaded.steps == 2
+    clone(loaded).fit(TEXTS)  # whose parameters say how it was trained: no warning
+
+
+def test_one_text_is_no_list_of_texts(encoder, tmp_path):
+    for given in ("abc", tmp_path):
+        with refuses(InputError, "X: found ", "transform([text, ...])", "encode(text)"):
+            encoder.transform(given)
+    with refuses(InputError, "abc"):
+        encoder.fit_transform("abc")
