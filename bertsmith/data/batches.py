@@ -37,6 +37,7 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
+        """Real tokens in the batch; there are no others."""
         return len(self.input_ids)
 
     @property
@@ -51,6 +52,7 @@ class Batch:
         return send(torch.from_numpy(starts), self.input_ids.device)
 
     def to(self, device: torch.device) -> "Batch":
+        """Return the batch with all tensors on a device, sent as `send` does."""
         return replace(
             self,
             input_ids=send(self.input_ids, device),
@@ -66,7 +68,7 @@ class Batch:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor to another device, to a GPU without waiting.
+    """Copy a tensor of any shape and dtype to another device, to a GPU without waiting.
 
     From memory that is not pinned, a copy waits for all work that the GPU still has to do.
     """
@@ -78,8 +80,9 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None) -> Batch:
     """Pack sequences of token ids into a batch, longest first.
 
-    Equal lengths keep their order. Targets are empty; add them with `dataclasses.replace`, using
-    `batch.order`.
+    `ids` and `type_ids` are arrays of integers `[tokens]` for each sequence; without `type_ids` all
+    are 0. Equal lengths keep their order. Targets are empty; add them with `dataclasses.replace`,
+    using `batch.order`.
     """
     lengths = np.asarray([len(row) for row in ids], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")

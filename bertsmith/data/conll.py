@@ -92,6 +92,7 @@ class Shape:
     ends_in_tab: bool = False
 
     def cut(self, line: str) -> list[str]:
+        """Cut a row into cells, as many as it has."""
         return split_columns(line.removesuffix("\t") if self.ends_in_tab else line, self.tabs)
 
     def cells(self, line: str) -> list[str] | None:

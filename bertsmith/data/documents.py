@@ -215,8 +215,11 @@ def iter_documents(
 ) -> Iterator[Document]:
     """Stream the documents of texts; those of files sorted by path (see `DocumentReader`).
 
+    Files of `texts` that `held_out` names too, by whatever name, are left out and counted, as are
+    documents without a visible character.
+
     Raises:
-        InputError: at once for a path that cannot be read, later for what is found inside.
+        InputError: at once for a path that cannot be read, later for what is inside.
     """
     report = SourceReport() if report is None else report
     if isinstance(texts, TextsInMemory):

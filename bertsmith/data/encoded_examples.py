@@ -88,7 +88,8 @@ class EncodedExamples:
     def thinned(self, max_tokens: int) -> "EncodedExamples":
         """Return a copy with fewer, evenly spread rows in examples above `max_tokens`.
 
-        The tokens of rows that are left out count as cut. A part keeps at least one row.
+        The tokens of rows that are left out count as cut. A part keeps at least one row, even if
+        its example is then still above `max_tokens`.
         """
         if max(self.lengths, default=0) <= max_tokens:
             return self
@@ -140,15 +141,21 @@ class EncodedExamples:
         )
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedExamples":
-        """Return a copy with `numbers[i]` in place of token id `i`."""
+        """Return a copy with `numbers[i]` in place of token id `i`.
+
+        `numbers` are int32 `[vocabulary]`.
+        """
         return replace(self, rows=self.rows.renumbered(numbers))
 
     def owners(self) -> NDArray[np.int64]:
-        """Return the example index of each row, `[rows]`."""
+        """Return the example index of each row, int64 `[rows]`."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def mean_over_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Average `[rows, columns]` over each example's rows, to `[examples, columns]`."""
+        """Average `[rows, columns]` over each example's rows, to `[examples, columns]`.
+
+        All fp32.
+        """
         if len(self) == len(values):
             return values
         sums = np.add.reduceat(values, self.starts[:-1], axis=0)

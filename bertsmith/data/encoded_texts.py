@@ -45,7 +45,7 @@ class TokenRows:
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Token ids and type ids of texts.
+    """Token ids and type ids of texts, int32 `[tokens]` for each.
 
     `num_cut` is the number of tokens truncated from each text.
     """
@@ -56,7 +56,10 @@ class EncodedTexts:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[NDArray[np.int32], NDArray[np.int32], int]]) -> "EncodedTexts":
-        """Collect the token ids, the type ids and the number of truncated tokens of each text."""
+        """Collect the token ids, the type ids and the number of truncated tokens of each text.
+
+        Ids are int32 `[tokens]`: their bytes are taken as such.
+        """
         ids, type_ids, starts, num_cut = array("i"), array("i"), array("q", [0]), array("q")
         for row, types, cut in rows:
             ids.frombytes(row.tobytes())
@@ -79,14 +82,20 @@ class EncodedTexts:
         return np.diff(self.ids.starts).tolist()
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
-        """Return a copy with `numbers[i]` in place of token id `i`."""
+        """Return a copy with `numbers[i]` in place of token id `i`.
+
+        `numbers` are int32 `[vocabulary]`.
+        """
         return replace(self, ids=replace(self.ids, flat=numbers[self.ids.flat]))
 
 
 def encode_texts(
     tokenizer: Tokenizer, texts: Iterable[tuple[str, str | None]], max_length: int
 ) -> EncodedTexts:
-    """Encode texts, each alone or with its pair, cut to `max_length` tokens (longest first)."""
+    """Encode texts, each alone or with its pair, cut to `max_length` tokens (longest first).
+
+    `max_length` counts special tokens, too.
+    """
 
     def encode(text: str, pair: str | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
         parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
@@ -123,17 +132,26 @@ def as_items(values: object, name: str, cure: str = 'list(frame["text"])') -> It
 
 
 def as_list(values: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
-    """Convert what `as_items` takes to a list."""
+    """Convert what `as_items` takes to a list.
+
+    Raises:
+        InputError: as `as_items`.
+    """
     return list(as_items(values, name, cure))
 
 
 def is_table(value: object) -> bool:
+    """Return whether something is a table with named columns."""
     # pandas and polars have `columns`, pyarrow and datasets `column_names`.
     return any(hasattr(type(value), name) for name in ("columns", "column_names"))
 
 
 def check_no_pair(value: object, name: str) -> None:
-    """Raise InputError for a tuple of two strings: it may be one pair, or two texts."""
+    """Refuse a tuple of two strings where several texts are meant.
+
+    Raises:
+        InputError: it is one: it may be one pair, or two texts.
+    """
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(t, str) for t in value):
         raise InputError(
             f"{name}: found a tuple of two strings. Give [(a, b)] for a pair of texts, or "
@@ -153,6 +171,11 @@ def name_type(value: object) -> str:
 
 
 def check_string(name: str, value: object) -> None:
+    """Check that a value is a string.
+
+    Raises:
+        InputError: it is not; says what it is.
+    """
     if not isinstance(value, str):
         raise InputError(f"{name}: found {name_type(value)}. Give a string.")
 
@@ -205,7 +228,11 @@ def _fewest_tokens(tokenizer: Tokenizer) -> int:
 
 
 def check_stored_length(tokenizer: Tokenizer, length: int, location: str) -> None:
-    """Raise CheckpointError if a folder lets its model read less than `_fewest_tokens`."""
+    """Check that a folder lets its model read at least `_fewest_tokens` tokens.
+
+    Raises:
+        CheckpointError: it lets it read fewer.
+    """
     if length < (fewest := _fewest_tokens(tokenizer)):
         raise CheckpointError(
             f"{location} is {length}; allowed are {fewest} tokens or more. Correct it in the "

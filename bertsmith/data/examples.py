@@ -301,9 +301,12 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
 def check_header(
     reader: ExampleReader, first: Example, num_examples: int, *, comes_again: bool
 ) -> None:
-    """Raise InputError for a first row whose label never recurs: it probably names the columns.
+    """Refuse a first row whose label never recurs: it probably names the columns.
 
     A number is taken for a label in any case.
+
+    Raises:
+        InputError: asks what the row is.
     """
     may_be_header = reader.is_table and reader.columns.header == "auto" and not reader.has_header
     if not may_be_header or num_examples < 10 or comes_again:

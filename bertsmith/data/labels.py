@@ -215,7 +215,11 @@ def label_set(example: Example, separator: str) -> tuple[str, ...]:
 
 
 def label_names(examples: Sequence[Example], separator: str, path: Path) -> tuple[str, ...]:
-    """Collect the labels of multi-label examples, sorted by name; InputError if none has one."""
+    """Collect the labels of multi-label examples, sorted by name.
+
+    Raises:
+        InputError: no example has one.
+    """
     names = sorted({name for example in examples for name in label_set(example, separator)})
     if not names:
         raise InputError(
@@ -275,7 +279,11 @@ def number(
     what: str,
     advice: str = f"Fix the row, or choose the column with {option('label_column')}.",
 ) -> float:
-    """Convert a label to a number, or raise InputError whose message begins with `what`."""
+    """Convert a label to a number that fp32 can hold.
+
+    Raises:
+        InputError: it is none; the message begins with `what` and ends in `advice`.
+    """
     text = str(label)
     try:
         # 1_000 is a number to Python only; in a table it is a slip or a name.

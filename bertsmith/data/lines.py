@@ -128,7 +128,11 @@ class Lines:
 
 
 def check_is_text(source_name: str, head: bytes) -> None:
-    """Raise InputError for a file that is no UTF-8 text by its first bytes."""
+    """Check that a file is UTF-8 text, by its first bytes.
+
+    Raises:
+        InputError: it is not; says what it looks like.
+    """
     if kind := next((kind for magic, kind in _MAGIC if head.startswith(magic)), None):
         raise InputError(f"{source_name}: not UTF-8 text but {kind}.")
     if (nul := head.find(b"\0")) >= 0:

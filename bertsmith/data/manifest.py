@@ -102,6 +102,7 @@ class Manifest:
     settings: Mapping[str, Any]
 
     def write(self, directory: Path) -> None:
+        """Write manifest.json into a corpus folder."""
         head = {"format": CORPUS_FORMAT, "format_version": FORMAT_VERSION}
         write_json(directory / MANIFEST_NAME, head | asdict(self))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class NpyWriter:
-    """Writer of an array whose first axis grows; `finish` corrects its header."""
+    """Writer of an array `[rows, ...]` whose first axis grows; `finish` corrects its header."""
 
     def __init__(
         self, file: IO[bytes], dtype: np.dtype[Any], row_shape: tuple[int, ...] = ()
@@ -21,6 +21,7 @@ class NpyWriter:
         self._write_header()
 
     def append(self, rows: np.ndarray) -> None:
+        """Write `[count, *row_shape]` more, converted to the array's dtype."""
         self.file.write(np.ascontiguousarray(rows, self.dtype).data)
         self.shape = (self.shape[0] + len(rows), *self.shape[1:])
 

@@ -85,7 +85,11 @@ def open_seekable(path: Path, on_read: Any) -> Iterator[IO[bytes]]:
 
 
 def unpack(stream: io.BufferedReader | IO[bytes], plain: IO[bytes]) -> None:
-    """Copy a stream to a temporary file, and go back to its start."""
+    """Copy a stream to a temporary file, and go back to its start.
+
+    Raises:
+        InputError: the disk of temporary files is full or cannot be written.
+    """
     while block := stream.read(1 << 20):
         try:
             plain.write(block)

@@ -39,6 +39,9 @@ def plan_partitions(sources: Iterable[Source], target_bytes: int) -> Iterator[Pa
 
     Files that are smaller, compressed or of a format without visible ends of documents stay whole,
     and so does the rest of a file in which no document ends for megabytes.
+
+    Raises:
+        InputError: a file cannot be read.
     """
     for source in sources:
         try:

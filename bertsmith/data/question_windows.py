@@ -91,7 +91,7 @@ def encode_questions(
 
 
 def offsets_of(encoded: EncodedExamples, question: int) -> NDArray[np.int32]:
-    """Return the character offsets of a question's context tokens, `[tokens, 2]`."""
+    """Return the character offsets of a question's context tokens, int32 `[tokens, 2]`."""
     window: ContextWindow = encoded.alignment[int(encoded.starts[question])]
     return window.context_offsets
 
@@ -148,7 +148,10 @@ def answer_lengths(
 
 
 def shortest_answer(question: Question, offsets: NDArray[np.int32]) -> int:
-    """Count the tokens of the shortest right answer; 0 where none is known."""
+    """Count the tokens of the shortest right answer; 0 where no answer is in the context.
+
+    `offsets` are those of the context's tokens in characters, int32 `[tokens, 2]`.
+    """
     spans = (answer_tokens(answer, offsets) for answer in question.answers)
     return min((span[1] - span[0] + 1 for span in spans if span is not None), default=0)
 

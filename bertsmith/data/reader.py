@@ -37,7 +37,11 @@ def count_chars(content: Any) -> int:
 
 
 def check_limit(limit: int | None) -> None:
-    """Raise ConfigError unless `limit` is above 0 or None."""
+    """Check that `limit` is None, or above 0.
+
+    Raises:
+        ConfigError: it is not.
+    """
     if limit is not None and limit < 1:
         raise SettingError("limit", limit, "a number above 0")
     check_largest("limit", limit)

@@ -67,6 +67,7 @@ class SourceReport:
     cut: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "SourceReport") -> None:
+        """Add the counts of what was read elsewhere."""
         for name in ("files", "documents", "bytes", "bytes_read", "html_tags", "skipped", "cut"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -86,17 +87,24 @@ class Reading:
     start: int = 0
 
     def count_bytes(self, count: int) -> None:
+        """Count bytes of the file on disk that were read."""
         self.report.bytes_read += count
 
     def reject(self, reason: str, location: str, problem: str, advice: str) -> None:
-        """Reject a line, row or empty file: raise InputError, or count it as skipped."""
+        """Reject a line, row or empty file: count it as skipped where that is allowed.
+
+        Raises:
+            InputError: nothing is to be skipped.
+        """
         if self.errors == "strict":
             raise InputError(f"{self.source.path}{location}: {problem}. {advice}, {_SKIP_ADVICE}.")
         self.report.skipped[reason] += 1
 
     def describe_missing_column(self, names: Iterable[object]) -> str:
+        """Say that the text column is not among the columns there."""
         shown_names = ", ".join(repr(str(name)[:40]) for name in list(names)[:20])
         return f"no column {self.text_column!r}, found: {shown_names or 'none'}"
 
     def describe_repeated_column(self) -> str:
+        """Say that several columns have the name of the text column."""
         return f"several columns are called {self.text_column!r}. Rename all but the right one."

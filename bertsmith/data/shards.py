@@ -50,8 +50,8 @@ class DocumentBlock:
     """A few encoded documents, one after another.
 
     Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
-    `document_lengths` in sentences, `[documents]`, none of them 0. `characters` counts those
-    of the documents that are in it.
+    `document_lengths` in sentences, `[documents]`, none of them 0; integers of any width.
+    `characters` counts those of the documents that are in it.
     """
 
     ids: np.ndarray
@@ -62,7 +62,7 @@ class DocumentBlock:
 
 
 class SplitWriter:
-    """Writer of one split's blocks to numbered shards.
+    """Writer of one split's blocks to numbered shards, of about `shard_tokens` tokens each.
 
     Files are written in place: use it inside `bertsmith.system.files.atomic_dir`.
     """
@@ -223,7 +223,11 @@ class Corpus:
         return self._ids[shard][start - first : end - first]
 
     def count_tokens(self) -> np.ndarray:
-        """Count each id, int64 `[vocabulary]`, reading a part of a shard at a time."""
+        """Count each id, int64 `[vocabulary]`, reading a part of a shard at a time.
+
+        Raises:
+            CorpusError: a shard has an id beyond the vocabulary.
+        """
         counts = np.zeros(self.vocab_size, dtype=np.int64)
         for shard in self._ids:
             for start in range(0, len(shard), COUNTING_BLOCK):

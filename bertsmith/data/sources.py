@@ -50,6 +50,7 @@ class Source:
 
 
 def compression_of(path: Path) -> Compression | None:
+    """Return the compression that the ending of a file's name says, if any."""
     ending = path.name.lower().rpartition(".")[2]
     return next((name for name in COMPRESSIONS if name == ending), None)
 
@@ -140,7 +141,11 @@ def _nothing_readable(name: str, files: list[Path]) -> InputError:
 
 
 def identity(source: Source) -> tuple[int, int]:
-    """Return device and inode, equal for a file under all of its names."""
+    """Return device and inode, equal for a file under all of its names.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     try:
         status = source.path.stat()
     except OSError as error:

@@ -279,7 +279,11 @@ def nearest(context: str, pattern: str, start: int) -> tuple[int, int] | None:
 
 
 def question_format(source: ExampleSource) -> QuestionFormat:
-    """Return the format that a file's name says, of .json its content; jsonl for rows in memory."""
+    """Return the format that a file's name says, of .json its content; jsonl for rows in memory.
+
+    Raises:
+        InputError: there is no such file, or its name ends in something else.
+    """
     if not isinstance(source, Path) or source == STANDARD_INPUT:
         return "jsonl"
     check_is_file(source)

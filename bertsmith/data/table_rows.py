@@ -121,7 +121,11 @@ def as_named(source: Any, argument: str) -> Path | TableRows | Sequence[Mapping[
 
 
 def check_names_file(name: str) -> None:
-    """Raise InputError for a string that names no file: it may be a text."""
+    """Check that a string names a file: it may be a text.
+
+    Raises:
+        InputError: there is no such file.
+    """
     # A file may be called `a[1].csv`, which as a pattern does not match itself.
     if not os.path.lexists(name) and next(glob.iglob(name), None) is None:  # noqa: PTH207
         raise InputError(
@@ -180,6 +184,11 @@ def _name_classes(value: Any, names: Sequence[str]) -> Any:
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
+    """Check that all lists have one length, by the names of their arguments.
+
+    Raises:
+        InputError: one has another length than the first.
+    """
     (first, count), *others = lengths.items()
     for name, other in others:
         if other != count:

@@ -186,6 +186,11 @@ class ExcelTable(TableWriter):
         self.write(columns)
 
     def write(self, values: Sequence[Any]) -> None:
+        """Write a row: a value for each column.
+
+        Raises:
+            InputError: the sheet has as many rows as Excel allows.
+        """
         self._num_rows += 1
         if self._num_rows > _MAX_EXCEL_ROWS:
             raise InputError(

@@ -99,7 +99,11 @@ def column_number(asked: str, width: int) -> int | None:
 
 
 def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield each line's number and text; empty ones at the end only if `keep_empty_end`."""
+    """Yield each line's number and text; empty ones at the end only if `keep_empty_end`.
+
+    Raises:
+        InputError: as `iter_lines`; or a carriage return within the first line.
+    """
     num_empty = 0
     for row, line in enumerate(iter_lines(path), start=1):
         text = line.rstrip("\r\n")

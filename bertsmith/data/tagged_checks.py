@@ -70,13 +70,16 @@ def check_rows(
     columns: Sequence[Sequence[str]],
     word_index: int,
 ) -> None:
-    """Raise InputError if the first rows of a file in columns look like a table of texts.
+    """Refuse a file in columns whose first rows look like a table of texts.
 
     Args:
         source_name: how messages call the file.
         rows: numbers and lines.
         columns: the cells of those that have the columns of most.
         word_index: which of the columns has the words.
+
+    Raises:
+        InputError: they do; says by what, and what to do.
     """
     lines = [(row, line) for row, line in rows if not line.startswith("#")]
     if not lines:
@@ -132,12 +135,15 @@ def check_words(
     is_alone: bool,
     is_ended: bool = False,
 ) -> None:
-    """Raise InputError if the first sentences of a source look like another kind of data.
+    """Refuse a source whose first sentences look like another kind of data.
 
     Args:
         sentences: those read ahead; without labels, only their words are judged.
         is_alone: whether the first is the only one, as no empty line stands between rows.
         is_ended: whether an empty line stands behind it.
+
+    Raises:
+        InputError: they do; says by what, and what to do.
     """
     words = [word for sentence in sentences for word in sentence.words]
     labels = [label for sentence in sentences for label in sentence.labels]

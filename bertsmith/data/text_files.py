@@ -40,6 +40,11 @@ def row_place(source: ExampleSource, row: int) -> str:
 
 
 def check_is_file(path: Path) -> None:
+    """Check that a path is a file, or standard input.
+
+    Raises:
+        InputError: there is none, or a folder or a pipe stands there.
+    """
     if path != STANDARD_INPUT and not path.is_file():
         problem = "no such file. Check the spelling"
         if path.is_dir():
@@ -141,9 +146,12 @@ def _check_start(source_name: str, head: bytes) -> None:
 
 
 def check_line_ends(location: str, content: str) -> None:
-    """Raise InputError for a carriage return within a line.
+    """Check that no carriage return stands within a line.
 
     Carriage returns alone may end lines, and others then hide in this one.
+
+    Raises:
+        InputError: one does.
     """
     if "\r" in content:
         raise lone_return(location)

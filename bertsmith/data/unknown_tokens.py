@@ -26,6 +26,7 @@ class UnknownTokens:
     """Whether the user knows of the unknown ones; commands say it beside their results."""
 
     def add(self, ids: NDArray[np.int32], tokenizer: Tokenizer) -> None:
+        """Count the tokens of a row, int32 `[tokens]`, without [CLS] and [SEP]."""
         is_framing = (ids == tokenizer.cls_id) | (ids == tokenizer.sep_id)
         self.num_tokens += len(ids) - int(np.count_nonzero(is_framing))
         self.num_unknown += int(np.count_nonzero(ids == tokenizer.unk_id))

@@ -38,7 +38,11 @@ def vector_writer(path: Path, size: int) -> Iterator[WriteVectors]:
 
 
 def check_format(path: Path) -> None:
-    """Raise ConfigError for a path whose ending names no format of vectors."""
+    """Check that a path's ending names a format of vectors.
+
+    Raises:
+        ConfigError: it names none.
+    """
     if path.suffix not in (".npy", ".jsonl"):
         raise SettingError(
             "out",

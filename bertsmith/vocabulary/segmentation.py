@@ -27,10 +27,10 @@ _BOUNDARY, _ABSORBED = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class MergeChange:
-    """Neighbours of the merged pairs, with the counts of their words; all int64, one entry a pair.
+    """Neighbours of the merged pairs, int32 ids, with the counts of their words, int64.
 
-    `after_old` and `after_new` are the right neighbours before and after the merge. Arrays of one
-    side have entries only for pairs with a neighbour there.
+    One entry a pair. `after_old` and `after_new` are the right neighbours before and after the
+    merge. Arrays of one side have entries only for pairs with a neighbour there.
     """
 
     pair_weights: Ints
@@ -64,7 +64,10 @@ class Segmentation:
         self.frequency = grown(self.frequency, len(self._places), 0)
 
     def neighbours(self) -> tuple[Ints, Ints, Ints]:
-        """Return left token, right token and weight of all neighbours, each int64 `[pairs]`."""
+        """Return left token, right token (int32) and weight (int64) of all neighbours.
+
+        Each is `[pairs]`.
+        """
         left, right = self._symbol[:-1], self._symbol[1:]
         meet = (left != _BOUNDARY) & (right != _BOUNDARY)
         return left[meet], right[meet], self._weight[:-1][meet]
@@ -150,9 +153,9 @@ class PairTable:
         return live
 
     def change(self, piece: int, side: int, others: Ints, weights: Ints) -> None:
-        """Add `weights` to the pairs of `piece` with `others`, both int64 `[pairs]`.
+        """Add `weights`, int64 `[pairs]`, to the pairs of `piece` with `others`, ids `[pairs]`.
 
-        Others may repeat.
+        Others may repeat; their weights add up.
         """
         others, weights = _sum_by_key(others, weights)
         slots = self._find(piece, side, others)
