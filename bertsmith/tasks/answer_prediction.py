@@ -33,8 +33,8 @@ class SpanCandidates:
     """One question's best spans, best first, and the no-answer score.
 
     `starts` and `stops` are characters of the context (from, and one past the last), int64
-    `[candidates]`; `scores` are sums of two logits, `[candidates]`. All are empty where the context
-    has no token.
+    `[candidates]`; `scores` are sums of two logits, fp32 `[candidates]`. All are empty where the
+    context has no token.
     """
 
     starts: Places
@@ -44,11 +44,14 @@ class SpanCandidates:
 
     @property
     def no_answer_score(self) -> float:
-        """The no-answer score minus the best span's; infinite without a span."""
+        """The no-answer score minus the best span's, in logits; infinite without a span."""
         return self.null_score - float(self.scores[0]) if len(self.scores) else np.inf
 
     def probabilities(self, *, with_null: bool) -> NDArray[np.float64]:
-        """Compute the softmax over candidates (and no answer if `with_null`), `[candidates]`."""
+        """Compute the softmax over candidates (and no answer if `with_null`).
+
+        The result is fp64 `[candidates]`, without that of no answer.
+        """
         null = [self.null_score] if with_null or not len(self.scores) else []
         return softmax64(np.concatenate([self.scores, null]))[: len(self.scores)]
 
@@ -196,7 +199,8 @@ class Candidate(NamedTuple):
 class AnswerPrediction:
     """The answers predicted in a passage.
 
-    No answer is given where `no_answer_score` is above `threshold`; None: the model always answers.
+    No answer is given where `no_answer_score` is above `threshold`, both in logits; None: the model
+    always answers.
     """
 
     context: str

@@ -38,8 +38,8 @@ def task_named(name: str) -> type[Task[Any, Any]]:
 def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
-    The head decides; a model without one has the task named in its config.json, and a folder of
-    sentence-transformers that of `embed`.
+    The head that config.json tells decides; a model without one has the task named there, and a
+    folder of sentence-transformers that of `embed`.
     """
     head = task_head(folder.settings)
     if head is not None:

@@ -87,6 +87,9 @@ class FineTuning(Objective[BertModel, Batch]):
     """The objective of a task over `batch_size` examples a step.
 
     Args:
+        task: gives losses and predictions.
+        train: the examples to learn from.
+        held_out: the examples to score; none are scored if it is empty.
         batch_size: examples in one step; the last step of an epoch takes the remaining ones.
         num_parts: parts of a step, computed at the same time.
         micro_batch_tokens: tokens in one forward pass; a part with more is divided.
@@ -132,11 +135,11 @@ class FineTuning(Objective[BertModel, Batch]):
 
     @property
     def token_ids(self) -> list[NDArray[np.int32]]:
-        """The token ids of training and of eval."""
+        """The token ids of training and of eval, each int32 `[tokens]`."""
         return [self.train.encoded.rows.ids.flat, self.held_out.encoded.rows.ids.flat]
 
     def renumber(self, numbers: NDArray[np.int32]) -> None:
-        """Replace each token id `i` by `numbers[i]`."""
+        """Replace each token id `i` by `numbers[i]`, int32 `[vocabulary]`."""
         train, held_out = self.train, self.held_out
         self.train = replace(train, encoded=train.encoded.renumbered(numbers))
         self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
@@ -194,6 +197,7 @@ class FineTuning(Objective[BertModel, Batch]):
         return {self.task.name: self.task.compute_loss(self.task.outputs(model, batch), batch)}
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
+        """Compute loss and scores on the eval examples, by journal name; empty without examples."""
         held_out = self.held_out
         if not held_out.examples:
             return {}
@@ -271,7 +275,10 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
 
 
 def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
-    """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`."""
+    """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`.
+
+    The dtype stays. `batch` comes from `collate`.
+    """
     owners = batch.targets["example"]
     num_examples = int(batch.targets["num_examples"])
     total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)

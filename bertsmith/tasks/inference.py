@@ -61,7 +61,7 @@ MISSING_HEAD = {
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model on its device, its tokenizer and its maximum length.
+    """A model on its device, its tokenizer and its maximum length in tokens.
 
     The model is for inference only: its weights may be packed or rounded (model/int8.py).
     """
@@ -90,7 +90,12 @@ class LoadedModel:
         return slower_note(self.precision) if self.device.type == "cpu" else None
 
     def again(self, heads: Sequence[str], device: str, precision: str) -> "LoadedModel":
-        """Load the same folder for another device or in another precision."""
+        """Load the same folder for another device or in another precision.
+
+        Raises:
+            CheckpointError: the folder is not there any more, or was changed.
+            ConfigError: this machine has no such device or precision.
+        """
         return load_for_inference(
             read_folder(self.folder.path),
             heads=heads,
@@ -112,11 +117,13 @@ def load_for_inference(
     """Load a folder whose model has one of `heads`.
 
     Without `heads`, only the encoder is needed. The head itself always computes in fp32, so that
-    probabilities are not rounded to bf16.
+    probabilities are not rounded to bf16. `max_length` counts tokens, special ones included.
 
     Raises:
-        CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or
-            its vocabulary does not fit its weights.
+        CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or its
+            vocabulary does not fit its weights.
+        ConfigError: this machine has no such device or precision, or the model cannot read so many
+            tokens.
     """
     path = folder.path
     model = build(folder)
@@ -213,9 +220,10 @@ def compute_groups(
     make_batch: Callable[[Sequence[int]], Batch],
     compute: Callable[[BertModel, Batch], Tensor],
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield indices of sequences of similar length, and their outputs in fp32.
+    """Yield indices of sequences of similar length, and their outputs in fp32, on the CPU.
 
-    `make_batch` packs the sequences at the indices that it is given, which come longest first.
+    `make_batch` packs the sequences at the indices that it gets, which come longest first;
+    `compute` returns `[sequences, ...]` or `[tokens, ...]` of a batch, and so do the outputs.
     """
     device = model.device
 

@@ -7,12 +7,18 @@ from bertsmith.model.bert import BertModel
 
 
 def sequence_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
-    """Compute the logits of a head that reads the pooler, `[sequences, outputs]`."""
+    """Compute the logits of a head that reads the pooler, fp32 `[sequences, outputs]`.
+
+    They are in the order of the batch.
+    """
     return _apply(model, model.encode_pooled(batch), head)
 
 
 def token_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
-    """Compute the logits of a head that reads every token, `[tokens, outputs]`."""
+    """Compute the logits of a head that reads every token, fp32 `[tokens, outputs]`.
+
+    They are in the order of the packed row.
+    """
     return _apply(model, model.encode(batch), head)
 
 

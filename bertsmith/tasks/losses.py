@@ -23,7 +23,10 @@ BALANCED = "balanced"
 
 @dataclass(frozen=True)
 class LabelLoss:
-    """Cross entropy over labels, with `weights` `[labels]` or None."""
+    """Cross entropy over labels, with `weights` `[labels]` or None.
+
+    With `focal_gamma`, each loss is multiplied by (1 - p) to that power (Lin et al. 2017, eq. 5).
+    """
 
     weights: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
@@ -43,7 +46,7 @@ class ClassLoss(LabelLoss):
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over `logits` `[n, classes]` and `labels` int64 `[n]`: an fp32 scalar.
 
-        Labels of -100 (`IGNORE_INDEX`) are ignored.
+        `logits` are fp32. Labels of -100 (`IGNORE_INDEX`) are ignored.
         """
         weights = None if self.weights is None else logits.new_tensor(self.weights)
         if not self.focal_gamma:
@@ -66,7 +69,7 @@ class BinaryLoss(LabelLoss):
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum over rows the mean loss over labels, an fp32 scalar.
 
-        `logits` and `labels` are `[n, labels]`; labels are 0 or 1.
+        `logits` and `labels` are fp32 `[n, labels]`; labels are 0 or 1.
         """
         smoothed = labels * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
         weights = None if self.weights is None else logits.new_tensor(self.weights)
@@ -82,7 +85,11 @@ class BinaryLoss(LabelLoss):
 def class_loss(
     settings: LossSettings, labels: Sequence[str], counts: NDArray[np.int64]
 ) -> ClassLoss:
-    """Build the loss for `labels` that occur `counts` `[labels]` times in training."""
+    """Build the loss for `labels` that occur `counts` times in training, int64 `[labels]`.
+
+    Raises:
+        ConfigError: a class weight is no number, or of an unknown label.
+    """
     weights = class_weights(settings.class_weights, labels, counts)
     return ClassLoss(weights, settings.label_smoothing, settings.focal_gamma)
 
@@ -90,7 +97,14 @@ def class_loss(
 def binary_loss(
     settings: LossSettings, labels: Sequence[str], counts: NDArray[np.int64], num_examples: int
 ) -> BinaryLoss:
-    """Build the multi-label loss; class weights apply where a label is present."""
+    """Build the multi-label loss; class weights apply where a label is present.
+
+    `counts`, int64 `[labels]`, are the examples with each label, of `num_examples`; balanced
+    weights are the examples without it by those with it.
+
+    Raises:
+        ConfigError: a class weight is no number, or of an unknown label.
+    """
     if settings.class_weights == (BALANCED,):
         weights = (num_examples - counts) / np.maximum(counts, 1)
         given: tuple[float, ...] | None = tuple(np.maximum(weights, 1e-3).tolist())

@@ -47,6 +47,7 @@ class Labelled(Protocol):
 
 
 def color_of(name: str, names: Sequence[str]) -> Color:
+    """Return the color of one of several names; of another name, the first."""
     return COLORS[names.index(name) % len(COLORS)] if name in names else COLORS[0]
 
 

@@ -29,7 +29,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
-    """Scores of both sentences of a pair."""
+    """Pseudo-log-likelihoods of both sentences of a pair (Salazar et al. 2020, section 2)."""
 
     tokenizer: Tokenizer
 
@@ -95,6 +95,9 @@ class MaskedCopies:
     Full attention reads positions and not the order of tokens. With `masked_first` the masked token
     stands first, so that of the last layer only each copy's first token needs to be computed.
 
+    Args:
+        rows: token ids, int32 `[tokens]` for each row, special ones included.
+
     Attributes:
         row: the row of each copy, int64 `[copies]`.
         lengths: tokens of each copy.
@@ -114,7 +117,10 @@ class MaskedCopies:
         self.lengths: list[int] = self._row_lengths[self.row].tolist()
 
     def pack(self, copies: Sequence[int]) -> Batch:
-        """Pack copies that are sorted by length, longest first."""
+        """Pack copies that are sorted by length, longest first.
+
+        Targets are `masked_positions` in the packed row and `masked_labels`, int64 `[copies]`.
+        """
         row, masked = self.row[copies], self._masked[copies]
         lengths = self._row_lengths[row]
         firsts = lengths.cumsum() - lengths

@@ -115,7 +115,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         )
 
     def check_held_out(self, examples: Sequence[Example], settings: Any) -> None:
-        """Raise InputError for a label that does not occur in training, or for none at all."""
+        """Check that eval examples have labels, all of which occur in training.
+
+        Raises:
+            InputError: one does not, or there are none at all.
+        """
         flags = label_flags(examples, self.labels, self.label_separator, settings.eval)
         if not flags.any() and settings.figure != "accuracy":
             raise InputError(
@@ -124,14 +128,15 @@ class MultiLabel(LabelTask[LabelsPrediction]):
             )
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
-        """Return 0 or 1 `[examples, labels]`."""
+        """Return labels as flags, fp32 0 or 1 `[examples, labels]`."""
         flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
         return flags.astype(np.float32)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute binary cross entropy, its mean over labels summed over texts.
 
-        Correct are texts with exactly the right labels.
+        `outputs` are fp32 logits `[sequences, labels]`. Correct are texts with exactly the right
+        labels.
         """
         logits, flags = mean_over_rows(outputs, batch), batch.targets["labels"]
         is_right = ((logits.sigmoid() >= self.threshold) == (flags > 0)).all(1)
@@ -140,7 +145,10 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def compare_with_teacher(
         self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the divergence of label probabilities, averaged over labels."""
+        """Compute the divergence of label probabilities, averaged over labels.
+
+        Both are fp32 logits `[texts, labels]`; texts agree where all labels do.
+        """
         border = math.log(self.threshold / (1 - self.threshold))
         return soft_binary_loss(logits, taught, temperature, border)
 

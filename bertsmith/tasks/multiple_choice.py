@@ -105,6 +105,11 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         return ChoiceReader(source, columns, labelled=labelled, trained=self.trained)
 
     def example(self, record: Mapping[str, Any]) -> ChoiceExample:
+        """Build an example of the field `text`, a prompt, and two or more `choices`.
+
+        Raises:
+            InputError: one is missing or no string, or there are fewer than two choices.
+        """
         prompt = text_field(record, "text")
         choices = as_list(record.get("choices"), "'choices'", "the texts of one row")
         for place, choice in enumerate(choices):
@@ -156,7 +161,10 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         )
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Compute cross entropy over each prompt's choices, summed over the prompts."""
+        """Compute cross entropy over each prompt's choices, summed over the prompts.
+
+        `outputs` are fp32 logits `[sequences, 1]`, one for each window of each choice.
+        """
         logits = choice_logits(outputs[:, 0], batch)
         labels = batch.targets["labels"]
         return LossTerm(

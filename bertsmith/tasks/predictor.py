@@ -75,7 +75,7 @@ class LoadedDefinition(Generic[DefinitionT_co]):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The `labels` as an array, under scikit-learn's name."""
+        """The `labels` as an array `[labels]`, under scikit-learn's name."""
         return np.array(self.labels)
 
     @property
@@ -130,8 +130,11 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Self:
         """Load a model folder for predictions of one kind, with `options` of its `restore`.
 
+        `max_length` counts tokens, special ones included.
+
         Raises:
             CheckpointError: the folder is incomplete, or has another head.
+            ConfigError: this machine has no such device or precision, or an option is not allowed.
         """
         loaded = load_for_inference(
             path if isinstance(path, ModelFolder) else read_folder(path),
@@ -338,6 +341,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         show_progress: bool = False,
     ) -> Vectors:
         """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`.
+
+        They are fp32.
 
         Raises:
             InputError: something is no text or pair of texts; names its place.

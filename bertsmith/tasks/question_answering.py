@@ -199,6 +199,11 @@ class Answer(Task[Question, AnswerPrediction]):
 
     @classmethod
     def of_examples(cls, train: list[Question], settings: AnswerSettings) -> Self:
+        """Build the task of a run from its training questions.
+
+        Raises:
+            InputError: no question has an answer that stands in its passage.
+        """
         if not any(answer.start is not None for one in train for answer in one.answers):
             raise InputError(
                 f"{settings.train}: none of the {len(train):,} questions has an answer that stands "
@@ -300,7 +305,8 @@ class Answer(Task[Question, AnswerPrediction]):
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum over windows the mean cross entropy of start and end.
 
-        `correct` counts windows in which both are right.
+        This is Devlin et al. 2019, section 4.2. `outputs` are fp32 logits `[tokens, 2]`. `correct`
+        counts windows in which both are right.
         """
         logits = padded_logits(outputs, batch)
         windows = batch.targets["example"]  # each is learned as an example of its own
@@ -319,9 +325,10 @@ class Answer(Task[Question, AnswerPrediction]):
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the mean divergence of start and end probabilities.
+        """Compute the mean divergence of start and end probabilities, summed over windows.
 
-        A window agrees with the teacher where both are likeliest at the same tokens.
+        Both are fp32 logits `[tokens, 2]`. A window agrees with the teacher where both are
+        likeliest at the same tokens.
         """
         logits, wanted = (padded_logits(each, batch) for each in (outputs, taught))
         starts, ends = (

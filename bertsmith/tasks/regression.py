@@ -123,7 +123,11 @@ class Regress(TextTask[NumberPrediction]):
         return task.with_train(train, settings.train)
 
     def with_train(self, train: Sequence[Example], place: Path) -> Self:
-        """Return a copy that standardizes by the mean and deviation of these labels."""
+        """Return a copy that standardizes by the mean and deviation of these labels.
+
+        Raises:
+            InputError: a label is no number, or their spread is one that fp32 loses.
+        """
         labels = numbers(train, place)
         deviation = float(labels.std()) if np.ptp(labels) > 0 else 1.0
         low, high = DEVIATIONS
@@ -143,7 +147,11 @@ class Regress(TextTask[NumberPrediction]):
         return replace(self, mean=mean, deviation=deviation)
 
     def check_held_out(self, examples: Sequence[Example], settings: RegressSettings) -> None:
-        """Raise InputError where all labels are the same number."""
+        """Check that the labels of eval examples differ, as correlations need.
+
+        Raises:
+            InputError: all are the same number, or one is none.
+        """
         varied_numbers(examples, settings.eval)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
@@ -163,7 +171,10 @@ class Regress(TextTask[NumberPrediction]):
 
     @contextlib.contextmanager
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
-        """Fold mean and deviation into the last layer in the block."""
+        """Fold mean and deviation into the last layer in the block.
+
+        Yields the weights of that layer as trained, fp32 by their names and in their shapes.
+        """
         layer = _last_layer(model)
         trained = {f"{HEAD_LAYER}.{name}": x.clone() for name, x in layer.state_dict().items()}
         with torch.no_grad():
@@ -180,6 +191,10 @@ class Regress(TextTask[NumberPrediction]):
         return ((labels - self.mean) / self.deviation).astype(np.float32)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
+        """Sum the squared error of standardized labels over texts.
+
+        `correct` counts close predictions. `outputs` are fp32 `[sequences, 1]`.
+        """
         logits = mean_over_rows(outputs, batch)
         return LossTerm(*self._compare(logits, batch.targets["labels"]), len(logits))
 
@@ -193,7 +208,7 @@ class Regress(TextTask[NumberPrediction]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers.
 
-        `taught` has the unit of the labels.
+        Both are fp32 `[texts, 1]`; `taught` has the unit of the labels.
         """
         if self.teacher_activation == "sigmoid":
             taught = taught.sigmoid()

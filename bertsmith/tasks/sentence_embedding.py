@@ -255,7 +255,11 @@ class Embed(Task[RelatedTexts, Vectors]):
     def read(
         cls, settings: EmbedSettings, sources: Sources | None = None
     ) -> TaskDataset[RelatedTexts]:
-        """Read both files."""
+        """Read both files.
+
+        Raises:
+            InputError: a file cannot be read, or all its scores are the same.
+        """
         columns = settings.columns
         kind = None if settings.loss == "auto" else KIND_OF_LOSS[settings.loss]
         train_source, eval_source = sources or settings.sources
@@ -284,7 +288,12 @@ class Embed(Task[RelatedTexts, Vectors]):
     def with_model(
         self, folder: ModelFolder, settings: EmbedSettings, train: Sequence[Any]
     ) -> Self:
-        """Return a copy with the pooling and the length of the model's folder."""
+        """Return a copy with the pooling and the length of the model's folder.
+
+        Raises:
+            CheckpointError: the folder pools in a way that we have not, or its tokenizer keeps the
+                case that it wants lowered.
+        """
         before = SentenceFolder.read(folder.files, pooling=settings.pooling)
         check_case(folder.files, folder.tokenizer)
         length = settings.max_length or before.max_length
@@ -384,9 +393,10 @@ class Embed(Task[RelatedTexts, Vectors]):
         )
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Compute the loss of a group.
+        """Compute the loss of a group: `contrastive_loss`, or `cosine_loss` of scored pairs.
 
-        `correct` counts anchors whose own text is the nearest, or cosines within `CLOSE_COSINE`.
+        `outputs` are vectors `[sequences, hidden]`, compared in fp32. `correct` counts anchors
+        whose own text is the nearest, or cosines within `CLOSE_COSINE`.
         """
         vectors = outputs.float()
         if self.loss == "contrastive":
@@ -419,7 +429,10 @@ class Embed(Task[RelatedTexts, Vectors]):
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Sum 1 - cosine of student and teacher vectors; count close ones."""
+        """Sum 1 - cosine of student and teacher vectors, `[sequences, hidden]`.
+
+        Count close ones.
+        """
         return soft_vector_loss(outputs, taught, CLOSE_COSINE)
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
@@ -427,6 +440,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return batch.num_sequences if distilled else super().num_predictions(batch)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute pooled vectors in the batch's order, `[sequences, hidden]`, not normalized."""
         return COMPUTE[self.pooling](model, batch)
 
     def predict(

@@ -193,7 +193,11 @@ def read_similarity(files: SmallFiles) -> Similarity:
 
 
 def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
-    """Raise CheckpointError for a default prompt before every text."""
+    """Check that a folder wants no prompt before every text.
+
+    Raises:
+        CheckpointError: it does; says which.
+    """
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     if prompt:
@@ -205,7 +209,11 @@ def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
 
 
 def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
-    """Raise CheckpointError if a folder wants lowercasing and its tokenizer is cased."""
+    """Check that the tokenizer lowers the case where a folder wants it lowered.
+
+    Raises:
+        CheckpointError: it keeps the case.
+    """
     file = find_length_file(files)
     letters = " ".join(string.ascii_lowercase)
     if read_settings(files, file, {}).get("do_lower_case") is True and (
@@ -225,7 +233,11 @@ def find_length_file(files: SmallFiles) -> str:
 
 
 def read_length(files: SmallFiles) -> int | None:
-    """Read the maximum length in tokens; None if a file has none."""
+    """Read the maximum length in tokens; None if a file has none.
+
+    Raises:
+        CheckpointError: it is no such number, or the file is damaged.
+    """
     file = find_length_file(files)
     length = read_settings(files, file, {}).get("max_seq_length")
     if length is None or (type(length) is int and length >= FEWEST_TOKENS):
@@ -261,6 +273,9 @@ def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
     """Read a JSON file, whose value must be of the type of `absent`.
 
     A missing file has the value `absent`.
+
+    Raises:
+        CheckpointError: the file is damaged, or its value of another type.
     """
     try:
         return files.read_json(name, type(absent))

@@ -13,8 +13,9 @@ from torch import Tensor
 def soft_class_loss(logits: Tensor, taught: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
     """Compute KL(teacher || student) of one class among several, summed, and the agreement.
 
-    The second result counts equal predictions. Shapes: `logits` and `taught` fp32 `[n, classes]`; a
-    class that is minus infinity in both is ignored.
+    The loss is an fp32 scalar (Hinton et al. 2015, section 2); the second result counts equal
+    predictions. Shapes: `logits` and `taught` fp32 `[n, classes]`; a class that is minus infinity
+    in both is ignored.
     """
     wanted = F.log_softmax(taught / temperature, -1)
     found = F.log_softmax(logits / temperature, -1)
@@ -42,7 +43,7 @@ def soft_binary_loss(
 
 
 def soft_vector_loss(vectors: Tensor, taught: Tensor, close: float) -> tuple[Tensor, Tensor]:
-    """Sum 1 - cosine of student and teacher vectors (Sanh et al. 2019, section 2).
+    """Sum 1 - cosine of student and teacher vectors (Sanh et al. 2019, section 2), in fp32.
 
     The second result counts cosines of at least 1 - `close`. Shapes: both `[n, hidden]`.
     """

@@ -130,11 +130,13 @@ class TagPrediction:
 
 
 def conll(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
+    """Format sentences with predicted labels as columns, `word<TAB>label`."""
     for sentence, prediction in pairs:
         yield conll_block(sentence.words, prediction.label_names, sentence.before)
 
 
 def conllu(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
+    """Format sentences with predicted labels as CoNLL-U."""
     return (conllu_block(sentence, prediction.label_names) for sentence, prediction in pairs)
 
 

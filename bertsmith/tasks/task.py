@@ -75,7 +75,11 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return random_sample(examples, settings.sample, settings.seed)
 
     def check_held_out(self, examples: Sequence[ExampleT], settings: Any) -> None:
-        """Raise InputError for eval examples that cannot be scored."""
+        """Check that eval examples can be scored.
+
+        Raises:
+            InputError: they cannot; says why.
+        """
 
     @property
     def texts_per_example(self) -> int | None:
@@ -118,7 +122,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
         """Give the head the form of a saved model in the block.
 
-        Yields the weights that a checkpoint needs besides, to be the same bit for bit.
+        Yields the weights that a checkpoint needs besides, to be the same bit for bit: tensors by
+        the names of the model, with their shapes and dtypes.
         """
         yield {}
 
@@ -255,7 +260,11 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @abstractmethod
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Compute the loss from a model's `outputs`; its count is `num_predictions`."""
+        """Compute the loss from a model's `outputs`, in their shapes.
+
+        Its count is `num_predictions`. `batch.targets` are those of `collate`; the sum is an fp32
+        scalar.
+        """
 
     @abstractmethod
     def distillation_loss(
@@ -263,8 +272,9 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the distillation loss, and how many predictions agree with the teacher's.
 
-        The loss is summed over predictions: where these are choices, the divergence of their
-        probabilities at `temperature` (tasks/soft_targets.py). `taught` are the teacher's outputs.
+        `outputs` and `taught`, the teacher's, have the shapes of `outputs`; both results are
+        scalars. The loss is summed over predictions: where these are choices, the divergence of
+        their probabilities at `temperature` (tasks/soft_targets.py).
         """
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:

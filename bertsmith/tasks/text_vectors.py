@@ -121,7 +121,10 @@ class TextVectors(InferenceTask[Example, TextVector]):
 def compute_similarity(
     first: NDArray[np.float32], second: NDArray[np.float32], similarity: Similarity
 ) -> NDArray[np.float32]:
-    """Compare vectors `[n, hidden]` and `[m, hidden]` to `[n, m]`; more is more similar."""
+    """Compare vectors `[n, hidden]` and `[m, hidden]` to `[n, m]`, all fp32; more is more similar.
+
+    Distances are negative.
+    """
     if similarity == "dot":
         return first @ second.T
     if similarity == "cosine":
@@ -137,7 +140,7 @@ def mean_vectors(model: BertModel, batch: Batch) -> Tensor:
 
 
 def first_token_vectors(model: BertModel, batch: Batch) -> Tensor:
-    """Return the vectors of [CLS], `[sequences, hidden]`."""
+    """Return the vectors of [CLS], `[sequences, hidden]`, in the weights' dtype."""
     return model.encode(batch, first_only=True)
 
 

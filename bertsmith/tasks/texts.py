@@ -84,6 +84,11 @@ class TextTask(Task[Example, PredictionT]):
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:
+        """Build an example of the field `text` and, for a model of pairs, its `pair`.
+
+        Raises:
+            InputError: a field is missing or no string, or the model reads no pairs, or only pairs.
+        """
         example = text_example(record)
         if self.pairs and example.pair is None:
             raise InputError(
@@ -103,24 +108,27 @@ class TextTask(Task[Example, PredictionT]):
 
     @abstractmethod
     def targets(self, examples: Sequence[Example]) -> NDArray[Any]:
-        """Return the labels of examples, `[examples, ...]`."""
+        """Return the labels of examples, `[examples, ...]`, in the dtype that the loss takes."""
 
     @abstractmethod
     def compare_with_teacher(
         self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the distillation loss, summed over texts, and the number that agree."""
+        """Compute the distillation loss, summed over texts, and the number that agree.
+
+        `logits` and `taught` are fp32 `[texts, outputs]`; both results are scalars.
+        """
 
     @staticmethod
     def probabilities(logits: NDArray[np.float32]) -> NDArray[Any]:
-        """Convert logits `[examples, outputs]` to what is predicted."""
+        """Convert fp32 logits `[examples, outputs]` to what is predicted, in the same shape."""
         return logits
 
     @abstractmethod
     def prediction(
         self, outputs: NDArray[Any], is_truncated: bool, num_windows: int
     ) -> PredictionT:
-        """Build the prediction of one text."""
+        """Build the prediction of one text from its row of `probabilities`, `[outputs]`."""
 
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool

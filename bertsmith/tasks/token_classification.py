@@ -251,7 +251,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         ]
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Sum the loss over the words of the batch."""
+        """Sum the loss over the words of the batch, each at its first token.
+
+        `outputs` are fp32 logits `[tokens, labels]`.
+        """
         labels = batch.targets["labels"]
         return LossTerm(
             sum=self.loss.sum(outputs, labels),
@@ -277,7 +280,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the divergence of label probabilities, summed over words."""
+        """Compute the divergence of label probabilities, summed over words.
+
+        Both are fp32 logits `[tokens, labels]`, of which those of first tokens are compared.
+        """
         places = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
         return soft_class_loss(outputs[places], taught[places], temperature)
 
