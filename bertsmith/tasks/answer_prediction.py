@@ -105,19 +105,19 @@ def _find_best_spans(
 ) -> _Spans:
     """Find the best spans of each row, at most `NUM_CANDIDATES`."""
     none = np.empty(0, dtype=np.int64)
-    found = [(none, none, none, np.empty(0, dtype=np.float32))]
+    spans = [(none, none, none, np.empty(0, dtype=np.float32))]
     for rows in _group_rows([window.size for window in windows]):
         size = windows[rows[0]].size
         width = min(max_answer_length, size)
         padded = np.full((2, len(rows), size + width), -np.inf, dtype=np.float32)
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             window = windows[row]
             part = slice(window.first, window.first + window.size)
-            padded[:, place, : window.size] = logits[row][part].T
-        places, firsts, lasts, scores = _top_spans(padded[0, :, :size], padded[1], width)
-        begins = np.array([windows[row].begin for row in rows], dtype=np.int64)[places]
-        found.append((np.array(rows)[places], firsts + begins, lasts + begins, scores))
-    return _Spans(*(np.concatenate(column) for column in zip(*found, strict=True)))
+            padded[:, index, : window.size] = logits[row][part].T
+        row_indices, firsts, lasts, scores = _top_spans(padded[0, :, :size], padded[1], width)
+        begins = np.array([windows[row].begin for row in rows], dtype=np.int64)[row_indices]
+        spans.append((np.array(rows)[row_indices], firsts + begins, lasts + begins, scores))
+    return _Spans(*(np.concatenate(column) for column in zip(*spans, strict=True)))
 
 
 def _top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places, Places, Scores]:
@@ -289,7 +289,10 @@ class AnswerPrediction:
         candidates = self.candidates()[self.is_answered :]
         rows = [
             (one_line(self.answer) or NONE, f"{self.probability:.4f}"),
-            *((one_line(each.text), f"{each.probability:.4f}") for each in candidates),
+            *(
+                (one_line(candidate.text), f"{candidate.probability:.4f}")
+                for candidate in candidates
+            ),
         ]
         return html_table(rows, ("answer", "probability"))
 
@@ -300,9 +303,9 @@ class AnswerPrediction:
     def _probabilities(self) -> NDArray[np.float64]:
         return self.spans.probabilities(with_null=self.threshold is not None)
 
-    def _located(self, place: int) -> tuple[str, int, int]:
-        start = int(self.spans.starts[place])
-        end = _whole_character(self.context, int(self.spans.stops[place]))
+    def _located(self, index: int) -> tuple[str, int, int]:
+        start = int(self.spans.starts[index])
+        end = _whole_character(self.context, int(self.spans.stops[index]))
         return self.context[start:end], start, end
 
 

@@ -133,9 +133,11 @@ def load(
         kind = TextVectors
     predictor = Predictor(loaded, kind.restore(loaded))
     if task is not None and not isinstance(predictor.definition, kind):
-        found = next(name for name, its in kinds.items() if isinstance(predictor.definition, its))
+        own_task = next(
+            name for name, its in kinds.items() if isinstance(predictor.definition, its)
+        )
         raise CheckpointError(
-            f"{folder.path}: task is '{task}', but this model's is '{found}'. Leave task out."
+            f"{folder.path}: task is '{task}', but this model's is '{own_task}'. Leave task out."
         )
     return predictor
 
@@ -165,17 +167,17 @@ def load_predictor(
     predictor = Predictor.load(
         folder, task, device=device, precision=precision, max_length=max_length
     )
-    given = {"long_texts": long_texts, "stride": stride}
-    return predictor.with_definition(with_windowing(predictor.definition, given))
+    requested = {"long_texts": long_texts, "stride": stride}
+    return predictor.with_definition(with_windowing(predictor.definition, requested))
 
 
-def with_windowing(task: Task[Any, Any], given: Mapping[str, Any]) -> Task[Any, Any]:
-    """Return a copy that treats long texts as `given`; None keeps a value.
+def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[Any, Any]:
+    """Return a copy that treats long texts as `requested`; None keeps a value.
 
     Raises:
         ConfigError: the task has no windows.
     """
-    changes = {name: value for name, value in given.items() if value is not None}
+    changes = {name: value for name, value in requested.items() if value is not None}
     if not changes:
         return task
     if task.windowing is None:

@@ -166,8 +166,8 @@ class FineTuning(Objective[BertModel, Batch]):
 
     def _groups(self, step: int) -> list[list[int]]:
         """Divide a step's examples into micro-batches."""
-        known, groups = self._grouped
-        if known != step:
+        grouped_step, groups = self._grouped
+        if grouped_step != step:
             groups = list(self._divide(self.chosen(step)))
             self._grouped = (step, groups)
         return groups
@@ -183,12 +183,12 @@ class FineTuning(Objective[BertModel, Batch]):
 
     def chosen(self, step: int) -> list[int]:
         """Return the indices of a step's training examples."""
-        epoch, place = divmod(step - 1, self.steps_per_epoch)
-        known, order = self._shuffled
-        if known != epoch:
+        epoch, batch_index = divmod(step - 1, self.steps_per_epoch)
+        shuffled_epoch, order = self._shuffled
+        if shuffled_epoch != epoch:
             order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
             self._shuffled = (epoch, order)
-        return order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
+        return order[batch_index * self.batch_size : (batch_index + 1) * self.batch_size].tolist()
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {self.task.name: self.task.num_predictions(batch)}
@@ -258,7 +258,7 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     rows = [row for index in indices for row in encoded.rows_of(index)]
     texts = encoded.rows
     batch = pack([texts.ids[row] for row in rows], [texts.type_ids[row] for row in rows])
-    packed = [rows[place] for place in batch.order]
+    packed = [rows[index] for index in batch.order]
     counts = [len(encoded.rows_of(index)) for index in indices]
     owners = np.repeat(np.arange(len(indices), dtype=np.int64), counts)
     places = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])

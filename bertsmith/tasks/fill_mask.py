@@ -74,10 +74,10 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         rows = encode_texts(tokenizer, ((example.text, None) for example in examples), max_length)
         for example, ids in zip(examples, rows.ids, strict=True):
             written = example.text.count(tokenizer.mask_token)
-            found = int((ids == tokenizer.mask_id).sum())
-            if found < written:
+            num_read = int((ids == tokenizer.mask_id).sum())
+            if num_read < written:
                 raise InputError(
-                    f"text: found {found} of its {written} {tokenizer.mask_token} within the "
+                    f"text: found {num_read} of its {written} {tokenizer.mask_token} within the "
                     f"{max_length} tokens that the model reads. Shorten the text."
                 )
         return EncodedExamples.of_texts(rows)
@@ -89,11 +89,11 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         fill = partial(self._fill, model.embeddings.word.weight.detach().float())
         masks: dict[int, tuple[tuple[Word, ...], ...]] = {}
         for group, best in compute_groups(model, rows.lengths, partial(pack_texts, rows), fill):
-            counts = [int((rows.ids[place] == self.tokenizer.mask_id).sum()) for place in group]
-            for place, found in zip(group, torch.split(best, counts), strict=True):
-                masks[place] = tuple(
+            counts = [int((rows.ids[index] == self.tokenizer.mask_id).sum()) for index in group]
+            for index, best_words in zip(group, torch.split(best, counts), strict=True):
+                masks[index] = tuple(
                     tuple(Word(decode([int(id_)]), probability) for id_, probability in words)
-                    for words in found.tolist()
+                    for words in best_words.tolist()
                 )
         return [FilledMasks(masks[i], num_cut > 0) for i, num_cut in enumerate(encoded.num_cut)]
 

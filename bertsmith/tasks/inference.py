@@ -206,12 +206,12 @@ def compute_tokens_in_order(
     `compute` returns `[tokens, columns]` of a packed batch; otherwise as in `compute_in_order`.
     """
     make_batch = partial(pack_texts, texts)
-    found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
+    arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
     for group, values in compute_groups(model, texts.lengths, make_batch, compute):
-        lengths = [texts.lengths[place] for place in group]
-        for place, part in zip(group, torch.split(values, lengths), strict=True):
-            found[place] = part.numpy()
-    return found
+        lengths = [texts.lengths[index] for index in group]
+        for index, part in zip(group, torch.split(values, lengths), strict=True):
+            arrays[index] = part.numpy()
+    return arrays
 
 
 def compute_groups(
@@ -231,7 +231,7 @@ def compute_groups(
         batch = make_batch(group)
         with usual_modes(), torch.inference_mode():
             values = compute(model, batch.to(device)).float().cpu()
-        return [group[place] for place in batch.order], values
+        return [group[index] for index in batch.order], values
 
     was_training = model.training
     if was_training:

@@ -36,8 +36,8 @@ class LabelLoss:
         """Return the loss for labels `after`, which include the labels `before`; new ones get 1."""
         if self.weights is None:
             return self
-        known = dict(zip(before, self.weights, strict=True))
-        return replace(self, weights=tuple(known.get(label, 1.0) for label in after))
+        weight_of_label = dict(zip(before, self.weights, strict=True))
+        return replace(self, weights=tuple(weight_of_label.get(label, 1.0) for label in after))
 
 
 class ClassLoss(LabelLoss):
@@ -106,15 +106,15 @@ def binary_loss(
         ConfigError: a class weight is no number, or of an unknown label.
     """
     if settings.class_weights == (BALANCED,):
-        weights = (num_examples - counts) / np.maximum(counts, 1)
-        given: tuple[float, ...] | None = tuple(np.maximum(weights, 1e-3).tolist())
+        ratios = (num_examples - counts) / np.maximum(counts, 1)
+        weights: tuple[float, ...] | None = tuple(np.maximum(ratios, 1e-3).tolist())
     else:
-        given = class_weights(settings.class_weights, labels, counts)
-    return BinaryLoss(given, settings.label_smoothing, settings.focal_gamma)
+        weights = class_weights(settings.class_weights, labels, counts)
+    return BinaryLoss(weights, settings.label_smoothing, settings.focal_gamma)
 
 
 def class_weights(
-    given: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]
+    requested: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]
 ) -> tuple[float, ...] | None:
     """Compute the requested weights `[labels]`; None where none are requested.
 
@@ -123,12 +123,12 @@ def class_weights(
     Raises:
         ConfigError: neither "balanced" nor label=weight, or an unknown label.
     """
-    if not given:
+    if not requested:
         return None
-    if tuple(given) == (BALANCED,):
+    if tuple(requested) == (BALANCED,):
         return balanced(counts)
     weights = dict.fromkeys(labels, 1.0)
-    for word in given:
+    for word in requested:
         name, value = _weight(word, labels)
         weights[name] = value
     return tuple(weights.values())

@@ -63,10 +63,10 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         texts = ((text, None) for pair in examples for text in pair.content)
         rows = encode_texts(tokenizer, texts, max_length)
         empty = tokenizer.num_special_tokens(1)
-        for place, length in enumerate(rows.lengths):
+        for index, length in enumerate(rows.lengths):
             if length == empty:
                 raise InputError(
-                    f"row {examples[place // 2].row}: '{self.fields[place % 2]}' has no token that "
+                    f"row {examples[index // 2].row}: '{self.fields[index % 2]}' has no token that "
                     "the model reads. Fix the row, or leave it out."
                 )
         return EncodedExamples(rows, 2 * np.arange(len(examples) + 1))
@@ -79,14 +79,14 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         scores = np.zeros(len(rows))
         for group, values in compute_groups(model, copies.lengths, copies.pack, log_probs):
             np.add.at(scores, copies.row[group], values.numpy())
-        found = []
-        for place, num_cut in enumerate(encoded.num_cut):
-            first, second = encoded.rows_of(place)
+        pair_scores = []
+        for index, num_cut in enumerate(encoded.num_cut):
+            first, second = encoded.rows_of(index)
             is_identical = np.array_equal(rows[first], rows[second])
             # Sums of the same numbers may differ by rounding.
             good, bad = float(scores[first]), float(scores[first if is_identical else second])
-            found.append(PairScores(good, bad, is_identical, num_cut > 0))
-        return found
+            pair_scores.append(PairScores(good, bad, is_identical, num_cut > 0))
+        return pair_scores
 
 
 class MaskedCopies:

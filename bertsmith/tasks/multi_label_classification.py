@@ -43,15 +43,15 @@ class MultiLabelAccumulator(PredictionCounts):
 
     metrics = ("accuracy", "micro_f1", "macro_f1")
 
-    def __init__(self, task: "MultiLabel", place: Path) -> None:
+    def __init__(self, task: "MultiLabel", path: Path) -> None:
         self.task = task
-        self.place = place
+        self.path = path
         empty = np.zeros((0, len(task.labels)), dtype=np.bool_)
         self.decisions = LabelCounts.of(empty, empty)
 
     def add(self, examples: Sequence[Example], predictions: Sequence[LabelsPrediction]) -> None:
         task = self.task
-        true = label_flags(examples, task.labels, task.label_separator, self.place)
+        true = label_flags(examples, task.labels, task.label_separator, self.path)
         values = task.label_values
         predicted = np.array([[value in row.labels for value in values] for row in predictions])
         self.decisions += LabelCounts.of(true, predicted)
@@ -168,8 +168,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         joined = separator.join(names) if is_clear else json.dumps(labels, ensure_ascii=False)
         return {"labels": joined, "probabilities": separator.join(sure)}
 
-    def accumulator(self, place: Path) -> MultiLabelAccumulator:
-        return MultiLabelAccumulator(self, place)
+    def accumulator(self, path: Path) -> MultiLabelAccumulator:
+        return MultiLabelAccumulator(self, path)
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
         """Score the share of correct decisions, with the lowest confidence."""

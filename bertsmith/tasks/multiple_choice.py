@@ -112,8 +112,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         """
         prompt = text_field(record, "text")
         choices = as_list(record.get("choices"), "'choices'", "the texts of one row")
-        for place, choice in enumerate(choices):
-            check_string(f"choice {place}", choice)
+        for index, choice in enumerate(choices):
+            check_string(f"choice {index}", choice)
         if len(choices) < 2:
             raise InputError(f"'choices': found {len(choices)}. Give two or more.")
         return ChoiceExample(prompt, tuple(choices), row=record.get("row", 0))
@@ -176,8 +176,8 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        logits, wanted = (choice_logits(each[:, 0], batch) for each in (outputs, taught))
-        return soft_class_loss(logits, wanted, temperature)
+        logits, taught_logits = (choice_logits(values[:, 0], batch) for values in (outputs, taught))
+        return soft_class_loss(logits, taught_logits, temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         return sequence_logits(model, batch, "choose")
@@ -186,22 +186,22 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ChoiceExample]
     ) -> list[ChoicePrediction]:
         logits = compute_in_order(model, encoded.rows, self.outputs)[:, 0]
-        found = []
-        for place, example in enumerate(examples):
-            rows = encoded.rows_of(place)
+        predictions = []
+        for index, example in enumerate(examples):
+            rows = encoded.rows_of(index)
             of_windows = logits[rows.start : rows.stop].reshape(len(example.choices), -1)
             probabilities = softmax64(of_windows.mean(1))
             number = int(probabilities.argmax())
-            found.append(
+            predictions.append(
                 ChoicePrediction(
                     number,
                     example.choices[number],
                     tuple(probabilities.tolist()),
-                    encoded.num_cut[place] > 0,
+                    encoded.num_cut[index] > 0,
                     of_windows.shape[1],
                 )
             )
-        return found
+        return predictions
 
     def cells(self, prediction: ChoicePrediction) -> dict[str, Any]:
         return {
@@ -210,7 +210,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
             "probability": prediction.probability,
         }
 
-    def accumulator(self, place: Path) -> ChoiceAccumulator:
+    def accumulator(self, path: Path) -> ChoiceAccumulator:
         return ChoiceAccumulator()
 
     def outcome(self, example: ChoiceExample, prediction: ChoicePrediction) -> Outcome:

@@ -141,11 +141,11 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[
         names = columns if _is_table(row) else row.columns
         own = dict(zip(names, row.values, strict=True))
         if clash := own.keys() & {line_name, *added.values()}:
-            place = kept.reader.row_place(example.row)
+            location = kept.reader.row_place(example.row)
             raise InputError(
-                f"{place}: has '{min(clash)}', which the rows before lack, and so it was taken for "
-                "the name of what is predicted. Write the input to a file, or give every row the "
-                "same keys."
+                f"{location}: has '{min(clash)}', which the rows before lack, and so it was taken "
+                "for the name of what is predicted. Write the input to a file, or give every row "
+                "the same keys."
             )
         values = {line_name: example.row} | {added[name]: value for name, value in fields.items()}
         yield json.dumps(own | values, ensure_ascii=False, allow_nan=False, default=cell_text)

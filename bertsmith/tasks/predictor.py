@@ -114,8 +114,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         loaded = self.loaded
         names = getattr(self.definition, "labels", ())
         labels = f", labels {list_names(names)}" if names else ""
-        place = f"{loaded.device}, {loaded.precision}"
-        return f"<Predictor {self.task} of '{loaded.folder.path}'{labels}, {place}>"
+        compute = f"{loaded.device}, {loaded.precision}"
+        return f"<Predictor {self.task} of '{loaded.folder.path}'{labels}, {compute}>"
 
     @classmethod
     def load(
@@ -214,13 +214,13 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 f"probabilities: {self!r} chooses among no labels. Read what a call of it gives."
             )
         pairs = self.iter_predictions(given, batch_size=batch_size, show_progress=show_progress)
-        found = (
-            list(each.values()) if isinstance(each, Mapping) else each
-            for each in (prediction.probabilities for _, prediction in pairs)
+        rows = (
+            list(row.values()) if isinstance(row, Mapping) else row
+            for row in (prediction.probabilities for _, prediction in pairs)
         )
         if self.task == "text-classification":
-            return np.fromiter(found, dtype=(np.float64, len(self.labels)))
-        return [np.array(each, dtype=np.float64) for each in found]
+            return np.fromiter(rows, dtype=(np.float64, len(self.labels)))
+        return [np.array(row, dtype=np.float64) for row in rows]
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         encoded = self.encode_examples(examples)
@@ -312,25 +312,25 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             )
         return self.predict(given, batch_size=batch_size, show_progress=show_progress)
 
-    def _as_examples(self, given: Iterable[Any]) -> Iterator[Any]:
-        for place, one in enumerate(given):
+    def _as_examples(self, items: Iterable[Any]) -> Iterator[Any]:
+        for index, one in enumerate(items):
             try:
                 yield self._as_example(one)
             except InputError as error:
-                raise InputError(f"examples[{place}]: {error.message}") from None
+                raise InputError(f"examples[{index}]: {error.message}") from None
 
-    def _as_example(self, given: Any) -> Any:
+    def _as_example(self, value: Any) -> Any:
         definition = self.definition
-        if isinstance(given, definition.example_type):
-            return given
-        if isinstance(given, Mapping):
-            return self.example(given)
+        if isinstance(value, definition.example_type):
+            return value
+        if isinstance(value, Mapping):
+            return self.example(value)
         fields = definition.fields
-        is_list = isinstance(given, tuple | list)
-        are_values = is_list if len(fields) > 1 else isinstance(given, tuple) and len(given) == 1
-        values = given if are_values else (given,)
+        is_list = isinstance(value, tuple | list)
+        are_values = is_list if len(fields) > 1 else isinstance(value, tuple) and len(value) == 1
+        values = value if are_values else (value,)
         if len(values) > len(fields):
-            raise InputError(f"found {name_type(given)}. Give {' and '.join(fields)}.")
+            raise InputError(f"found {name_type(value)}. Give {' and '.join(fields)}.")
         return self.example(dict(zip(fields, values, strict=False)))
 
     def encode(
@@ -373,14 +373,15 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         `[len(a), len(b)]`. Where the folder's `similarity_fn_name` is dot, euclidean or manhattan,
         it is a dot product or a negative distance.
         """
-        first, second = (self._as_vectors(each) for each in (a, b))
+        first = self._as_vectors(a)
+        second = self._as_vectors(b)
         pair = np.atleast_2d(first), np.atleast_2d(second)
         similarities = compute_similarity(*pair, self._text_vectors.similarity)
         return float(similarities[0, 0]) if first.ndim == second.ndim == 1 else similarities
 
-    def _as_vectors(self, given: Any) -> Vectors:
-        is_array = isinstance(given, np.ndarray) and np.issubdtype(given.dtype, np.floating)
-        return given if is_array else self.encode(given)
+    def _as_vectors(self, value: Any) -> Vectors:
+        is_array = isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.floating)
+        return value if is_array else self.encode(value)
 
     @cached_property
     def _text_vectors(self) -> TextVectors:
@@ -470,20 +471,20 @@ def accumulate_rows(
     task = predictor.definition.with_columns(columns)
     reader = task.reader(source, columns, labelled=True)
     predictor = predictor.with_definition(task)
-    place = source if isinstance(source, Path) else IN_MEMORY
-    accumulator = accumulate_examples(predictor, reader.first(limit), place, callbacks)
+    path = source if isinstance(source, Path) else IN_MEMORY
+    accumulator = accumulate_examples(predictor, reader.first(limit), path, callbacks)
     return accumulator, reader.num_skipped
 
 
 def accumulate_examples(
     predictor: Predictor[Task[Any, Any]],
     examples: Iterable[Any],
-    place: Path,
+    path: Path,
     callbacks: Sequence[OutcomeCallback] = (),
 ) -> MetricAccumulator:
-    """Predict examples a portion at a time, and add up their scores; `place` is their file."""
+    """Predict examples a portion at a time, and add up their scores; `path` is their file."""
     task = predictor.definition
-    accumulator = task.accumulator(place)
+    accumulator = task.accumulator(path)
     for chunk in in_chunks(examples):
         predictions = predictor.predict(chunk)
         accumulator.add(chunk, predictions)

@@ -312,13 +312,13 @@ class Answer(Task[Question, AnswerPrediction]):
         windows = batch.targets["example"]  # each is learned as an example of its own
         starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
         losses = [
-            F.cross_entropy(logits[..., place], targets, reduction="sum")
-            for place, targets in enumerate((starts, ends))
+            F.cross_entropy(logits[..., column], targets, reduction="sum")
+            for column, targets in enumerate((starts, ends))
         ]
-        found = logits.argmax(1)
+        likeliest = logits.argmax(1)
         return LossTerm(
             sum=(losses[0] + losses[1]) / 2,
-            correct=((found[:, 0] == starts) & (found[:, 1] == ends)).sum(),
+            correct=((likeliest[:, 0] == starts) & (likeliest[:, 1] == ends)).sum(),
             count=len(starts),
         )
 
@@ -330,12 +330,12 @@ class Answer(Task[Question, AnswerPrediction]):
         Both are fp32 logits `[tokens, 2]`. A window agrees with the teacher where both are
         likeliest at the same tokens.
         """
-        logits, wanted = (padded_logits(each, batch) for each in (outputs, taught))
+        logits, taught_logits = (padded_logits(values, batch) for values in (outputs, taught))
         starts, ends = (
-            soft_class_loss(logits[..., place], wanted[..., place], temperature)[0]
-            for place in (0, 1)
+            soft_class_loss(logits[..., column], taught_logits[..., column], temperature)[0]
+            for column in (0, 1)
         )
-        return (starts + ends) / 2, (logits.argmax(1) == wanted.argmax(1)).all(1).sum()
+        return (starts + ends) / 2, (logits.argmax(1) == taught_logits.argmax(1)).all(1).sum()
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Compute logits of start and end in batch order, fp32 `[tokens, 2]`."""
@@ -346,7 +346,7 @@ class Answer(Task[Question, AnswerPrediction]):
     ) -> list[AnswerPrediction]:
         """Predict the answers of each question from all of its windows."""
         logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
-        found = best_answers(logits, encoded, self.max_answer_length)
+        candidates = best_answers(logits, encoded, self.max_answer_length)
         threshold = (self.threshold or 0.0) if self.may_abstain else None
         losses = mean_losses(logits, encoded)
         return [
@@ -360,11 +360,11 @@ class Answer(Task[Question, AnswerPrediction]):
                 shortest_answer(example, offsets_of(encoded, number)) > self.max_answer_length,
             )
             for number, (example, spans, num_cut, num_rows, loss) in enumerate(
-                zip(examples, found, encoded.num_cut, encoded.num_windows, losses, strict=True)
+                zip(examples, candidates, encoded.num_cut, encoded.num_windows, losses, strict=True)
             )
         ]
 
-    def accumulator(self, place: Path) -> AnswerAccumulator:
+    def accumulator(self, path: Path) -> AnswerAccumulator:
         return AnswerAccumulator(
             self.language,
             self.may_abstain,

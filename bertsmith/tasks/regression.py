@@ -59,14 +59,14 @@ class NumberAccumulator(PredictionCounts):
 
     metrics = ("pearson", "spearman", "rmse")
 
-    def __init__(self, place: Path, deviation: float = 1.0) -> None:
+    def __init__(self, path: Path, deviation: float = 1.0) -> None:
         """Build an empty one; the loss has the unit in which numbers deviate by `deviation`."""
-        self.place = place
+        self.path = path
         self.deviation = deviation
         self.parts: list[NDArray[np.float64]] = []
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
-        true = numbers(examples, self.place)
+        true = numbers(examples, self.path)
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([true, predicted]))
         self.loss += float(np.square((predicted - true) / self.deviation).sum())
@@ -122,25 +122,25 @@ class Regress(TextTask[NumberPrediction]):
         task = cls(windowing=settings.windowing, pairs=are_pairs(train))
         return task.with_train(train, settings.train)
 
-    def with_train(self, train: Sequence[Example], place: Path) -> Self:
+    def with_train(self, train: Sequence[Example], path: Path) -> Self:
         """Return a copy that standardizes by the mean and deviation of these labels.
 
         Raises:
             InputError: a label is no number, or their spread is one that fp32 loses.
         """
-        labels = numbers(train, place)
+        labels = numbers(train, path)
         deviation = float(labels.std()) if np.ptp(labels) > 0 else 1.0
         low, high = DEVIATIONS
         if not low <= deviation <= high:
             raise InputError(
-                f"{place}: the numbers deviate by {deviation:.3g} from their mean; allowed is "
+                f"{path}: the numbers deviate by {deviation:.3g} from their mean; allowed is "
                 f"{low:g} to {high:g}. Write them in another unit."
             )
         mean = float(labels.mean())
         if deviation < TOO_FINE * abs(mean):
             near = round(mean, -math.floor(math.log10(deviation)))
             raise InputError(
-                f"{place}: the numbers deviate by {deviation:.3g} from their mean, {near:.15g}, "
+                f"{path}: the numbers deviate by {deviation:.3g} from their mean, {near:.15g}, "
                 "and the fp32 numbers of a saved model are not as fine. Subtract "
                 f"{near:.15g} from all of them, and add it to what is predicted."
             )
@@ -222,8 +222,8 @@ class Regress(TextTask[NumberPrediction]):
             value = float(sigmoid(np.asarray(value)))
         return NumberPrediction(value, is_truncated, num_windows)
 
-    def accumulator(self, place: Path) -> NumberAccumulator:
-        return NumberAccumulator(place, self.deviation)
+    def accumulator(self, path: Path) -> NumberAccumulator:
+        return NumberAccumulator(path, self.deviation)
 
     def describe_target(self) -> str:
         return "a number"
@@ -245,19 +245,19 @@ def _last_layer(model: BertModel) -> nn.Linear:
     return head.dense
 
 
-def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float64]:
+def varied_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
     """Return the numbers of examples, fp64 `[examples]`.
 
     Raises:
         InputError: all are the same, so that there is nothing to learn or correlate.
     """
-    found = numbers(examples, place)
-    if np.ptp(found) == 0:
+    values = numbers(examples, path)
+    if np.ptp(values) == 0:
         raise InputError(
-            f"{place}: the number is {examples[0].label} in every row. Give examples with "
+            f"{path}: the number is {examples[0].label} in every row. Give examples with "
             "different ones."
         )
-    return found
+    return values
 
 
 TASK = Regress

@@ -49,8 +49,8 @@ class PredictionCounts(ABC):
     def count(self, predictions: Sequence[Any]) -> None:
         """Count the predictions, those of texts that were cut, and those read in windows."""
         self.num_predictions += len(predictions)
-        self.num_truncated += sum(each.is_truncated for each in predictions)
-        self.num_windowed += sum(each.num_windows > 1 for each in predictions)
+        self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
+        self.num_windowed += sum(prediction.num_windows > 1 for prediction in predictions)
 
     def counts(self, num_skipped: int) -> dict[str, Any]:
         """Return the counts by their names in reports."""

@@ -159,10 +159,10 @@ class RetrievalAccumulator(PredictionCounts):
         for example, prediction in zip(examples, predictions, strict=True):
             anchor, *others = prediction.vectors
             places = [
-                self._place(self.documents, self.document_vectors, text, vector)
+                self._index_of(self.documents, self.document_vectors, text, vector)
                 for text, vector in zip(example.texts[1:], others, strict=True)
             ]
-            query = self._place(self.queries, self.query_vectors, example.anchor, anchor)
+            query = self._index_of(self.queries, self.query_vectors, example.anchor, anchor)
             if query == len(self.relevant):
                 self.relevant.append(set())
             self.relevant[query].add(places[0])
@@ -185,18 +185,18 @@ class RetrievalAccumulator(PredictionCounts):
         return replace(scores, **self.counts(num_skipped))
 
     @staticmethod
-    def _place(
-        known: dict[str, int],
+    def _index_of(
+        indices: dict[str, int],
         vectors: list[NDArray[np.float32]],
         text: str,
         vector: NDArray[np.float32],
     ) -> int:
         """Return the index of a text, after adding a new one."""
-        place = known.setdefault(text, len(known))
-        if place == len(vectors):
+        index = indices.setdefault(text, len(indices))
+        if index == len(vectors):
             # A view would keep the vectors of the whole portion alive.
             vectors.append(vector.copy())
-        return place
+        return index
 
 
 class RelatedAccumulator:
@@ -316,18 +316,18 @@ class Embed(Task[RelatedTexts, Vectors]):
                 f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'. Leave "
                 "task out."
             )
-        found = TextVectors.restore(loaded)
+        text_vectors = TextVectors.restore(loaded)
         length = loaded.asked_length or read_length(loaded.folder.files)
-        folder = SentenceFolder(found.pooling, found.normalize, length)
+        folder = SentenceFolder(text_vectors.pooling, text_vectors.normalize, length)
         settings.pop("folder", None)
         trained = TrainingColumns.from_json(settings.pop("columns", None))
-        known = settings.pop("score_range", None)
+        score_range = settings.pop("score_range", None)
         # A range that was saved with another loss was not trained on.
-        is_learned = known is not None and settings.get("loss") == "cosine"
+        is_learned = score_range is not None and settings.get("loss") == "cosine"
         return cls(
             **settings,
             folder=folder,
-            score_range=tuple(known) if is_learned else None,
+            score_range=tuple(score_range) if is_learned else None,
             trained=trained,
         )
 
@@ -356,8 +356,8 @@ class Embed(Task[RelatedTexts, Vectors]):
     @property
     def task_settings(self) -> dict[str, Any]:
         """All fields, so that a folder's scores are those of its training."""
-        known = None if self.score_range is None else list(self.score_range)
-        settings = {**asdict(self), "score_range": known}
+        score_range = None if self.score_range is None else list(self.score_range)
+        settings = {**asdict(self), "score_range": score_range}
         del settings["trained"]
         return settings | self.column_settings
 
@@ -402,10 +402,11 @@ class Embed(Task[RelatedTexts, Vectors]):
         if self.loss == "contrastive":
             loss, correct = self._contrast(vectors, batch)
         else:
-            first, second = (vectors[rows_at(batch, place)] for place in (0, 1))
-            cosines, wanted = F.cosine_similarity(first, second), batch.targets["cosines"]
-            loss = cosine_loss(cosines, wanted)
-            correct = ((cosines - wanted).abs() <= CLOSE_COSINE).sum()
+            first, second = (vectors[rows_at(batch, number)] for number in (0, 1))
+            cosines = F.cosine_similarity(first, second)
+            targets = batch.targets["cosines"]
+            loss = cosine_loss(cosines, targets)
+            correct = ((cosines - targets).abs() <= CLOSE_COSINE).sum()
         return LossTerm(loss, correct, int(batch.targets["num_examples"]))
 
     def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -450,7 +451,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         parts = np.split(vectors, encoded.starts[1:-1])
         return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
 
-    def accumulator(self, place: Path) -> "RelatedAccumulator":
+    def accumulator(self, path: Path) -> "RelatedAccumulator":
         return RelatedAccumulator(self.score_range)
 
     def describe_target(self) -> str:
@@ -469,10 +470,10 @@ class Embed(Task[RelatedTexts, Vectors]):
         )
 
 
-def rows_at(batch: Batch, place: int) -> Tensor:
-    """Return the index of each example's row number `place`, int64 `[examples]`."""
-    found = (batch.targets["place"] == place).nonzero()[:, 0]
-    return found[batch.targets["example"][found].argsort()]
+def rows_at(batch: Batch, number: int) -> Tensor:
+    """Return the index of row `number` of each example, int64 `[examples]`."""
+    rows = (batch.targets["place"] == number).nonzero()[:, 0]
+    return rows[batch.targets["example"][rows].argsort()]
 
 
 TASK = Embed

@@ -99,12 +99,12 @@ class SentenceFolder:
         modes = {f"pooling_mode_{name}": name == names[self.pooling] for name in POOLINGS}
         modules = [
             {
-                "idx": place,
-                "name": str(place),
+                "idx": index,
+                "name": str(index),
                 "path": MODULES[kind],
                 "type": f"sentence_transformers.models.{kind}",
             }
-            for place, kind in enumerate(kinds)
+            for index, kind in enumerate(kinds)
         ]
         files: dict[str, Any] = {
             f"{MODULES['Pooling']}/config.json": {"word_embedding_dimension": hidden_size, **modes},

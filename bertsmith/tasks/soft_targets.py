@@ -17,10 +17,10 @@ def soft_class_loss(logits: Tensor, taught: Tensor, temperature: float) -> tuple
     predictions. Shapes: `logits` and `taught` fp32 `[n, classes]`; a class that is minus infinity
     in both is ignored.
     """
-    wanted = F.log_softmax(taught / temperature, -1)
-    found = F.log_softmax(logits / temperature, -1)
-    difference = (wanted - found).masked_fill(wanted == -torch.inf, 0.0)
-    loss = temperature**2 * (wanted.exp() * difference).sum()
+    teacher = F.log_softmax(taught / temperature, -1)
+    student = F.log_softmax(logits / temperature, -1)
+    difference = (teacher - student).masked_fill(teacher == -torch.inf, 0.0)
+    loss = temperature**2 * (teacher.exp() * difference).sum()
     return loss, (logits.argmax(-1) == taught.argmax(-1)).sum()
 
 
@@ -33,11 +33,10 @@ def soft_binary_loss(
     logit is at least `border`. Shapes: both fp32 `[n, labels]`.
     """
     soft = taught / temperature
-    wanted = soft.sigmoid()
-    crossed, least = (
-        F.binary_cross_entropy_with_logits(each, wanted, reduction="none")
-        for each in (logits / temperature, soft)
-    )
+    targets = soft.sigmoid()
+    student = logits / temperature
+    crossed = F.binary_cross_entropy_with_logits(student, targets, reduction="none")
+    least = F.binary_cross_entropy_with_logits(soft, targets, reduction="none")
     alike = ((logits >= border) == (taught >= border)).all(1)
     return temperature**2 * (crossed - least).mean(1).sum(), alike.sum()
 

@@ -70,7 +70,7 @@ class TagPrediction:
         return {
             "labels": list(self.labels),
             "probabilities": self.label_probabilities,
-            "offsets": [list(place) for place in self.sentence.places],
+            "offsets": [list(offsets) for offsets in self.sentence.places],
             **({} if self.scheme == "plain" else {"entities": entities}),
             "num_windows": self.num_windows,
         }
@@ -84,7 +84,9 @@ class TagPrediction:
             words = zip(self.words, self.labels, self.label_probabilities, strict=True)
             rows = [(word, label, f"{share:.4f}") for word, label, share in words]
             return html_table(rows, ("word", "label", "probability"))
-        rows = [(each.text, each.label, f"{each.probability:.4f}") for each in self.entities]
+        rows = [
+            (entity.text, entity.label, f"{entity.probability:.4f}") for entity in self.entities
+        ]
         table = html_table(rows, ("entity", "type", "probability")) if rows else ""
         return html_lines([str(self.line(self.sentence))]) + table
 
@@ -121,12 +123,12 @@ class TagPrediction:
             return []
         text, places = self.sentence.text, self.sentence.places
         sure = self.label_probabilities
-        found = []
+        entities = []
         for label, first, last in find_spans(self.label_names, self.scheme):
             start, end = places[first][0], places[last - 1][1]
             mean = sum(sure[first:last]) / (last - first)
-            found.append(Entity(label, text[start:end], start, end, mean))
-        return found
+            entities.append(Entity(label, text[start:end], start, end, mean))
+        return entities
 
 
 def conll(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
@@ -144,26 +146,26 @@ class TagAccumulator(PredictionCounts):
     """Accumulator of spans and words."""
 
     def __init__(
-        self, labels: tuple[str, ...], scheme: Scheme, place: Path, *, strict: bool
+        self, labels: tuple[str, ...], scheme: Scheme, path: Path, *, strict: bool
     ) -> None:
         self.labels = labels
         self.scheme = scheme
-        self.place = place
+        self.path = path
         self.tags = TagCounts(scheme, strict=strict)
         self.num_unknown = 0
 
     def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
         """Add a portion; a label unknown to the model counts as missed."""
         for sentence, prediction in zip(examples, predictions, strict=True):
-            gold = with_scheme(sentence, self.scheme, self.place).labels
+            gold = with_scheme(sentence, self.scheme, self.path).labels
             self.tags.remarks.update(sentence.remarks)
             self.tags.remarks["repaired_predictions"] += prediction.is_repaired
             self.tags.add(sentence.labels, prediction.label_names, gold_scheme=sentence.scheme)
             numbers = label_numbers(gold, self.labels)
-            known = np.flatnonzero(numbers >= 0)
-            right = prediction.probabilities[known, numbers[known]]
+            learned = np.flatnonzero(numbers >= 0)
+            right = prediction.probabilities[learned, numbers[learned]]
             self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
-            self.num_unknown += len(gold) - len(known)
+            self.num_unknown += len(gold) - len(learned)
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
@@ -185,7 +187,7 @@ class TagAccumulator(PredictionCounts):
         num_words = self.tags.num_words
         if num_words and self.num_unknown == num_words:
             raise InputError(
-                f"{self.place}: the model knows none of the labels in it. It knows "
+                f"{self.path}: the model knows none of the labels in it. It knows "
                 f"{list_names(self.labels)}. Choose the column with {option('label_column')}."
             )
         return self.tags.report(
@@ -193,7 +195,7 @@ class TagAccumulator(PredictionCounts):
         )
 
 
-def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> TaggedSentence:
+def with_scheme(sentence: TaggedSentence, scheme: Scheme, path: Path) -> TaggedSentence:
     """Convert a sentence's labels to `scheme`, if they are in another.
 
     Raises:
@@ -202,7 +204,7 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> Tagged
     try:
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)
     except InputError as error:
-        raise InputError(f"{row_place(place, sentence.row)}: {error.message}") from None
+        raise InputError(f"{row_place(path, sentence.row)}: {error.message}") from None
     if sentence.scheme == scheme:
         return sentence
     return replace(sentence, labels=tuple(labels), scheme=scheme)

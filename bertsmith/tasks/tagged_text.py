@@ -22,7 +22,7 @@ def marked_text(
     """
     from rich.text import Text  # for those who look on
 
-    colours = {type_: COLOURS[place % len(COLOURS)] for place, type_ in enumerate(types)}
+    colours = {type_: COLOURS[index % len(COLOURS)] for index, type_ in enumerate(types)}
     # Replaced character by character, so that places stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked, reached = Text(), 0
@@ -66,8 +66,8 @@ def conllu_block(sentence: TaggedSentence, labels: Sequence[str]) -> str:
     """
     cells = enumerate(map(_as_cell, sentence.words), start=1)
     rows = "".join(f"{i}\t{cell}\t_\t\0\t_\t_\t_\t_\t_\t_\n" for i, cell in cells)
-    given = iter(labels)
-    return re.sub("\0", lambda match: next(given), sentence.template or rows) + "\n"
+    labels_in_order = iter(labels)
+    return re.sub("\0", lambda match: next(labels_in_order), sentence.template or rows) + "\n"
 
 
 def _as_line(line: str) -> str:

@@ -108,8 +108,8 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
     def write_files(self, directory: Path) -> None:
         """Write the task's own files into a model folder."""
 
-    def with_train(self, train: Sequence[ExampleT], place: Path) -> Self:
-        """Return a copy for a run that learns from these examples of the file `place`."""
+    def with_train(self, train: Sequence[ExampleT], path: Path) -> Self:
+        """Return a copy for a run that learns from these examples of the file `path`."""
         return self
 
     def begin_head(self, model: BertModel, examples: Sequence[ExampleT]) -> None:
@@ -232,12 +232,12 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
         settings = loaded.model.task_settings
-        known = {name: settings[name] for name in cls.stored if name in settings}
+        values = {name: settings[name] for name in cls.stored if name in settings}
         if cls.windowing is not None:
-            known["windowing"] = Windowing.of_settings(settings)
+            values["windowing"] = Windowing.of_settings(settings)
         if any(field.name == "trained" for field in fields(cls)):  # type: ignore[arg-type]
-            known["trained"] = TrainingColumns.from_json(settings.get("columns"))
-        return cls(**known)
+            values["trained"] = TrainingColumns.from_json(settings.get("columns"))
+        return cls(**values)
 
     @property
     def task_settings(self) -> dict[str, Any]:
@@ -300,8 +300,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         return replace(self, labels=teacher.labels)  # type: ignore[type-var]
 
     @abstractmethod
-    def accumulator(self, place: Path) -> MetricAccumulator:
-        """Build an empty accumulator for the examples of the file `place`."""
+    def accumulator(self, path: Path) -> MetricAccumulator:
+        """Build an empty accumulator for the examples of the file `path`."""
 
     @abstractmethod
     def outcome(self, example: ExampleT, prediction: PredictionT) -> Outcome:

@@ -42,14 +42,14 @@ class ClassAccumulator(PredictionCounts):
 
     metrics = get_args(Metric)
 
-    def __init__(self, names: Sequence[str], place: Path) -> None:
+    def __init__(self, names: Sequence[str], path: Path) -> None:
         self.names = names
-        self.place = place
+        self.path = path
         self.confusion = np.zeros((len(names), len(names)), dtype=np.int64)
 
     def add(self, examples: Sequence[Example], predictions: Sequence[ClassPrediction]) -> None:
         numbers = {name: number for number, name in enumerate(self.names)}
-        labels = class_numbers(examples, self.names, self.place)
+        labels = class_numbers(examples, self.names, self.path)
         predicted = np.array([numbers[row.name] for row in predictions], dtype=np.int64)
         self.confusion += confusion_matrix(labels, predicted, len(self.names))
         likely = np.array([list(row.probabilities.values()) for row in predictions])
@@ -126,8 +126,8 @@ class Classify(LabelTask[ClassPrediction]):
         probabilities = dict(zip(values, outputs.tolist(), strict=True))
         return ClassPrediction(values[outputs.argmax()], probabilities, is_truncated, num_windows)
 
-    def accumulator(self, place: Path) -> ClassAccumulator:
-        return ClassAccumulator(self.labels, place)
+    def accumulator(self, path: Path) -> ClassAccumulator:
+        return ClassAccumulator(self.labels, path)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
         """Warn if labels mix numbers and names, or seem to be several labels each."""

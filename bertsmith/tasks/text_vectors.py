@@ -80,8 +80,8 @@ class TextVectors(InferenceTask[Example, TextVector]):
         tell_outer_pooling(files, folder, pooling)
         check_case(files, loaded.tokenizer)
         if folder.max_length is not None:
-            place = f"{files.path(find_length_file(files))}: max_seq_length"
-            check_stored_length(loaded.tokenizer, folder.max_length, place)
+            location = f"{files.path(find_length_file(files))}: max_seq_length"
+            check_stored_length(loaded.tokenizer, folder.max_length, location)
         own_length = loaded.asked_length or folder.max_length or loaded.max_length
         return cls(
             min(loaded.max_length, own_length),

@@ -147,8 +147,8 @@ class TextTask(Task[Example, PredictionT]):
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        found, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
-        return self.compare_with_teacher(found, wanted, temperature)
+        logits, taught_logits = (mean_over_rows(values, batch) for values in (outputs, taught))
+        return self.compare_with_teacher(logits, taught_logits, temperature)
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]

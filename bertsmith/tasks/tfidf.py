@@ -27,15 +27,15 @@ def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseli
 
     None where scikit-learn is not installed, or the texts are too many or of too many classes.
     """
-    fitted = [train[place] for place in _draw(train)]
+    fitted = [train[index] for index in _draw(train)]
     targets = [str(example.label) for example in fitted]
     answers = _fit_and_predict(fitted, targets, held_out, len(set(targets)))
     if answers is None:
         return None
     gold = [str(example.label) for example in held_out]
     names = sorted({*gold, *answers.tolist()})
-    numbers = {name: place for place, name in enumerate(names)}
-    true, predicted = (np.array([numbers[name] for name in each]) for each in (gold, answers))
+    numbers = {name: number for number, name in enumerate(names)}
+    true, predicted = (np.array([numbers[name] for name in labels]) for labels in (gold, answers))
     report = summarize(confusion_matrix(true, predicted, len(names)), names)
     scores = {"accuracy": report.accuracy, "macro_f1": report.macro_f1}
     return Baseline("tfidf", _method("", fitted, train), scores)
@@ -54,8 +54,8 @@ def score_tfidf_of_several(
         flags: the labels of `train`, bool `[texts, labels]`.
         gold: those of `held_out`.
     """
-    places = _draw(train)
-    fitted, rows = [train[place] for place in places], flags[places]
+    indices = _draw(train)
+    fitted, rows = [train[index] for index in indices], flags[indices]
     is_varied = rows.any(0) & ~rows.all(0)
     targets = rows[:, is_varied].astype(np.int64)
     answers = _fit_and_predict(fitted, targets, held_out, targets.shape[1])
@@ -117,7 +117,7 @@ def _draw(examples: Sequence[Example]) -> NDArray[np.int64]:
     if _num_chars(examples) <= MAX_TRAIN_CHARS:
         return np.arange(len(examples))
     order = np.random.default_rng(0).permutation(len(examples))
-    ends = np.cumsum([len(examples[place].text) for place in order])
+    ends = np.cumsum([len(examples[index].text) for index in order])
     return order[ends <= MAX_TRAIN_CHARS]
 
 

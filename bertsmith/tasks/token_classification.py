@@ -110,17 +110,18 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     @classmethod
     def select(cls, examples: list[TaggedSentence], settings: TagSettings) -> list[TaggedSentence]:
-        found = [sentence for sentence in examples if sentence.words]
-        if not found:
+        with_words = [sentence for sentence in examples if sentence.words]
+        if not with_words:
             raise InputError(
                 f"{settings.train}: no sentence with words in it. Give a file with at least one."
             )
-        return super().select(found, settings)
+        return super().select(with_words, settings)
 
     @classmethod
     def of_examples(cls, train: list[TaggedSentence], settings: TagSettings) -> Self:
-        found, columns = train[0].scheme, settings.columns
-        scheme = settings.learn or ("IOB2" if found == "IOB1" else found)
+        file_scheme = train[0].scheme
+        columns = settings.columns
+        scheme = settings.learn or ("IOB2" if file_scheme == "IOB1" else file_scheme)
         counts = Counter(
             label for s in train for label in with_scheme(s, scheme, settings.train).labels
         )
@@ -139,7 +140,9 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             scheme,
             windowing=settings.windowing,
             loss=class_loss(settings, names, np.array([counts[name] for name in names])),
-            note=scheme_note(found, scheme, num_illegal, repaired=columns.repair, remarks=remarks),
+            note=scheme_note(
+                file_scheme, scheme, num_illegal, repaired=columns.repair, remarks=remarks
+            ),
         )
         return task.with_columns(columns)
 
@@ -197,12 +200,12 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def example(self, record: Mapping[str, Any]) -> TaggedSentence:
         """Build a sentence from a `text`, split as in training, or from its `words`."""
         row = record.get("row", 0)
-        given = record.get("words", record.get("text"))
-        if "words" not in record and isinstance(given, str | None):
+        value = record.get("words", record.get("text"))
+        if "words" not in record and isinstance(value, str | None):
             return parse_line(row, text_field(record, "text"), TagColumns(split=self.split))
-        words = as_list(given, "words", "a string, or a list of words")
-        for place, word in enumerate(words):
-            check_string(f"word {place}", word)
+        words = as_list(value, "words", "a string, or a list of words")
+        for index, word in enumerate(words):
+            check_string(f"word {index}", word)
         return TaggedSentence(tuple(words), row=row)
 
     def encode(
@@ -226,7 +229,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         encoded = encode_words(tokenizer, words, max_length, self.windowing)
         if labelled:
             named = (with_scheme(one, self.scheme, Path("examples")).labels for one in examples)
-            labels = [label_numbers(each, self.labels) for each in named]
+            labels = [label_numbers(sentence_labels, self.labels) for sentence_labels in named]
         else:  # still, which tokens are the words': for a teacher's labels
             labels = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
         return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
@@ -323,8 +326,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             self.label_kind,
         )
 
-    def accumulator(self, place: Path) -> TagAccumulator:
-        return TagAccumulator(self.labels, self.scheme, place, strict=self.strict)
+    def accumulator(self, path: Path) -> TagAccumulator:
+        return TagAccumulator(self.labels, self.scheme, path, strict=self.strict)
 
     def outcome(self, example: TaggedSentence, prediction: TagPrediction) -> Outcome:
         """Score the share of correct words; show those with a wrong label.
@@ -368,16 +371,23 @@ def scheme_of_names(names: Sequence[str]) -> Scheme:
 
 
 def scheme_note(
-    found: Scheme, model: Scheme, num_illegal: int, *, repaired: bool, remarks: Counter[Remark]
+    file_scheme: Scheme,
+    model: Scheme,
+    num_illegal: int,
+    *,
+    repaired: bool,
+    remarks: Counter[Remark],
 ) -> str:
     """Describe the scheme of the training labels, and repairs."""
     notes = (
-        [] if model == "plain" else [model if found == model else f"{found} converted to {model}"]
+        []
+        if model == "plain"
+        else [model if file_scheme == model else f"{file_scheme} converted to {model}"]
     )
     if num_illegal:
         done = "repaired" if repaired else "learned as given"
         broken = count_noun(num_illegal, "sentence breaks", "sentences break")
-        notes.append(f"{broken} {found}, {done}")
+        notes.append(f"{broken} {file_scheme}, {done}")
     told: tuple[Remark, ...] = ("comments", "joined_documents")
     notes += [line for name in told for line in counted(remarks[name], *REMARKS[name])]
     return f", {'; '.join(notes)}" if notes else ""

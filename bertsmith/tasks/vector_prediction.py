@@ -31,10 +31,10 @@ class TextVector:
         return {"vector": self.vector.tolist(), "is_truncated": self.is_truncated}
 
     def line(self, example: Example) -> str:
-        return "\t".join([" ".join(f"{each:.6g}" for each in self.vector), *example.one_line()])
+        return "\t".join([" ".join(f"{number:.6g}" for number in self.vector), *example.one_line()])
 
     def _repr_html_(self) -> str:
-        first = " ".join(f"{each:.6g}" for each in self.vector[:SHOWN_NUMBERS])
+        first = " ".join(f"{number:.6g}" for number in self.vector[:SHOWN_NUMBERS])
         return html_lines([f"{count_noun(len(self.vector), 'number')}: {first} …"])
 
 

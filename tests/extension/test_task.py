@@ -97,7 +97,7 @@ class CountWords(TextTask):
     def prediction(self, outputs, is_truncated, num_windows):
         return Count(float(outputs[0]), is_truncated, num_windows)
 
-    def accumulator(self, place):
+    def accumulator(self, path):
         return Distance()
 
     def outcome(self, example, prediction):
