@@ -74,7 +74,7 @@ def is_empty(directory: Path) -> bool:
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array, whole or not at all.
+    """Write an array of any shape and dtype, whole or not at all.
 
     Raises:
         InputError: the disk is full, or the folder cannot be written.
@@ -88,6 +88,8 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 def load_array(path: Path) -> NDArray[Any]:
     """Memory-map an array written by `save_array`, after checking its checksum.
+
+    Shape and dtype are those of the file.
 
     Raises:
         CheckpointError: the file is damaged.

@@ -46,11 +46,14 @@ class DistillationWeights:
 
 
 class Distillation(Objective[BertModel, Batch]):
-    """The objective of a task with a teacher.
+    """The objective of a task with a teacher (Hinton et al. 2015, section 2).
 
     Args:
         labelled: the task over its labelled examples, with the eval examples.
-        unlabelled: the same task over texts without labels.
+        teacher: gives the outputs that are targets.
+        teaching: weight of each term of the loss.
+        unlabelled: the same task over texts without labels, on which only the teacher's outputs are
+            targets.
         facts: what identifies the teacher, for `identity`.
     """
 

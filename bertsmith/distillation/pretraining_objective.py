@@ -25,11 +25,12 @@ from bertsmith.training.objective import LossTerm, Objective
 
 
 class PretrainingDistillation(Objective[BertModel, Batch]):
-    """The pre-training objective with a teacher.
+    """The pre-training objective with a teacher (Sanh et al. 2019, section 2).
 
     Args:
         pretraining: provides batches, the masked-LM loss and eval.
         teacher: a read-only model with a masked-LM head, in the type that it computes in.
+        teaching: weight of each term of the loss.
         fingerprint: identifies the teacher.
     """
 

@@ -52,7 +52,11 @@ class StudentSettings:
 
     @property
     def start(self) -> Path:
-        """The folder of the student's initial weights."""
+        """The folder of the student's initial weights.
+
+        Raises:
+            ConfigError: no teacher is named.
+        """
         if self.teacher == NOT_GIVEN:
             raise ConfigError(
                 f"{option('teacher')} is missing. Name the folder of the model to learn from."
@@ -60,7 +64,11 @@ class StudentSettings:
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
-        """Refuse an output folder that holds the teacher or student, or is inside one."""
+        """Refuse an output folder that holds the teacher or student, or is inside one.
+
+        Raises:
+            ConfigError: it does; names both.
+        """
         for name, folder in (("teacher", self.teacher), ("student", self.student)):
             if folder is not None and is_within(folder, out):
                 raise ConfigError(
@@ -82,7 +90,11 @@ class DistillSettings(StudentSettings):
     word; with --hidden-weight also two bytes per number of each token's vector."""
 
     def check_out(self, out: Path) -> None:
-        """Refuse an output folder that holds the cache, too."""
+        """Refuse an output folder that holds the cache, too.
+
+        Raises:
+            ConfigError: it does; names both.
+        """
         super().check_out(out)
         if self.cache is not None and is_within(self.cache, out):
             raise ConfigError(

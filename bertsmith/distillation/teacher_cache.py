@@ -65,6 +65,10 @@ class StoredRows:
         return torch.from_numpy(np.concatenate(found).astype(np.float32))
 
     def write(self, part: int, rows: Sequence[NDArray[Any]]) -> None:
+        """Store the rows of a part, `[entries, columns]` for each text.
+
+        A text has as many entries as `lengths` says.
+        """
         save_array(self.path(part), np.concatenate(rows))
 
     def _row(self, row: int) -> NDArray[Any]:

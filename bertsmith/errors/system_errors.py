@@ -29,8 +29,10 @@ SYSTEM_ADVICE = {
 
 
 def advice_on(error: OSError) -> str:
+    """Say what to do about an error of the system."""
     return SYSTEM_ADVICE.get(error.errno or 0, "Check the path, or choose another place.")
 
 
 def read_error(kind: type[ErrorT], path: Path | str, error: OSError) -> ErrorT:
+    """Build the error for a file that the system does not let us read."""
     return kind(f"{path}: cannot be read ({error.strerror or error}). {advice_on(error)}")

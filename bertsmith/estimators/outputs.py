@@ -15,9 +15,10 @@ def default_output() -> str:
 
 
 def as_output(kind: str, vectors: NDArray[np.float32], names: NDArray[Any], texts: Any) -> Any:
-    """Return vectors as an array (default), or as a table of pandas or polars.
+    """Return vectors, fp32 `[texts, hidden]`, as they are or as a table of pandas or polars.
 
-    A table of pandas has the index of `texts`, where that has one.
+    `names`, `[hidden]`, are those of the table's columns. A table of pandas has the index of
+    `texts`, where that has one.
     """
     if kind == "pandas":
         pandas = importlib.import_module("pandas")

@@ -93,7 +93,12 @@ class MultipleChoice(Estimator):
         show_progress: bool = False,
         **columns: Any,
     ) -> list[NDArray[np.float64]]:
-        """Compute the probability of each choice, an array for each prompt of X."""
+        """Compute the probability of each choice: for each prompt of X an array, fp64 `[choices]`.
+
+        Raises:
+            NotFittedError: it was not fitted.
+            InputError: an item of X is not as `fit` takes them.
+        """
         how = {"batch_size": batch_size, "show_progress": show_progress}
         return [np.array(found.probabilities) for found in self._predictions(X, columns, **how)]
 

@@ -146,7 +146,13 @@ class SentenceEncoder(Estimator):
         batch_size: int | None = None,
         show_progress: bool = False,
     ) -> NDArray[np.float32]:
-        """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`."""
+        """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`.
+
+        They are fp32.
+
+        Raises:
+            InputError: something is no text or pair of texts; names its place.
+        """
         predictor = self._fitted
         if (pooling := self.get_params()["pooling"]) is not None:
             vectors = TextVectors.restore(predictor.loaded)
@@ -184,7 +190,10 @@ class SentenceEncoder(Estimator):
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the columns of `transform`: sentenceencoder0, sentenceencoder1, …"""
+        """Return the names of the columns of `transform`, an array of strings `[hidden]`.
+
+        They are sentenceencoder0, sentenceencoder1, …
+        """
         size = self._fitted.model.config.hidden_size
         name = type(self).__name__.lower()
         return np.array([f"{name}{number}" for number in range(size)], dtype=object)

@@ -60,8 +60,11 @@ def score_answer_files(
 
     Args:
         gold: a file of questions with their answers (see `data/squad.py`).
-        predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with
-            `id` and `answer` in each line; empty where there is no answer.
+        predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with `id`
+            and `answer` in each line; empty where there is no answer.
+        options: the rules and the threshold. Answers whose no-answer probability is above it count
+            as empty. By default it is 1 for a `.json` of probabilities; a `.jsonl` has differences
+            of logits, by which its answers were decided already, so none applies.
 
     Raises:
         ConfigError: a threshold without probabilities, or one that is no finite number.

@@ -132,6 +132,7 @@ def resolve_finetuning(
 
 
 def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOptim:
+    """Build the optimizer's settings for a model of this shape, with nothing left open."""
     return LayerwiseOptim(
         learning_rate=settings.learning_rate or default_learning_rate(shape.hidden_size),
         weight_decay=settings.weight_decay,

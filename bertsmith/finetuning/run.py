@@ -340,7 +340,13 @@ def finetune(
     begin_series: Callable[[], object] | None = None,
     has_costly_baselines: bool = False,
 ) -> FineTuned:
-    """Fine-tune a model to a task, and score the saved model; arguments as in `FinetuningRun`.
+    """Fine-tune a model to a task, and score the saved model.
+
+    Args:
+        dataset: the examples; by default those of the settings' files.
+        begin_series: takes the folder of a new series, of which this is the first run; called when
+            all is read and checked, and before anything is written.
+        has_costly_baselines: whether baselines are scored that take some seconds.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -445,7 +451,11 @@ def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]
 
 
 def check_run_out(settings: FinetuneSettings) -> None:
-    """Refuse an `out` that holds the starting model, or another run."""
+    """Refuse an `out` that holds the starting model, or another run.
+
+    Raises:
+        ConfigError: it does, or there are no eval examples to score by.
+    """
     settings.check_held_out()
     out = settings.out
     if is_within(settings.model, out):

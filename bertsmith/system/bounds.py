@@ -52,10 +52,13 @@ LARGEST: Mapping[str, int] = {
 
 
 def check_largest(name: str, value: float | None, table: str = "") -> None:
-    """Raise SettingError if a setting is larger than any that is of use, or not a number.
+    """Check that a setting is a number, and no larger than any that is of use.
 
     Args:
         table: the table of a recipe that has the setting, with a dot: "training.".
+
+    Raises:
+        SettingError: it is larger than `LARGEST` allows, or NaN.
     """
     most = LARGEST[name]
     if value is not None and not value <= most:
@@ -63,7 +66,11 @@ def check_largest(name: str, value: float | None, table: str = "") -> None:
 
 
 def check_all_largest(settings: object, table: str = "") -> None:
-    """Check each field that `LARGEST` knows; `table` is as in `check_largest`."""
+    """Check each field that `LARGEST` names; `table` is as in `check_largest`.
+
+    Raises:
+        SettingError: one is too large, or NaN.
+    """
     for name in LARGEST:
         value = getattr(settings, name, None)
         if isinstance(value, int | float):
@@ -71,12 +78,20 @@ def check_all_largest(settings: object, table: str = "") -> None:
 
 
 def check_seed(name: str, value: int) -> None:
-    """Raise SettingError unless `value` is a number that every generator takes."""
+    """Check that `value` is a number that every generator takes.
+
+    Raises:
+        SettingError: it is not from 0 to 2^63 - 1.
+    """
     if not 0 <= value < 2**63:
         raise SettingError(name, value, f"0 to {2**63 - 1:,}")
 
 
 def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
-    """Raise ConfigError unless `value` is one of `allowed`."""
+    """Check that `value` is one of `allowed`.
+
+    Raises:
+        ConfigError: it is not; lists them.
+    """
     if not isinstance(value, str) or value not in allowed:  # a list has no place in a mapping
         raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

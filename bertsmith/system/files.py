@@ -58,6 +58,7 @@ _local = _Local()
 
 
 def is_held(path: Path) -> bool:
+    """Return whether this thread works in the folder alone."""
     return os.path.realpath(path) in _local.held
 
 
@@ -264,6 +265,9 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
     What stood at `path` is removed only after the new folder is complete; of a link, the target is
     replaced. What killed processes left beside it is removed first.
+
+    Raises:
+        InputError: the disk is full or cannot be written; what stood at `path` stays.
     """
     target = Path(os.path.realpath(path))
     with writing(path):
@@ -333,6 +337,7 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def write_error(path: Path, error: OSError) -> InputError:
+    """Build the error for a file or folder that cannot be written."""
     if error.errno == errno.ENOSPC:
         return InputError(
             f"{path}: the disk is full, nothing was changed. Free some space or choose another "
@@ -346,7 +351,11 @@ def write_error(path: Path, error: OSError) -> InputError:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name `path` in errors of the block, which writes what is to become it."""
+    """Name `path` in errors of the block, which writes what is to become it.
+
+    Raises:
+        InputError: in place of the block's OSError.
+    """
     try:
         yield
     except OSError as error:

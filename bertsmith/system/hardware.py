@@ -97,7 +97,11 @@ def select_device(name: str) -> torch.device:
 
 
 def select_precision(name: str, device: torch.device) -> Precision:
-    """Resolve `auto` to the faster of fp32 and bf16 on `device`; anything else is kept."""
+    """Resolve `auto` to the faster of fp32 and bf16 on `device`; anything else is kept.
+
+    Raises:
+        SettingError: there is no such precision.
+    """
     if name in ("fp32", "bf16"):
         return name  # type: ignore[return-value]
     if name != "auto":

@@ -72,6 +72,7 @@ def measured_products() -> Measured[ProductSpeeds]:
 
 
 def threads_key(name: str) -> str:
+    """Name a measurement that depends on the number of threads."""
     return f"{machine_key()} | {torch.get_num_threads()} threads | {name}"
 
 
@@ -91,21 +92,24 @@ def measure_products() -> ProductSpeeds:
 
 
 def trial_matrices(num_rows: int = NUM_ROWS) -> tuple[Tensor, Tensor]:
-    """Return the matrices `[num_rows, 512]` and `[512, 512]` whose product is timed."""
+    """Return the matrices whose product is timed, fp32 `[num_rows, 512]` and `[512, 512]`."""
     generator = torch.Generator().manual_seed(0)
     left = torch.randn(num_rows, SIZE, generator=generator)
     return left, torch.randn(SIZE, SIZE, generator=generator)
 
 
 def relative_error(product: Tensor) -> float:
-    """Return the relative error of a product of the trial's matrices, in its first rows."""
+    """Return the relative error of a product of the trial's matrices, in its first 64 rows.
+
+    `product` is `[rows, 512]` of any floating dtype.
+    """
     left, right = trial_matrices()
     exact = left[:64].double() @ right.double()
     return float((product[:64].double() - exact).norm() / exact.norm())
 
 
 def gflops(multiply: Callable[[], object], num_rows: int = NUM_ROWS, seconds: float = 0.1) -> float:
-    """Time a product of `num_rows` rows with the trial's matrix."""
+    """Time a product of `num_rows` rows with the trial's matrix, in GFLOP/s."""
     flops = 2 * num_rows * SIZE * SIZE
     return round(flops / shortest_seconds(multiply, seconds) / 1e9, 1)
 
@@ -133,7 +137,8 @@ def _is_disproved(speeds: ProductSpeeds) -> bool:
 def using_route(route: Float32Route) -> Iterator[None]:
     """Compute a block's fp32 products by this route.
 
-    The setting is process-wide: the last block to end, of any thread, restores it.
+    The setting is process-wide. The last of all blocks to end, which may be of several threads,
+    restores what was before the first.
     """
     if not _routes:
         _routes.append(torch.get_float32_matmul_precision())

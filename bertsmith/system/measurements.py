@@ -117,6 +117,7 @@ def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
 
 
 def machine_key() -> str:
+    """Name the processor, the instructions that torch uses, and torch's version."""
     return f"{processor_name()} | {instructions()} | torch {torch.__version__}"
 
 

@@ -61,6 +61,9 @@ def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
 
     Args:
         at_exit: after a request, go on so while the process ends.
+
+    Raises:
+        KeyboardInterrupt: such a signal came.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -38,6 +38,7 @@ class _Stderr(io.FileIO):
 
 
 def discard(stream: IO[Any]) -> None:
+    """Send what is still written to a stream nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -55,6 +55,7 @@ def summed(directory: Path, *names: str) -> Iterator[None]:
 
 
 def has_sum(files: SmallFiles, name: str) -> bool:
+    """Return whether the folder's sums have one of this file."""
     return name in _read(files)[0]
 
 
