@@ -11,7 +11,7 @@ from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.system.counts import count_noun, percent
-from bertsmith.system.paths import free_path, shell_path
+from bertsmith.system.paths import check_outside, free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.vocabulary.origin import model_of_tokenizer
@@ -19,6 +19,7 @@ from bertsmith.vocabulary.origin import model_of_tokenizer
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     started_at = time.perf_counter()
+    check_outside(settings.out, settings.tokenizer)
     tokenizer = load_tokenizer(settings.tokenizer)
     manifest = build_corpus(
         settings.files,

@@ -35,7 +35,9 @@ def compress(settings: CompressSettings) -> Compressed:
     """
     check_all_largest(settings)
     way = settings.way
-    check_outside(settings.out, settings.model, settings.corpus)
+    check_outside(
+        settings.out, settings.model, settings.corpus, *(settings.vocabulary.vocabulary or ())
+    )
     with hold_folder(settings.out):
         path = find_checkpoint(settings.model)
         check_model_out(settings.out, path, overwrite=settings.overwrite)

@@ -238,10 +238,13 @@ class ExampleReader(RecordReader[Example]):
         columns = self.columns
         there = (c for c in TEXT_COLUMNS if all(name is None or name in column_names for name in c))
         trained = lowered(self.trained.names.get("text", ()))
-        is_chosen = columns.text_column is not None or (
-            trained and set(trained) <= set(column_names)
-        )
-        usual = () if is_chosen else next(there, ())
+        usual = next(there, ())
+        is_as_trained = trained and set(trained) <= set(column_names)
+        if not self.is_file and self.pairs is False and None not in usual:
+            # Rows of a program: a second text that is not named by chance is one to be read.
+            is_as_trained = is_as_trained and list(usual[:1]) != trained
+        if columns.text_column is not None or is_as_trained:
+            usual = ()
         text, pair = (tuple(filter(None, usual[i : i + 1])) for i in (0, 1))
         # Rows that `predict` left out for an empty text have no prediction.
         may_lack_text = not self.needs_text and not columns.skip_incomplete

@@ -39,6 +39,7 @@ from bertsmith.estimators.trained_settings import read_trained_settings
 from bertsmith.finetuning.run import FineTuned, finetune
 from bertsmith.finetuning.series import hold_out
 from bertsmith.model.saving import write_task_settings
+from bertsmith.system.paths import check_outside
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.losses import BALANCED
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
@@ -270,6 +271,8 @@ class Estimator(ABC):
             out=Path(self.out or ".") if folder is None else folder.path / "model",
             limit=self.limit if limit is None else limit,
         )
+        if folder is None:
+            check_outside(settings.out, settings.model)
         dataset = self.task.read(settings, (train, held_out if is_apart else None))
         if is_share:
             dataset = hold_out(dataset, eval, settings.seed)

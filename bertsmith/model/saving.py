@@ -83,9 +83,11 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
     """
     if not source.is_dir():
         raise CheckpointError(f"{source}: the model's folder is not there any more. Load another.")
+    if out.resolve() == source.resolve():
+        return out
+    if is_within(out, source):
+        raise ConfigError(f"{out}: inside {source}, the folder of the model. Choose one outside.")
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        if out.resolve() == source.resolve():
-            return out
         if not (out / CONFIG_FILE).is_file():
             raise ConfigError(f"{out}: holds files, but no model. Choose another folder.")
         if not overwrite:

@@ -21,7 +21,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.tasks.inference import LoadedModel, compute_groups, pack_texts
 from bertsmith.tasks.mask_prediction import FilledMasks, Word
-from bertsmith.tasks.prediction import InferenceTask, text_field
+from bertsmith.tasks.prediction import InferenceTask, single_text
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -56,7 +56,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         Raises:
             InputError: there is no mask in it.
         """
-        text, mask = text_field(record, "text"), self.tokenizer.mask_token
+        text, mask = single_text(record), self.tokenizer.mask_token
         if mask not in text:  # typed in small letters
             text = re.sub(re.escape(mask), lambda _: mask, text, flags=re.IGNORECASE)
         if mask not in text:

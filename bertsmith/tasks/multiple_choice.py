@@ -32,7 +32,7 @@ from bertsmith.tasks.baselines import ChoiceBaselines
 from bertsmith.tasks.choice_prediction import ChoicePrediction
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits
-from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.prediction import single_text
 from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings.choose import ChooseSettings
@@ -110,7 +110,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         Raises:
             InputError: one is missing or no string, or there are fewer than two choices.
         """
-        prompt = text_field(record, "text")
+        prompt = single_text(record)
         choices = as_list(record.get("choices"), "'choices'", "the texts of one row")
         for index, choice in enumerate(choices):
             check_string(f"choice {index}", choice)

@@ -17,6 +17,9 @@ from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.protocols import ExampleT, PredictionT
 from bertsmith.tokenization.tokenizer import Tokenizer
 
+PAIR_FIELDS = ("pair", "text_pair")
+"""Fields of a record that hold the second text of a pair."""
+
 
 class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     """A kind of prediction: a frozen dataclass with these class attributes and methods."""
@@ -75,7 +78,22 @@ def text_field(record: Mapping[str, Any], name: str) -> str:
     return str(record[name])
 
 
+def single_text(record: Mapping[str, Any]) -> str:
+    """Return the field `text` of a task that reads one text.
+
+    Raises:
+        InputError: it is missing, or a second text stands beside it.
+    """
+    for name in PAIR_FIELDS:
+        if record.get(name) is not None:
+            raise InputError(
+                f"'{name}': found a second text, where this model reads one alone. Give it an "
+                "example of its own, or leave it out."
+            )
+    return text_field(record, "text")
+
+
 def text_example(record: Mapping[str, Any]) -> Example:
     """Build an example from the fields `text` and, where it is given, `pair` or `text_pair`."""
-    pairs = (text_field(record, name) for name in ("pair", "text_pair") if name in record)
+    pairs = (text_field(record, name) for name in PAIR_FIELDS if name in record)
     return Example(text_field(record, "text"), next(pairs, None), row=record.get("row", 0))

@@ -45,7 +45,7 @@ from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.losses import ClassLoss, class_loss
 from bertsmith.tasks.marks import WRONG, Mark, mark_spans
-from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.prediction import single_text
 from bertsmith.tasks.probabilities import softmax64
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings.tag import TagSettings
@@ -202,7 +202,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         row = record.get("row", 0)
         value = record.get("words", record.get("text"))
         if "words" not in record and isinstance(value, str | None):
-            return parse_line(row, text_field(record, "text"), TagColumns(split=self.split))
+            return parse_line(row, single_text(record), TagColumns(split=self.split))
         words = as_list(value, "words", "a string, or a list of words")
         for index, word in enumerate(words):
             check_string(f"word {index}", word)

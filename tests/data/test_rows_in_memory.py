@@ -13,6 +13,7 @@ from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.sentence_pairs import RelatedReader
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError
 
 PAIR = {"text": "a", "text_pair": "b", "label": 1}
@@ -53,6 +54,21 @@ def test_rows_are_read_as_a_file_of_them(tmp_path, task):
         list(read(["text"]))
     with refuses(InputError, "the rows given:"):
         list(read([]))
+
+
+@pytest.mark.parametrize("name", ["text_pair", "pair"])
+def test_a_second_text_in_memory_is_not_dropped_for_a_model_of_single_texts(name, tmp_path):
+    rows = [{"text": "a", name: "b", "label": "x"}]
+    how = {"pairs": False, "trained": TrainingColumns({"text": ("text",), "label": ("label",)})}
+    with refuses(InputError, f"'text' and '{name}'", "--text-column", "--pair-column"):
+        list(ExampleReader(rows, **how))
+    (example,) = ExampleReader(rows, Columns(text_column="text"), **how)
+    assert (example.text, example.pair) == ("a", None)
+    (example,) = ExampleReader([{"text": "a", "label": "x", "note": "b"}], **how)
+    assert example.pair is None
+    path = tmp_path / "a.jsonl"  # a table may hold more than what is read
+    path.write_text(json.dumps(rows[0]))
+    assert [example.pair for example in ExampleReader(path, **how)] == [None]
 
 
 def test_values_as_tables_in_memory_have_them():

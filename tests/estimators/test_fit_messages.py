@@ -145,6 +145,15 @@ def test_fit_takes_a_limit(model, tmp_path):
         classifier.fit(file, eval=file, limit=0)
 
 
+def test_nothing_is_written_into_the_folder_of_the_model(model):
+    inside = model / "films"
+    with refuses(ConfigError, "is inside", "which this command reads"):
+        bertsmith.TextClassifier(model, out=inside, verbose=0, **QUICK).fit(TEXTS, LABELS)
+    with refuses(ConfigError, "films: inside", "the folder of the model"):
+        bertsmith.load(model, task="vectors", device="cpu").save(inside)
+    assert not inside.exists()
+
+
 def test_the_card_of_a_saved_estimator_has_its_folders_name(model, tmp_path):
     classifier = bertsmith.TextClassifier(model, verbose=0, **QUICK).fit(TEXTS, LABELS)
     card = (classifier.save(tmp_path / "films") / "README.md").read_text()

@@ -84,12 +84,14 @@ def test_an_output_that_cannot_be_written_is_named_as_the_user_does():
     "tokenizer train {texts} --vocab-size 60",
     "tokenizer extend --from {model} --texts {texts}/a.txt",
     "corpus build {texts} --tokenizer {model}",
+    "corpus build x --tokenizer {model}",
     "pretrain --steps 1 --corpus {texts}",
     "pretrain --steps 1 --corpus x --from {model}",
     "finetune classify --train a.csv --eval b.csv --model {model}",
     "finetune classify --train a.csv --eval b.csv --teacher {model}",
     "distill pretraining --steps 1 --teacher x --corpus {texts}",
     "compress {model} --num-layers 1",
+    "compress {model} --vocabulary {texts}",
     "glue --data {texts} --model x",
 ])  # fmt: skip
 def test_an_output_within_a_folder_that_is_read_is_refused(tmp_path, refused, line):

@@ -229,6 +229,16 @@ def test_a_model_of_single_texts_takes_no_pairs_and_one_of_pairs_no_single_texts
     assert len(classifier([("good", "bad"), "good"])) == 2  # it is not known which it reads
 
 
+@pytest.mark.parametrize("name", ["pair", "text_pair"])
+@pytest.mark.parametrize(("head", "text"), [("tag", "Ada flew"), ("masked_lm", "a [MASK]")])
+def test_a_second_text_is_refused_by_tasks_of_one(tmp_path, head, text, name):
+    labels = {"labels": ("O", "B-PER", "I-PER")} if head == "tag" else {}
+    model = load(save_tiny(tmp_path / "m", head, **labels), device="cpu", precision="fp32")
+    with refuses(InputError, "examples[0]", f"'{name}'", "second text"):
+        model([{"text": text, name: "b"}])
+    assert len(model([{"text": text, name: None}, {"text": text}])) == 2
+
+
 def test_a_column_of_second_texts_is_refused_by_a_model_of_single_texts(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b,label\ngood,bad,pos\n")
