@@ -1,6 +1,7 @@
 """Hooks of `make docs`: what the pages of the site have that those of a checkout have not.
 
-Notebooks become pages. Chinese pages are marked as Chinese, without blanks where lines break.
+Notebooks become pages. Chinese pages are marked as Chinese, without blanks where lines break. The search shows pages
+for users before those about changes and measurements.
 """
 
 import json
@@ -16,6 +17,13 @@ LINE_BREAK = re.compile(rf"(?<={WIDE})\n(?={WIDE})")
 """A line break between characters that have no blank between them."""
 INLINE_CODE = re.compile(r"(?<!<span></span>)<code>([^<\n]*)</code>")
 FLAG = re.compile(r"--?[a-z][\w-]*")
+LAST_IN_SEARCH = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "docs/architecture.md",
+    "benchmarks/",
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -31,6 +39,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Change a page before it is rendered."""
+    if page.file.src_uri.startswith(LAST_IN_SEARCH):
+        page.meta["search"] = {"boost": 0.1}
     markdown = re.sub(r"\(([^()\s]+\.ipynb)\)", lambda link: f"({as_page_name(link[1])})", markdown)
     if page.file.src_uri in ("README.md", "README.zh.md"):
         # The other language is in the menu.
