@@ -107,10 +107,10 @@ class Estimator(ABC):
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
         fields = {field.name: field for field in dataclasses.fields(cls.task.settings)}
-        known = {
+        defaults = {
             name: field.default for name, field in fields.items() if name not in NOT_PARAMETERS
         }
-        return {**known, **OWN_PARAMETERS}
+        return {**defaults, **OWN_PARAMETERS}
 
     def _unknown(self, name: str) -> str:
         names = ["model", *self._defaults()]
@@ -128,9 +128,9 @@ class Estimator(ABC):
         Raises:
             ConfigError: there is none of that name.
         """
-        known = self.get_params()
+        parameters = self.get_params()
         for name in changes:
-            if name not in known:
+            if name not in parameters:
                 raise ConfigError(self._unknown(name))
         for name, value in changes.items():
             setattr(self, name, value)
@@ -393,8 +393,8 @@ class Estimator(ABC):
         """Return all but the predictor, with the files of its folder."""
         state = dict(vars(self))
         if (predictor := state.pop("predictor_", None)) is not None:
-            with tempfile.TemporaryDirectory() as place:
-                folder = predictor.save(Path(place) / "model")
+            with tempfile.TemporaryDirectory() as directory:
+                folder = predictor.save(Path(directory) / "model")
                 files = [path for path in folder.rglob("*") if path.is_file()]
                 state["_files"] = {str(p.relative_to(folder)): p.read_bytes() for p in files}
         return state
@@ -425,19 +425,19 @@ class Estimator(ABC):
                 "sample_weight: examples have no weights of their own. Leave it out; "
                 "TextClassifier(…, class_weights=…) weighs labels."
             )
-        given = {name: _plain(value) for name, value in self.get_params().items()}
-        if not isinstance(given.pop("verbose"), int | np.integer | None):
+        parameters = {name: _plain(value) for name, value in self.get_params().items()}
+        if not isinstance(parameters.pop("verbose"), int | np.integer | None):
             raise ConfigError(
                 f"verbose: found {name_type(self.verbose)}. Give 0 to show nothing, 1 to show the "
                 "run, or 2 to show its details, too."
             )
-        places = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": given["out"] or IN_MEMORY}
-        if not isinstance(model := given["model"], str | os.PathLike):
+        paths = {"train": IN_MEMORY, "eval": IN_MEMORY, "out": parameters["out"] or IN_MEMORY}
+        if not isinstance(model := parameters["model"], str | os.PathLike):
             raise ConfigError(
                 f"model: found {name_type(model)}. Give the folder of a model, what pretrain "
                 'returned, or "org/name" on the hub.'
             )
-        values = {**given, "model": os.fspath(model), **places, **replaced, "columns": columns}
+        values = {**parameters, "model": os.fspath(model), **paths, **replaced, "columns": columns}
         return from_mapping(self.task.settings, values, type(self).__name__)
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
@@ -450,13 +450,15 @@ class Estimator(ABC):
 
         return as_source(X, y, build, unlabelled=not self.needs_labels)
 
-    def _held_out(self, given: Any, columns: Mapping[str, Any]) -> Any:
-        if isinstance(given, bool):
+    def _held_out(self, eval_data: Any, columns: Mapping[str, Any]) -> Any:
+        if isinstance(eval_data, bool):
             raise ConfigError(
-                f"eval: found {given}. Give a share such as 0.1, a file or table, or a tuple "
+                f"eval: found {eval_data}. Give a share such as 0.1, a file or table, or a tuple "
                 "(X, y), by which the best weights are chosen; or None to train on all of X."
             )
-        items, labels = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+        items, labels = (
+            eval_data if isinstance(eval_data, tuple) and len(eval_data) == 2 else (eval_data, None)
+        )
         try:
             return self._source(items, labels, columns)
         except InputError as error:
@@ -487,29 +489,29 @@ class Estimator(ABC):
     def _note_model(self) -> None:  # noqa: B027 - most note nothing
         """Set the attributes that follow from the fitted model, as `classes_`."""
 
-    def _predictions(self, given: Any, columns: Mapping[str, Any], **how: Any) -> Iterator[Any]:
+    def _predictions(self, data: Any, columns: Mapping[str, Any], **how: Any) -> Iterator[Any]:
         """Return predictions of texts, tables, rows or a file, made in bounded memory."""
         predictor = self._fitted
-        if isinstance(given, str):
-            check_names_file(given)
-            given = Path(given)
-        given = peek(given)
-        named = as_named(given, "X")
+        if isinstance(data, str):
+            check_names_file(data)
+            data = Path(data)
+        data = peek(data)
+        named = as_named(data, "X")
         if named is None:
-            examples: Iterable[Any] = prediction_items(given)
+            examples: Iterable[Any] = prediction_items(data)
         else:
             # A row that was left out would move the answers of all behind it.
-            known = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
-            options = self._settings({**known, **columns}).columns
+            training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
+            options = self._settings({**training_columns, **columns}).columns
             examples = predictor.definition.reader(named, options, labelled=False)
-        return (found for _, found in predictor.iter_predictions(examples, **how))
+        return (prediction for _, prediction in predictor.iter_predictions(examples, **how))
 
     def _accumulate(
-        self, given: Any, labels: Any, columns: Mapping[str, Any]
+        self, data: Any, labels: Any, columns: Mapping[str, Any]
     ) -> tuple[MetricAccumulator, int]:
         predictor = self._fitted
         columns = {**self._columns, **columns}
-        source = self._source(given, labels, columns)
+        source = self._source(data, labels, columns)
         return accumulate_rows(predictor, source, self._settings(columns).columns)
 
 

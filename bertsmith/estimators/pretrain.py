@@ -123,15 +123,15 @@ def pretrain(
     verbosity = default_verbosity() if show_progress is None else int(show_progress)
     with training_view(verbosity) as view:
         resume, overwrite = (settings.pop(name, False) for name in ("resume", "overwrite"))
-        given = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
-        reading = from_mapping(CorpusSettings, given, "pretrain")
+        corpus_options = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
+        reading = from_mapping(CorpusSettings, corpus_options, "pretrain")
         if (texts is None) == (corpus is None):
             raise ConfigError(
                 f"texts, corpus: found {'neither' if corpus is None else 'both'}. Give one of them."
             )
-        found = () if texts is None else as_texts(texts, reading.text_column)
-        files = (str(IN_MEMORY),) if isinstance(found, TextsInMemory) else found
-        first = "my" if files != found else corpus or files[0]
+        source_texts = () if texts is None else as_texts(texts, reading.text_column)
+        files = (str(IN_MEMORY),) if isinstance(source_texts, TextsInMemory) else source_texts
+        first = "my" if files != source_texts else corpus or files[0]
         model, learned, built = _name_folders(first, out, corpus)
         if recipe is None:
             recipe = "quarter-hour" if settings.get("from_") is None else "continue"
@@ -141,17 +141,17 @@ def pretrain(
         inputs = PretrainInputs(model.with_name(f".{model.name}.inputs.json"))
         described = None
         if texts is not None and not isinstance(texts, Iterator):
-            described = describe_inputs(found, tokenizer or job.from_, vocab_size, reading)
+            described = describe_inputs(source_texts, tokenizer or job.from_, vocab_size, reading)
         parts = [] if described is None or overwrite else inputs.read_built(described)
         is_built = built.exists() and (resume or "corpus" in parts)
         if texts is not None and not is_built:
-            known = job.from_ if tokenizer is None else Path(tokenizer)
-            if known is None and isinstance(texts, Iterator):
+            tokenizer_folder = job.from_ if tokenizer is None else Path(tokenizer)
+            if tokenizer_folder is None and isinstance(texts, Iterator):
                 raise InputError(
                     f"texts: found {name_type(texts)}, which can be read once, but the vocabulary "
                     "and the corpus each read all texts. Give a list, or the tokenizer to use."
                 )
-            if known is None:
+            if tokenizer_folder is None:
                 learning = TokenizerSettings(
                     files=files,
                     vocab_size=vocab_size,
@@ -159,14 +159,14 @@ def pretrain(
                     text_column=reading.text_column,
                     errors=reading.errors,
                 )
-                known = learned
+                tokenizer_folder = learned
                 if not ("tokenizer" in parts and learned.exists()):
                     inputs.remove()  # what it says is no longer true
-                    write_tokenizer(learning, known, found, overwrite=overwrite)
+                    write_tokenizer(learning, tokenizer_folder, source_texts, overwrite=overwrite)
                     inputs.write(described, ["tokenizer"])
             build_corpus(
-                found,
-                load_tokenizer(known),
+                source_texts,
+                load_tokenizer(tokenizer_folder),
                 built,
                 reading,
                 executor=LocalProcesses(),
@@ -217,9 +217,11 @@ def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> Pret
         elif name == "from_":
             tables["from"] = None if value is None else os.fspath(value)
         else:
-            known = [*owners, "from_", *CORPUS_OPTIONS, "resume", "overwrite"]
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(known)}."
+            argument_names = [*owners, "from_", *CORPUS_OPTIONS, "resume", "overwrite"]
+            near = difflib.get_close_matches(name, argument_names, n=1)
+            hint = (
+                f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(argument_names)}."
+            )
             raise ConfigError(f"pretrain: there is no argument '{name}'. {hint}")
     for one, other in (("minutes", "steps"), ("steps", "minutes")):  # the recipe's own length
         if one in settings and other not in settings:
@@ -227,7 +229,7 @@ def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> Pret
     return from_mapping(PretrainJob, tables, "pretrain", base)
 
 
-def as_texts(given: Any, column: str) -> tuple[str, ...] | TextsInMemory:
+def as_texts(texts: Any, column: str) -> tuple[str, ...] | TextsInMemory:
     """Return the files that an argument names, or the texts that it holds.
 
     A string is a file, and so are paths; strings in a list are texts. Of tables and rows, the texts
@@ -236,13 +238,13 @@ def as_texts(given: Any, column: str) -> tuple[str, ...] | TextsInMemory:
     Raises:
         InputError: a string that is no file, or strings in a list that look like names of files.
     """
-    if isinstance(given, str):
-        check_names_file(given)
-    if isinstance(given, str | os.PathLike):
-        return (os.fspath(given),)
-    first = given[0] if isinstance(given, Sequence) and given else None
+    if isinstance(texts, str):
+        check_names_file(texts)
+    if isinstance(texts, str | os.PathLike):
+        return (os.fspath(texts),)
+    first = texts[0] if isinstance(texts, Sequence) and texts else None
     if isinstance(first, os.PathLike):
-        return tuple(map(os.fspath, given))
+        return tuple(map(os.fspath, texts))
     if (
         isinstance(first, str)
         and not any(map(str.isspace, first))
@@ -252,30 +254,30 @@ def as_texts(given: Any, column: str) -> tuple[str, ...] | TextsInMemory:
             f"texts[0]: found '{first}', the name of a file, where a list holds texts. Give files "
             "as paths: [pathlib.Path(name), ...]."
         )
-    return TextsInMemory(partial(iter_texts, given, column))
+    return TextsInMemory(partial(iter_texts, texts, column))
 
 
-def iter_texts(given: Any, column: str) -> Iterator[Any]:
+def iter_texts(texts: Any, column: str) -> Iterator[Any]:
     """Yield the texts of a list, an array, a column, or of `column` of a table or rows.
 
     Raises:
         InputError: no such column.
     """
-    if is_table(given) or isinstance(given, Mapping):
-        check_column(column, TableRows(given).names or [column], "texts")
-        given = given[column]
-    for place, item in enumerate(as_items(plain_column(given), "texts")):
+    if is_table(texts) or isinstance(texts, Mapping):
+        check_column(column, TableRows(texts).names or [column], "texts")
+        texts = texts[column]
+    for index, item in enumerate(as_items(plain_column(texts), "texts")):
         if isinstance(item, Mapping):
-            check_column(column, item, f"texts[{place}]")
+            check_column(column, item, f"texts[{index}]")
             yield item[column]
         else:
             yield item
 
 
-def check_column(column: str, names: Iterable[Any], place: str) -> None:
-    """Raise InputError unless a table, or the row at `place`, has the column."""
+def check_column(column: str, names: Iterable[Any], location: str) -> None:
+    """Raise InputError unless a table, or the row at `location`, has the column."""
     if column not in names:
-        found = list_names(list(map(str, names)))
+        shown = list_names(list(map(str, names)))
         raise InputError(
-            f"{place}: no column '{column}', found: {found}. Choose one with text_column."
+            f"{location}: no column '{column}', found: {shown}. Choose one with text_column."
         )

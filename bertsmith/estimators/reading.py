@@ -45,16 +45,19 @@ class QuestionAnswerer(Estimator):
         return {**row, **self._label_cells(row, label, self.labels_name)}
 
     def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
-        given = as_json(label)
-        if isinstance(given, dict) and isinstance(given.get("text"), list):
-            return {name: given}  # the two lists of `datasets`
-        given = [] if given is None else given if isinstance(given, list) else [given]
+        value = as_json(label)
+        if isinstance(value, dict) and isinstance(value.get("text"), list):
+            return {name: value}  # the two lists of `datasets`
+        if value is None:
+            value = []
+        elif not isinstance(value, list):
+            value = [value]
         passage = str(row.get("context"))
         answers = [
             one
             if isinstance(one, Mapping)
-            else {"text": one, "answer_start": _place(passage, str(one))}
-            for one in given
+            else {"text": one, "answer_start": _find_start(passage, str(one))}
+            for one in value
         ]
         return {name: answers} if answers else {name: answers, "is_impossible": True}
 
@@ -62,7 +65,7 @@ class QuestionAnswerer(Estimator):
         return [prediction.answer for prediction in predictions]
 
 
-def _place(passage: str, answer: str) -> int:
+def _find_start(passage: str, answer: str) -> int:
     """Find an answer: first as whole words, else within them; 0 where it is not."""
     whole = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", passage)
     return whole.start() if whole else max(0, passage.find(answer))
@@ -100,7 +103,10 @@ class MultipleChoice(Estimator):
             InputError: an item of X is not as `fit` takes them.
         """
         how = {"batch_size": batch_size, "show_progress": show_progress}
-        return [np.array(found.probabilities) for found in self._predictions(X, columns, **how)]
+        return [
+            np.array(prediction.probabilities)
+            for prediction in self._predictions(X, columns, **how)
+        ]
 
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)

@@ -27,12 +27,12 @@ class BuiltRows:
 
 
 def as_source(
-    given: Any, labels: Any, build: Callable[[Any, Any], Row], *, unlabelled: bool
+    data: Any, labels: Any, build: Callable[[Any, Any], Row], *, unlabelled: bool
 ) -> ExampleSource:
     """Return the source of labelled examples that the arguments of `fit` or `score` stand for.
 
     Args:
-        given: X: a path, a table, rows, or items such as texts.
+        data: X: a path, a table, rows, or items such as texts.
         labels: y, or None where X holds the labels.
         build: makes a row of an item, which may be a row without label, and its label.
         unlabelled: whether items need no labels.
@@ -40,17 +40,17 @@ def as_source(
     Raises:
         InputError: something else, labels are missing, or there are not as many as items.
     """
-    if isinstance(given, str):
-        check_names_file(given)
-        given = Path(given)
-    if isinstance(given, Iterator):
-        given = list(given)  # it is read more than once
+    if isinstance(data, str):
+        check_names_file(data)
+        data = Path(data)
+    if isinstance(data, Iterator):
+        data = list(data)  # it is read more than once
     if isinstance(labels, str):
         raise InputError(
             f"y: found the string '{labels[:40]}'. Give a label for each item; or name the column "
             "of a table's labels with label_column."
         )
-    named = as_named(given, "X")
+    named = as_named(data, "X")
     if isinstance(named, Path):
         if labels is not None:
             raise InputError("y: found labels beside a file. Name its column with label_column.")
@@ -58,53 +58,55 @@ def as_source(
     if labels is None:
         if named is not None:
             return named
-        items = as_list(plain_column(given), "X")
+        items = as_list(plain_column(data), "X")
         if not unlabelled:
             raise InputError(
-                f"y: not given (X: {name_type(given)}). Give a label for each item: "
+                f"y: not given (X: {name_type(data)}). Give a label for each item: "
                 "fit(texts, labels); or a table that holds both."
             )
         return BuiltRows(items, itertools.repeat(None), build)
     values = as_labels(labels)
-    rows = as_list(plain_column(given), "X") if named is None else named
+    rows = as_list(plain_column(data), "X") if named is None else named
     count = rows.num_rows if isinstance(rows, TableRows) else len(rows)
     check_lengths({"X": count, "y": len(values)})
     return BuiltRows(rows, values, build)
 
 
-def as_labels(given: Any) -> list[Any]:
+def as_labels(labels: Any) -> list[Any]:
     """Return labels as a list; of a table or matrix of 0 and 1, the columns with 1 in each row.
 
     Raises:
         InputError: other values in a table, or nothing that has items.
     """
-    names = matrix_names(given)
+    names = matrix_names(labels)
     if names is None:
-        return as_list(plain_column(given), "y", 'list(frame["label"])')
-    matrix = [list(row.values()) for row in TableRows(given)] if is_table(given) else given.tolist()
-    for place, row in enumerate(matrix):
+        return as_list(plain_column(labels), "y", 'list(frame["label"])')
+    matrix = (
+        [list(row.values()) for row in TableRows(labels)] if is_table(labels) else labels.tolist()
+    )
+    for index, row in enumerate(matrix):
         if not all(isinstance(value, int | float) and value in (0, 1) for value in row):
             raise InputError(
-                f"y[{place}]: found {row[:5]}; a table or matrix holds 1 and 0, a column for each "
+                f"y[{index}]: found {row[:5]}; a table or matrix holds 1 and 0, a column for each "
                 'label. Give one column of labels as a list, such as list(frame["label"]).'
             )
     return [[name for name, value in zip(names, row, strict=True) if value] for row in matrix]
 
 
-def matrix_names(given: Any) -> list[str] | None:
+def matrix_names(labels: Any) -> list[str] | None:
     """Return the names of the columns of a table or matrix of labels; None for a list."""
-    if is_table(given):
-        return [str(name) for name in TableRows(given).names]
-    if isinstance(given, np.ndarray) and given.ndim == 2:
-        return [str(number) for number in range(given.shape[1])]
+    if is_table(labels):
+        return [str(name) for name in TableRows(labels).names]
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        return [str(number) for number in range(labels.shape[1])]
     return None
 
 
-def plain_column(given: Any) -> Any:
-    """Return an iterator of a column of pandas or polars, missing values as None; or `given`."""
-    if not hasattr(given, "to_frame"):
-        return given
-    return (value for row in TableRows(given.to_frame()) for value in row.values())
+def plain_column(column: Any) -> Any:
+    """Return an iterator of a column of pandas or polars, missing values as None, or `column`."""
+    if not hasattr(column, "to_frame"):
+        return column
+    return (value for row in TableRows(column.to_frame()) for value in row.values())
 
 
 def as_values(item: Any) -> tuple[Any, ...]:
@@ -112,16 +114,16 @@ def as_values(item: Any) -> tuple[Any, ...]:
     return tuple(item) if isinstance(item, tuple | list | np.ndarray) else (item,)
 
 
-def peek(given: Any) -> Any:
+def peek(data: Any) -> Any:
     """Return an iterator of dicts as `TableRows`, and all else as it is."""
-    if not isinstance(given, Iterator):
-        return given
-    first = list(itertools.islice(given, 1))
-    items = itertools.chain(first, given)
+    if not isinstance(data, Iterator):
+        return data
+    first = list(itertools.islice(data, 1))
+    items = itertools.chain(first, data)
     return TableRows(items) if first and isinstance(first[0], Mapping) else items
 
 
-def prediction_items(given: Any) -> Iterable[Any]:
+def prediction_items(data: Any) -> Iterable[Any]:
     """Return items for a predictor, rows of arrays as tuples."""
-    items = as_items(given, "X")
-    return map(tuple, items) if getattr(given, "ndim", 1) > 1 else items
+    items = as_items(data, "X")
+    return map(tuple, items) if getattr(data, "ndim", 1) > 1 else items

@@ -232,20 +232,20 @@ class SentenceEncoder(Estimator):
         return np.fromiter((prediction.cosine for prediction in predictions), np.float64)
 
 
-def _are_single_texts(given: Any) -> bool:
+def _are_single_texts(data: Any) -> bool:
     """Return whether X holds texts, and no pairs, rows, or tables of several columns."""
-    if isinstance(given, str | os.PathLike | Mapping):
+    if isinstance(data, str | os.PathLike | Mapping):
         return False
-    if is_table(given):
-        return len(TableRows(given).names) == 1
-    items = iter(_texts_of(given)) if isinstance(given, Iterable) else iter(())
+    if is_table(data):
+        return len(TableRows(data).names) == 1
+    items = iter(_texts_of(data)) if isinstance(data, Iterable) else iter(())
     return isinstance(next(items, None), str)
 
 
-def _texts_of(given: Any) -> Any:
-    """Return the texts of a table or matrix of one column; `given` otherwise."""
-    if is_table(given) and len(TableRows(given).names) == 1:
-        return [value for row in TableRows(given) for value in row.values()]
-    if isinstance(given, np.ndarray) and given.ndim == 2 and given.shape[1] == 1:
-        return given[:, 0].tolist()
-    return list(given) if isinstance(given, np.ndarray) else plain_column(given)
+def _texts_of(data: Any) -> Any:
+    """Return the texts of a table or matrix of one column; `data` otherwise."""
+    if is_table(data) and len(TableRows(data).names) == 1:
+        return [value for row in TableRows(data) for value in row.values()]
+    if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == 1:
+        return data[:, 0].tolist()
+    return list(data) if isinstance(data, np.ndarray) else plain_column(data)

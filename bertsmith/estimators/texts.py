@@ -83,14 +83,17 @@ class TextClassifier(TextEstimator):
         how = {"batch_size": batch_size, "show_progress": show_progress}
         predictions = self._predictions(X, columns, **how)
         labels = self.classes_.tolist()
-        rows = ([each.probabilities.get(label, 0.0) for label in labels] for each in predictions)
+        rows = (
+            [prediction.probabilities.get(label, 0.0) for label in labels]
+            for prediction in predictions
+        )
         return np.fromiter(rows, dtype=(np.float64, (len(labels),)))
 
     def _answers(self, predictions: Iterator[Any]) -> Any:
         labels = self.classes_.tolist()
         if not self._is_several:
-            places = {label: place for place, label in enumerate(labels)}
-            return self.classes_[np.fromiter((places[p.label] for p in predictions), np.int64)]
+            indices = {label: index for index, label in enumerate(labels)}
+            return self.classes_[np.fromiter((indices[p.label] for p in predictions), np.int64)]
         if not self._is_matrix:
             return [prediction.labels for prediction in predictions]
         rows = ([label in prediction.labels for label in labels] for prediction in predictions)
@@ -136,13 +139,13 @@ class TextClassifier(TextEstimator):
         self.classes_ = np.array(columns or sorted(definition.label_values))
 
 
-def _only_column(given: Any) -> Any:
-    """Return the column of a table or matrix that has one alone; `given` otherwise."""
-    if len(matrix_names(given) or ()) != 1:
-        return given
-    if isinstance(given, np.ndarray):
-        return given[:, 0]
-    return [value for row in TableRows(given) for value in row.values()]
+def _only_column(labels: Any) -> Any:
+    """Return the column of a table or matrix that has one alone; `labels` otherwise."""
+    if len(matrix_names(labels) or ()) != 1:
+        return labels
+    if isinstance(labels, np.ndarray):
+        return labels[:, 0]
+    return [value for row in TableRows(labels) for value in row.values()]
 
 
 def _labels_of(
@@ -156,13 +159,13 @@ def _labels_of(
     name, *others = reader.names.get("label", ("label",))
     if others:  # a column for each label
         return
-    for place, row in enumerate(source):
+    for index, row in enumerate(source):
         value = as_json({str(key): cell for key, cell in row.items()}.get(name))
         if isinstance(value, list | Set) and several:
             yield from value
         elif isinstance(value, list | Set):
             raise InputError(
-                f"y[{place}]: found {name_type(value)}. Pass multi_label=True where a text has "
+                f"y[{index}]: found {name_type(value)}. Pass multi_label=True where a text has "
                 "any number of labels."
             )
         elif value is not None:

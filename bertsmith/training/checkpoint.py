@@ -68,16 +68,16 @@ def newest_checkpoint(directory: Path) -> Checkpoint | None:
     Raises:
         CheckpointError: it is damaged.
     """
-    found = list_checkpoints(directory)
-    return load_checkpoint(found[-1]) if found else None
+    checkpoints = list_checkpoints(directory)
+    return load_checkpoint(checkpoints[-1]) if checkpoints else None
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
     """List the complete-looking checkpoints in a folder, oldest first."""
     if not directory.is_dir():
         return []
-    found = [path for path in directory.iterdir() if FOLDER_PATTERN.fullmatch(path.name)]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+    folders = [path for path in directory.iterdir() if FOLDER_PATTERN.fullmatch(path.name)]
+    return sorted(folders, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def save_checkpoint(
@@ -99,8 +99,8 @@ def save_checkpoint(
     with atomic_dir(path) as folder:
         save(folder)
         write_safetensors(folder / TENSORS_FILE, tensors)
-        found = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-        files = {file.relative_to(folder).as_posix(): sha256_file(file) for file in found}
+        written = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+        files = {file.relative_to(folder).as_posix(): sha256_file(file) for file in written}
         facts = {**asdict(state), "files": files}
         write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
     with contextlib.suppress(OSError):  # the new one is whole

@@ -45,7 +45,7 @@ def build_charts(
             title = f"Loss: {TERM_NAMES.get(term, term)}"
             charts.append(Chart(title, "step", "", [*series, *longer]))
     shown = [term for term in terms if term not in WITHOUT_ACCURACY]
-    series = [each for term in shown for each in _series(entries, terms, term, "accuracy")]
+    series = [line for term in shown for line in _series(entries, terms, term, "accuracy")]
     if series and CHANCE_TERMS & {*shown}:
         series.append(Series("chance", [(0, 0.5)], "reference", 2))
     if series:
@@ -62,7 +62,7 @@ def _series(
         Series(f"{label}, training", _points(entries, f"{term}_{kind}"), "line", color),
         Series(f"{label}, eval", _points(entries, f"held_out_{term}_{kind}"), "dots", color),
     ]
-    return [each for each in lines if each.points]
+    return [line for line in lines if line.points]
 
 
 def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[Point]:

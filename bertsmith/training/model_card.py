@@ -107,7 +107,9 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
         lines += [f"- name: {json.dumps(name)}", "  results:", "  - task:"]
         lines += [f"      type: {pipeline}", "    dataset:", f"      name: {data}"]
         lines += [f"      type: {data}", "    metrics:"]
-        lines += [f"    - type: {each}\n      value: {value:.6g}" for each, value in scores.items()]
+        lines += [
+            f"    - type: {score}\n      value: {value:.6g}" for score, value in scores.items()
+        ]
     return "\n".join(["---", *lines, "---"])
 
 
@@ -116,8 +118,8 @@ def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
     if (directory / "modules.json").exists():
         return "sentence-similarity"
     name = next(iter(config.get("architectures") or ()), "").replace("ElectraForPreTraining", "")
-    found = (tag for end, tag in PIPELINES.items() if name.endswith(end))
-    return next(found, "feature-extraction")
+    tags = (tag for end, tag in PIPELINES.items() if name.endswith(end))
+    return next(tags, "feature-extraction")
 
 
 def _base(run: Mapping[str, Any]) -> str:
@@ -127,12 +129,12 @@ def _base(run: Mapping[str, Any]) -> str:
     return named if isinstance(named, str) and not settings.get("from_scratch") else ""
 
 
-def _name_of(place: object) -> str:
+def _name_of(source: object) -> str:
     """Return the last part of a path, a hub name as it is, or "" for None."""
-    if not isinstance(place, str) or place in ("", ".", str(IN_MEMORY)):
+    if not isinstance(source, str) or source in ("", ".", str(IN_MEMORY)):
         return ""
-    is_of_hub = HUB_NAME.fullmatch(place) and not Path(place).exists()
-    return place if is_of_hub else Path(place).resolve().name
+    is_of_hub = HUB_NAME.fullmatch(source) and not Path(source).exists()
+    return source if is_of_hub else Path(source).resolve().name
 
 
 def _summary(run: Mapping[str, Any]) -> str:
@@ -165,13 +167,13 @@ def _use(pipeline: str, name: str) -> str:
 
 def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
     if "compression" in run:
-        found = run["compression"][-1]["after"]["scores"]
+        scores = run["compression"][-1]["after"]["scores"]
     elif "result" in run:
-        found = run["result"]["evaluation"]
+        scores = run["result"]["evaluation"]
     else:
         held_out = run.get("summary", {}).get("held_out", {})
-        found = {k.removeprefix("held_out_"): v for k, v in held_out.items() if "held_out_" in k}
-    return {name: value for name, value in found.items() if isinstance(value, float)}
+        scores = {k.removeprefix("held_out_"): v for k, v in held_out.items() if "held_out_" in k}
+    return {name: value for name, value in scores.items() if isinstance(value, float)}
 
 
 def _scores(run: Mapping[str, Any]) -> Iterator[str]:
@@ -179,7 +181,9 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
     if "compression" in run:
         record = run["compression"][-1]
         before, after = record["before"], record["after"]
-        rows = [("parameters", *(f"{each['parameters']['total']:,}" for each in (before, after)))]
+        rows = [
+            ("parameters", *(f"{figures['parameters']['total']:,}" for figures in (before, after)))
+        ]
         rows += [
             (n, format_score(n, before["scores"][n]), format_score(n, v)) for n, v in scores.items()
         ]
@@ -239,12 +243,13 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _settings(run: Mapping[str, Any]) -> list[tuple[str, str]]:
-    config, found = dict(flatten(run["config"])), []
+    config = dict(flatten(run["config"]))
+    rows = []
     for name in SETTINGS:
         if (value := config.get(name)) is not None:
             shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-            found.append((name.rpartition(".")[2].replace("_", " "), shown))
-    return found
+            rows.append((name.rpartition(".")[2].replace("_", " "), shown))
+    return rows
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -91,13 +91,13 @@ def pieces_of(
     bounds = layout.divide(num_parts)[part]
     rules = update_rules(settings)
     starts = [slot.first for slot in layout.slots]
-    found = [
+    ruled_slots = [
         (slot, last, rule_for(slot.spec, rules))
         for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True)
     ]
-    whole = sum(slot.count for slot, _, rule in found if rule.granularity == "parameter")
+    whole = sum(slot.count for slot, _, rule in ruled_slots if rule.granularity == "parameter")
     before = 0
-    for slot, last, rule in found:
+    for slot, last, rule in ruled_slots:
         rate = settings.rate_scale(slot.spec.name)
         decay = settings.weight_decay if slot.spec.decay else 0.0
         if rule.granularity == "parameter":
@@ -144,8 +144,8 @@ class RangeUpdater:
             total = gradients[0, block].float()  # not a copy where it is fp32: summed in place
             for gradient in gradients[1:]:
                 total += gradient[block]
-            found = norms[(block.start - first) // CHUNK : (block.stop - first) // CHUNK]
-            torch.linalg.vector_norm(total.view(-1, CHUNK), dim=1, out=found)
+            chunk_norms = norms[(block.start - first) // CHUNK : (block.stop - first) // CHUNK]
+            torch.linalg.vector_norm(total.view(-1, CHUNK), dim=1, out=chunk_norms)
         return norms.square_()
 
     def update(self, gradients: Tensor, step: int, rate: float, divisor: float) -> None:

@@ -86,7 +86,7 @@ def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to continue a run under another configuration.
 
     Raises:
@@ -98,8 +98,8 @@ def check_same(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -
     causes = [sentence for sentence in sentences if sentence not in CONSEQUENCES]
     if differing:
         raise ConfigError(
-            f"{place}: cannot be resumed: {'; '.join(dict.fromkeys(causes or sentences))}. Give "
-            f"what it began with, or begin a new run in another {option('out')}."
+            f"{directory}: cannot be resumed: {'; '.join(dict.fromkeys(causes or sentences))}. "
+            f"Give what it began with, or begin a new run in another {option('out')}."
         )
 
 

@@ -43,8 +43,8 @@ from bertsmith.system.small_files import describe_json_error, read_small_file
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
 MODEL_FILES = tuple(
-    f"{place}{name}"
-    for place in ("", "generator/")  # of a model that another was trained with
+    f"{folder}{name}"
+    for folder in ("", "generator/")  # of a model that another was trained with
     # Left there, those of another kind of tokenizer would be read with the new one's.
     for name in (*sorted(SUMMED_FILES), "model.safetensors", SUMS_FILE)
 )
@@ -131,8 +131,8 @@ class RunFacts(dict[str, Any]):
                 value = value[key]
             else:
                 if not isinstance(value, kind):
-                    found = f"{name} is {json.dumps(value)[:60]}, and must be {FACT_KINDS[kind]}"
-                    raise _damaged_run(self.path, found)
+                    problem = f"{name} is {json.dumps(value)[:60]}, and must be {FACT_KINDS[kind]}"
+                    raise _damaged_run(self.path, problem)
 
 
 def _damaged_run(path: Path, reason: str) -> CheckpointError:
@@ -160,8 +160,8 @@ class RunFolder:
     @property
     def has_run(self) -> bool:
         """Whether a run or a model stands here."""
-        known = [self.run_path, self.journal_path, self.checkpoints_dir]
-        return any(path.exists() for path in [*known, self.path / "model.safetensors"])
+        records = [self.run_path, self.journal_path, self.checkpoints_dir]
+        return any(path.exists() for path in [*records, self.path / "model.safetensors"])
 
     @property
     def is_pretrained(self) -> bool:
@@ -200,11 +200,11 @@ class RunFolder:
                     "one."
                 )
             run = self.read_run()
-            if (found := name_kind(run)) != kind:
+            if (run_kind := name_kind(run)) != kind:
                 raise ConfigError(
-                    f"{self.path}: holds a {found}, not a {kind}. Choose another {option('out')}, "
-                    f"or resume it by the command that began it, with {option('seeds')} or "
-                    f"{option('folds')} if it had them."
+                    f"{self.path}: holds a {run_kind}, not a {kind}. Choose another "
+                    f"{option('out')}, or resume it by the command that began it, with "
+                    f"{option('seeds')} or {option('folds')} if it had them."
                 )
             if last in run and (kind != "pre-training" or self.curves_path.exists()):
                 raise ConfigError(
@@ -324,14 +324,14 @@ class RunFolder:
 
         Where a process was killed in between, the next goes on: what was moved is not lost.
         """
-        found = [path for path in self._files() if path.exists()]
-        if not found and not self._aside_dir.exists():
+        existing = [path for path in self._files() if path.exists()]
+        if not existing and not self._aside_dir.exists():
             return
         self._aside_dir.mkdir(exist_ok=True)
-        for path in found:
-            place = self._aside_dir / path.relative_to(self.path)
-            place.parent.mkdir(exist_ok=True)
-            path.replace(place)
+        for path in existing:
+            target = self._aside_dir / path.relative_to(self.path)
+            target.parent.mkdir(exist_ok=True)
+            path.replace(target)
         for directory in (self.checkpoints_dir, self.runs_dir, *map(self.path.joinpath, OF_MODELS)):
             with contextlib.suppress(OSError):  # not there, or it holds something else
                 directory.rmdir()
@@ -354,14 +354,14 @@ class RunFolder:
 
     def _files(self) -> list[Path]:
         """List the files of a run, first `run.json`, without which there is no run."""
-        known = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
-        known += [self.repeats_path, *self.series_runs()]
+        records = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
+        records += [self.repeats_path, *self.series_runs()]
         model = [self.path / name for name in MODEL_FILES]
         events = self.path.glob("events.out.tfevents.*")
         card = [self.path / CARD_FILE] if is_own_card(self.path) else []
         checkpoints = self.checkpoints_dir.glob("step-*")
         unfinished = self.checkpoints_dir.glob(".step-*")
-        return [*known, *model, *card, *events, *checkpoints, *unfinished]
+        return [*records, *model, *card, *events, *checkpoints, *unfinished]
 
 
 def run_names(series: Mapping[str, Any], kind: str) -> list[str]:
@@ -410,12 +410,12 @@ def machine_facts(device: torch.device) -> dict[str, Any]:
     }
 
 
-def tell_other_processor(place: Path, run: Mapping[str, Any], device: torch.device) -> None:
+def tell_other_processor(directory: Path, run: Mapping[str, Any], device: torch.device) -> None:
     """Warn where a run continues on a processor that rounds otherwise."""
     before = run.get("machine", {}).get(INSTRUCTIONS)
     now = f"{processor_name()}, {instructions()}"
     if device.type == "cpu" and isinstance(before, str) and before != now:
         warn_once(
-            f"{place}: this run began on another processor, or with other instructions ({before}; "
-            f"here {now}), so it equals the uninterrupted run but for rounding."
+            f"{directory}: this run began on another processor, or with other instructions "
+            f"({before}; here {now}), so it equals the uninterrupted run but for rounding."
         )

@@ -152,14 +152,14 @@ class Trainer:
             ConfigError: another process trains in the folder.
         """
         self.folder.begin()
-        known = {
+        own_facts = {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
             **machine_facts(self.device),
             "computing": self.computing,
             "precision": self.config.precision,
             **note_choices(self.device, self.config.precision),
         }
-        self.folder.write_run({**facts, **known, CONFIG: self.state.identity})
+        self.folder.write_run({**facts, **own_facts, CONFIG: self.state.identity})
 
     def resume(self, checkpoint: Checkpoint | None) -> None:
         """Go on from a checkpoint, whose weights the model already has; None begins anew.
@@ -191,7 +191,7 @@ class Trainer:
         for entry in read_journal(self.folder.journal_path):
             self._remember(entry)
         self.folder.finish()
-        return Summary(**{each.name: run["summary"][each.name] for each in fields(Summary)})
+        return Summary(**{field.name: run["summary"][field.name] for field in fields(Summary)})
 
     def _check_same(self) -> dict[str, Any]:
         run = self.folder.read_run()

@@ -34,8 +34,10 @@ def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
     try:
         client = MlflowClient()
         experiment = client.get_experiment_by_name(name)
-        place = client.create_experiment(name) if experiment is None else experiment.experiment_id
-        run = client.create_run(place, run_name=directory.resolve().name).info.run_id
+        experiment_id = (
+            client.create_experiment(name) if experiment is None else experiment.experiment_id
+        )
+        run = client.create_run(experiment_id, run_name=directory.resolve().name).info.run_id
         for first in range(0, len(params), MAX_PARAMS):
             client.log_batch(run, params=params[first : first + MAX_PARAMS])
     except (MlflowException, OSError) as error:

@@ -107,10 +107,10 @@ class LocalWorkers:
         terms = [member.compute(step, counts) for member in self._own]
         return self._in_order([*map(to_figures, terms), *self._receive()])
 
-    def _in_order(self, found: Sequence[Sequence[T]]) -> list[T]:
+    def _in_order(self, dealt: Sequence[Sequence[T]]) -> list[T]:
         """Put micro-batches, which were dealt out in turn, into their order."""
         number = self.plan.num_members
-        return [found[i % number][i // number] for i in range(sum(map(len, found)))]
+        return [dealt[i % number][i // number] for i in range(sum(map(len, dealt)))]
 
     def reduce_gradients(self) -> float:
         self._send("sum_gradients")

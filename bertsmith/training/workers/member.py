@@ -83,16 +83,16 @@ class Member:
         self._gradients = self._arrays.gradients_of(share.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
         objective, device = self.plan.objective, self._gradients.device
-        found = []
-        for place, batch in enumerate(share.batches):
-            seed = step_seed(self.plan.seed, step, self.index + place * num_members)
+        all_terms = []
+        for number, batch in enumerate(share.batches):
+            seed = step_seed(self.plan.seed, step, self.index + number * num_members)
             with dropout_seed(seed, device, step_key=(self.plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
             parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
             torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
-            found.append({n: replace(term, sum=term.sum.detach()) for n, term in terms.items()})
+            all_terms.append({n: replace(term, sum=term.sum.detach()) for n, term in terms.items()})
         self._collector.end()
-        return found
+        return all_terms
 
     def close(self) -> None:
         if self._prefetcher is not None:
@@ -102,7 +102,7 @@ class Member:
         objective = self.plan.objective
         number = objective.num_micro_batches(step)
         mine = range(self.index, number, self.plan.num_members)
-        batches = [objective.micro_batch(step, place) for place in mine]
+        batches = [objective.micro_batch(step, index) for index in mine]
         sizes = [BatchSize(batch.num_tokens, objective.counts(batch)) for batch in batches]
         return _Share(number, batches, sizes)
 
@@ -126,10 +126,13 @@ class _Share:
 
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     """Convert terms to numbers in one read, since each awaits a GPU."""
-    found = [term for each in terms for term in each.values()]
-    numbers = [x.float() for term in found for x in (term.sum, term.correct)]
+    flat_terms = [term for batch_terms in terms for term in batch_terms.values()]
+    numbers = [x.float() for term in flat_terms for x in (term.sum, term.correct)]
     pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])
-    return [{name: (*next(pairs), term.weight) for name, term in each.items()} for each in terms]
+    return [
+        {name: (*next(pairs), term.weight) for name, term in batch_terms.items()}
+        for batch_terms in terms
+    ]
 
 
 def step_seed(seed: int, step: int, part: int) -> int:

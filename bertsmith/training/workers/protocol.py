@@ -84,14 +84,14 @@ def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
     return {name: max(1, count) for name, count in counts.items()}
 
 
-def step_figures(counts: Mapping[str, int], found: Sequence[Figures]) -> dict[str, float]:
+def step_figures(counts: Mapping[str, int], figures: Sequence[Figures]) -> dict[str, float]:
     """Compute the loss of a step with its terms and accuracies, by journal name.
 
     A term's loss is its sum over all micro-batches by its count; "loss" is their weighted sum.
     """
-    sums = {name: sum(each[name][0] for each in found) for name in counts}
-    correct = {name: sum(each[name][1] for each in found) for name in counts}
-    weights = {name: each[name][2] for each in found for name in each}
+    sums = {name: sum(batch_figures[name][0] for batch_figures in figures) for name in counts}
+    correct = {name: sum(batch_figures[name][1] for batch_figures in figures) for name in counts}
+    weights = {name: batch_figures[name][2] for batch_figures in figures for name in batch_figures}
     losses = {name: sums[name] / count for name, count in counts.items()}
     return {
         "loss": sum(weights[name] * loss for name, loss in losses.items()),
