@@ -18,6 +18,8 @@ LEFT, RIGHT = 0, 1
 
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
+TokenIds = Places | Ints
+"""Ids of tokens: int32 as they stand in words, int64 of a pair that is merged."""
 Cut = Callable[[str], Sequence[str]]
 """Function that splits a word into its initial tokens."""
 
@@ -34,10 +36,10 @@ class MergeChange:
     """
 
     pair_weights: Ints
-    before: Ints
+    before: Places
     before_weights: Ints
-    after_old: Ints
-    after_new: Ints
+    after_old: Places
+    after_new: Places
     after_weights: Ints
 
 
@@ -63,7 +65,7 @@ class Segmentation:
         self._places.append(np.empty(0, dtype=np.int32))
         self.frequency = grown(self.frequency, len(self._places), 0)
 
-    def neighbours(self) -> tuple[Ints, Ints, Ints]:
+    def neighbours(self) -> tuple[Places, Places, Ints]:
         """Return left token, right token (int32) and weight (int64) of all neighbours.
 
         Each is `[pairs]`.
@@ -152,7 +154,7 @@ class PairTable:
             self._slots[side][piece] = array("i", live.tobytes())
         return live
 
-    def change(self, piece: int, side: int, others: Ints, weights: Ints) -> None:
+    def change(self, piece: int, side: int, others: TokenIds, weights: Ints) -> None:
         """Add `weights`, int64 `[pairs]`, to the pairs of `piece` with `others`, ids `[pairs]`.
 
         Others may repeat; their weights add up.
@@ -163,7 +165,7 @@ class PairTable:
         self.count[slots[exists]] += weights[exists]
         self._create(piece, side, others[~exists], weights[~exists])
 
-    def _find(self, piece: int, side: int, others: Ints) -> Places:
+    def _find(self, piece: int, side: int, others: TokenIds) -> Places:
         """Return the slots of pairs of `piece` with `others`, or -1."""
         slots = self.slots(piece, side)
         ends = self.ends[1 - side][slots]
@@ -173,7 +175,7 @@ class PairTable:
         self._slot_of_other[ends] = slots
         return self._slot_of_other[others]
 
-    def _create(self, piece: int, side: int, others: Ints, weights: Ints) -> None:
+    def _create(self, piece: int, side: int, others: TokenIds, weights: Ints) -> None:
         start, stop = self._num_slots, self._num_slots + len(others)
         self.count = grown(self.count, stop, 0)
         self.ends = [grown(ends, stop, 0) for ends in self.ends]
@@ -219,7 +221,7 @@ def _group(values: Places, keys: Places, num_keys: int) -> list[Places]:
     return [group.copy() for group in np.split(values[order], bounds)]
 
 
-def _sum_by_key(keys: Ints, weights: Ints) -> tuple[Ints, Ints]:
+def _sum_by_key(keys: TokenIds, weights: Ints) -> tuple[TokenIds, Ints]:
     """Sum the weights of each distinct key; keys come out sorted."""
     order = np.argsort(keys, kind="stable")
     keys, weights = keys[order], weights[order]
