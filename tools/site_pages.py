@@ -1,7 +1,7 @@
 """Hooks of `make docs`: what the pages of the site have that those of a checkout have not.
 
-Notebooks become pages. Chinese pages are marked as Chinese, without blanks where lines break. The search shows pages
-for users before those about changes and measurements.
+Notebooks become pages. Chinese pages are marked as Chinese, without blanks where lines break. The
+search shows pages for users before those about changes and measurements.
 """
 
 import json
