@@ -18,6 +18,9 @@ def has_blanks_before_quotes(path: Path, delimiter: str = ",") -> bool:
 
     They do if all rows are of one width only where the blanks are skipped, or if each cell that
     begins with a blank and a quote ends in a quote.
+
+    Raises:
+        InputError: the file cannot be read.
     """
     if path == STANDARD_INPUT:
         return False

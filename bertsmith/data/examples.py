@@ -140,7 +140,12 @@ class ExampleReader(RecordReader[Example]):
         )
 
     def read(self, limit: int | None = None) -> list[Example]:
-        """Read at most `limit` examples; refuse a first row that looks like a header."""
+        """Read at most `limit` examples; refuse a first row that looks like a header.
+
+        Raises:
+            InputError: the first row does, or the source cannot be read.
+            ConfigError: `limit` is not above 0.
+        """
         examples = super().read(limit)
         if self.labelled and not self.empty_labels:
             first, *others = examples

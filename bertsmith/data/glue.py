@@ -209,7 +209,11 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
 
 
 def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:
-    """Write a submission file: index and prediction of each test row."""
+    """Write a submission file: index and prediction of each test row.
+
+    Raises:
+        InputError: it cannot be written.
+    """
     with atomic_write(path, "w") as file:
         file.write("index\tprediction\n")
         for index, prediction in rows:

@@ -61,7 +61,11 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
 
 
 def holds_list(path: Path) -> bool:
-    """Return whether a JSON file holds a list."""
+    """Return whether a JSON file holds a list.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     return _Reader(path).peek() == "["
 
 

@@ -102,7 +102,11 @@ class Manifest:
     settings: Mapping[str, Any]
 
     def write(self, directory: Path) -> None:
-        """Write manifest.json into a corpus folder."""
+        """Write manifest.json into a corpus folder.
+
+        Raises:
+            InputError: it cannot be written.
+        """
         head = {"format": CORPUS_FORMAT, "format_version": FORMAT_VERSION}
         write_json(directory / MANIFEST_NAME, head | asdict(self))
 

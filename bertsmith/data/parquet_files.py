@@ -73,7 +73,11 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def open_seekable(path: Path, on_read: Any) -> Iterator[IO[bytes]]:
-    """Open a file of which any part can be read; a compressed one is unpacked first."""
+    """Open a file of which any part can be read; a compressed one is unpacked first.
+
+    Raises:
+        InputError: the file is damaged, or the disk of temporary files is full.
+    """
     compression = compression_of(path)
     with ExitStack() as stack:
         stream: IO[bytes] = stack.enter_context(open_path(path, compression, on_read))

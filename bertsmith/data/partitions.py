@@ -78,7 +78,11 @@ def _find_end(file: BinaryIO, near: int, document_end: re.Pattern[bytes]) -> int
 def open_partition(
     partition: Partition, on_read: Callable[[int], None]
 ) -> Iterator[io.BufferedReader]:
-    """Open a partition's decompressed bytes, as `open_path` does."""
+    """Open a partition's decompressed bytes, as `open_path` does.
+
+    Raises:
+        InputError: also later, while reading: the file is damaged or cut short.
+    """
     source, start, end = partition.source, partition.start, partition.end
     with open_path(source.path, source.compression, on_read) as stream:
         if start:

@@ -35,12 +35,20 @@ NUMBERED_COLUMN = re.compile(r"predicted_(label|labels|value)(_\d+)?")
 
 
 def read_answers(path: Path) -> dict[str, str]:
-    """Read predicted answers, by question id."""
+    """Read predicted answers, by question id.
+
+    Raises:
+        InputError: the file cannot be read, or an answer is no text.
+    """
     return {id_: _checked(path, id_, value, str) for id_, value in _by_id(path, "answer").items()}
 
 
 def read_no_answer_probs(path: Path) -> dict[str, float]:
-    """Read no-answer scores, finite numbers by question id."""
+    """Read no-answer scores, finite numbers by question id.
+
+    Raises:
+        InputError: the file cannot be read, or a score is no finite number.
+    """
     scores = _by_id(path, "no_answer_score")
     return {id_: float(_checked(path, id_, value, float)) for id_, value in scores.items()}
 

@@ -68,9 +68,12 @@ def encode_questions(
 ) -> EncodedExamples:
     """Encode each question as windows, rows of at most `max_length` tokens.
 
-    `alignment` has the `ContextWindow` of each row. Neighbouring questions with one context have
-    it tokenized once. `rows.num_cut` counts at a question's first row the tokens that are in none:
-    of a question that has more than half of the room, and of contexts that are to be cut.
+    `alignment` has the `ContextWindow` of each row. Neighbouring questions with one context have it
+    tokenized once. `rows.num_cut` counts at a question's first row the tokens that are in none: of
+    a question that has more than half of the room, and of contexts that are to be cut.
+
+    Raises:
+        ConfigError: windows would share more than half of a row.
     """
     stride = windowing.overlap(max_length)
     kept: list[Windows] = []

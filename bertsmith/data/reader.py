@@ -27,7 +27,11 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
         return itertools.islice(self, limit)
 
     def read(self, limit: int | None = None) -> list[ExampleT]:
-        """Read at most `limit` examples, as `first` does."""
+        """Read at most `limit` examples, as `first` does.
+
+        Raises:
+            ConfigError: `limit` is not above 0.
+        """
         return list(self.first(limit))
 
 

@@ -163,6 +163,10 @@ def read_rows(
 
     In a file of one column a blank row is an empty cell, but at the end. Cells are strings; those
     of Excel also numbers, booleans, dates or None.
+
+    Raises:
+        InputError: the file cannot be read, or is no valid table.
+        ConfigError: the delimiter is not one character, or openpyxl is not installed.
     """
     if kind == "xlsx":
         rows: Iterator[tuple[int, list[Any]]] = read_xlsx(path)

@@ -117,7 +117,11 @@ def encode_windowed(
     max_length: int,
     windowing: Windowing,
 ) -> EncodedExamples:
-    """Encode texts or pairs to several windows each, or cut them."""
+    """Encode texts or pairs to several windows each, or cut them, at `max_length` tokens.
+
+    Raises:
+        ConfigError: windows would share more than half of a row.
+    """
     if windowing.long_texts == "cut":
         return EncodedExamples.of_texts(encode_texts(tokenizer, texts, max_length))
     stride = windowing.overlap(max_length)
@@ -144,7 +148,7 @@ Places = NDArray[np.int64]
 
 
 class RowWords(NamedTuple):
-    """The words that a row predicts, and indices of their first tokens."""
+    """The words that a row predicts, and indices of their first tokens; both int64 `[words]`."""
 
     words: Places
     tokens: Places
@@ -160,6 +164,9 @@ def encode_words(
 
     Rows have at most `max_length` tokens. `alignment` has a `RowWords` for each row; each word is
     in exactly one of them.
+
+    Raises:
+        ConfigError: windows would share more than half of a row.
     """
     stride = windowing.overlap(max_length)
     alignment: list[RowWords] = []

@@ -178,7 +178,11 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
 
 
 def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
-    """Build config.json for transformers, which keeps our `pooling`."""
+    """Build config.json for transformers, which keeps our `pooling`.
+
+    Raises:
+        ConfigError: no class of transformers has the model's heads.
+    """
     family = family_named(model.config.model_type)
     settings: dict[str, Any] = {
         "architectures": [family.architecture(tuple(model.heads))],

@@ -22,7 +22,11 @@ def open_files(directory: Path) -> SmallFiles:
 
 
 def model_directory(directory: Path) -> Path:
-    """Return the folder that a model's weights are in."""
+    """Return the folder that a model's weights are in.
+
+    Raises:
+        CheckpointError: as `inner_folder`.
+    """
     return inner_folder(directory) or directory
 
 

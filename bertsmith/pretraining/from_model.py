@@ -164,6 +164,9 @@ def source_facts(
     """Return what a run takes from the model `name`, by its folder or a checkpoint of the run.
 
     `weights` are the checksums of the model's files where `folder` is a checkpoint.
+
+    Raises:
+        CheckpointError: the folder is damaged.
     """
     guesses = folder.family.architectures[frozenset({"masked_lm"})]
     is_masked_lm = guesses in (folder.settings.get("architectures") or ())
@@ -189,7 +192,12 @@ def weight_sums(directory: Path) -> dict[str, str]:
 def save_with_pooler(
     model: BertModel, pooler: Pooling | None, tokenizer: Tokenizer, folder: Path
 ) -> None:
-    """Save a model with this pooler, if it has none of its own."""
+    """Save a model with this pooler, if it has none of its own.
+
+    Raises:
+        CheckpointError: the tokenizer has more tokens than the model has embeddings.
+        InputError: the disk is full or cannot be written.
+    """
     before = model.pooler
     model.pooler = before or pooler
     try:

@@ -253,7 +253,11 @@ def _is_alive(process_id: int) -> bool:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, atomically; keys keep their order."""
+    """Write `value` as indented JSON, atomically; keys keep their order.
+
+    Raises:
+        InputError: the disk is full or cannot be written.
+    """
     with atomic_write(path, "w") as file:
         json.dump(value, file, ensure_ascii=False, indent=2)
         file.write("\n")

@@ -44,6 +44,11 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         return cls(loaded.tokenizer)
 
     def example(self, record: Mapping[str, Any]) -> MinimalPair:
+        """Build a pair from the fields `sentence_good` and `sentence_bad`.
+
+        Raises:
+            InputError: one is missing or no string.
+        """
         good, bad = (text_field(record, name) for name in self.fields)
         return MinimalPair(good, bad, row=record.get("row", 0))
 

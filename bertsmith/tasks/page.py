@@ -47,6 +47,9 @@ def write_predictions_page(
     Args:
         titles: those of the columns; as many are used as the widest row needs.
         num_texts: number of all predictions, of which `rows` may be the first.
+
+    Raises:
+        InputError: it cannot be written.
     """
     write_page(
         path,

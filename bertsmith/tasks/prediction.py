@@ -55,6 +55,10 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
         """Encode examples as rows of at most `max_length` tokens.
 
         Targets are those of the task, if `labelled`.
+
+        Raises:
+            InputError: an example cannot be encoded, or has a label that the task does not know.
+            ConfigError: windows would share more than half of a row.
         """
 
     @abstractmethod
@@ -94,6 +98,10 @@ def single_text(record: Mapping[str, Any]) -> str:
 
 
 def text_example(record: Mapping[str, Any]) -> Example:
-    """Build an example from the fields `text` and, where it is given, `pair` or `text_pair`."""
+    """Build an example from the fields `text` and, where it is given, `pair` or `text_pair`.
+
+    Raises:
+        InputError: a field is missing or no string.
+    """
     pairs = (text_field(record, name) for name in PAIR_FIELDS if name in record)
     return Example(text_field(record, "text"), next(pairs, None), row=record.get("row", 0))

@@ -180,6 +180,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 
         Where `is_waiting` says that the next example is not there yet, those before it are
         predicted.
+
+        Raises:
+            InputError: a value is missing or of another type; names its place.
         """
         check_no_pair(given, "examples")
         fields = self.definition.fields
@@ -372,6 +375,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Of two texts that is a number from -1 to 1; of lists, or of arrays of vectors, fp32
         `[len(a), len(b)]`. Where the folder's `similarity_fn_name` is dot, euclidean or manhattan,
         it is a dot product or a negative distance.
+
+        Raises:
+            InputError: something is no text, pair of texts, or array of vectors.
         """
         first = self._as_vectors(a)
         second = self._as_vectors(b)

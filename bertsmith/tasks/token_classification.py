@@ -147,7 +147,11 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         return task.with_columns(columns)
 
     def check_held_out(self, examples: Sequence[TaggedSentence], settings: TagSettings) -> None:
-        """Raise InputError for labels of no scheme, or for no entity where they are scored."""
+        """Check that the labels of eval examples can be scored.
+
+        Raises:
+            InputError: they follow no scheme, or there is no entity to score by F1.
+        """
         for sentence in examples:
             with_scheme(sentence, self.scheme, settings.eval)
         has_spans = any(label != OUTSIDE for sentence in examples for label in sentence.labels)
@@ -198,7 +202,11 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         return reader
 
     def example(self, record: Mapping[str, Any]) -> TaggedSentence:
-        """Build a sentence from a `text`, split as in training, or from its `words`."""
+        """Build a sentence from a `text`, split as in training, or from its `words`.
+
+        Raises:
+            InputError: there is neither, or one that is no string.
+        """
         row = record.get("row", 0)
         value = record.get("words", record.get("text"))
         if "words" not in record and isinstance(value, str | None):
@@ -219,6 +227,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """Encode a row for each window of a sentence.
 
         Target: `labels`, int64 `[tokens]`, the labels of words at their first tokens.
+
+        Raises:
+            ConfigError: long texts are to be cut, or windows would share more than half of a row.
+            InputError: labels follow no scheme, or another one.
         """
         if self.windowing.long_texts == "cut":
             raise ConfigError(

@@ -45,7 +45,11 @@ class TokenizerSource:
 
 
 def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[AddedToken, ...]:
-    """Read the added tokens of an `added_tokens_decoder`, whose keys are ids."""
+    """Read the added tokens of an `added_tokens_decoder`, whose keys are ids.
+
+    Raises:
+        CheckpointError: an entry is damaged, or its id is another.
+    """
     entries = [
         {**member(listed, id_, dict, path), "id": int(id_) if id_.isdecimal() else id_}
         for id_ in listed
@@ -134,6 +138,11 @@ def read_added_tokens(
 
 
 def read_token(entry: Json, path: Path) -> AddedToken:
+    """Read an added token of a tokenizer.json, with its flags.
+
+    Raises:
+        CheckpointError: its content is no text, or a flag neither true nor false.
+    """
     flags = {flag: member(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
     return AddedToken(member(entry, "content", str, path), **flags)
 

@@ -14,7 +14,11 @@ CHANCE_TERMS = {"nsp", "sop"}
 def draw_curves(
     entries: Sequence[Mapping[str, Any]], path: Path, run: Mapping[str, Any] | None = None
 ) -> None:
-    """Write the charts of `build_charts` as an SVG file."""
+    """Write the charts of `build_charts` as an SVG file.
+
+    Raises:
+        InputError: it cannot be written.
+    """
     write_svg(path, build_charts(entries, run))
 
 

@@ -51,6 +51,9 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
     """Write the card of a model folder, unless somebody's own stands there.
 
     `run` is what run.json holds, or will. `name` is that of the folder, where it will get another.
+
+    Raises:
+        InputError: it cannot be written.
     """
     path = directory / CARD_FILE
     if path.exists() and not is_own_card(directory):
@@ -60,7 +63,11 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
 
 
 def rename_card(directory: Path) -> None:
-    """Give the card of a copied folder that folder's name, unless it is somebody's own."""
+    """Give the card of a copied folder that folder's name, unless it is somebody's own.
+
+    Raises:
+        InputError: it cannot be written.
+    """
     if not is_own_card(directory):
         return
     path = directory / CARD_FILE

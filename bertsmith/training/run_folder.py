@@ -303,6 +303,11 @@ class RunFolder:
             raise _damaged_run(self.run_path, f"{COMPUTE_CHOICES}: {error}") from None
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
+        """Write `run.json`.
+
+        Raises:
+            InputError: the disk is full or cannot be written.
+        """
         write_json(self.run_path, facts)
 
     def series_runs(self) -> list[Path]:

@@ -10,7 +10,11 @@ KEY = "extends"
 
 
 def note_origin(folder: Path, model: Path) -> None:
-    """Write beside an extended tokenizer which model it was made for."""
+    """Write beside an extended tokenizer which model it was made for.
+
+    Raises:
+        InputError: it cannot be written.
+    """
     write_json(folder / ORIGIN_NAME, {KEY: str(model)})
 
 

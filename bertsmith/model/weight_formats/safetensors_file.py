@@ -64,6 +64,9 @@ def write_safetensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors with their checksum, whole or not at all.
 
     They have any shape, and dtypes of `TYPE_NAMES`.
+
+    Raises:
+        InputError: the disk is full or cannot be written.
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {CHECKSUM_KEY: checksum(stored), "format": "pt"}

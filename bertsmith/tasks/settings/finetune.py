@@ -147,6 +147,9 @@ class FinetuneSettings(Compute):
         """Refuse a run without eval examples.
 
         A recipe may leave --eval to the command line, so `__post_init__` does not check it.
+
+        Raises:
+            ConfigError: there are neither eval examples nor folds.
         """
         if self.folds is None and self.eval == NOT_GIVEN:
             raise ConfigError(
@@ -155,7 +158,11 @@ class FinetuneSettings(Compute):
             )
 
     def check_positive(self, *names: str) -> None:
-        """Refuse settings that are given and not a finite number above 0."""
+        """Check that settings are a finite number above 0, or open.
+
+        Raises:
+            SettingError: one is not.
+        """
         for name in names:
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
