@@ -77,10 +77,10 @@ class ColumnSpec:
         is_many: whether several columns may hold its texts.
         is_optional: whether a table may lack it.
         may_be_empty: whether a row may.
-        may_lack_key: whether an object may, whose neighbours have its key.
+        may_lack_key: whether an object may lack its key, though others of the table have it.
         scalars: JSON types besides strings that are taken for text.
         read_list: makes texts of a list of them; None refuses lists.
-        is_read: if false, the column is found, so that no other spec takes it, but not read.
+        is_read: if false, the column is kept from other specs, but not read.
         instead: advice where only later rows have it, such as "none".
     """
 

@@ -105,7 +105,7 @@ def _usable_tensors(
 def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: Path) -> None:
     """Raise CheckpointError if config.json asks for other sizes than the tensors have.
 
-    New heads take memory by these sizes, so they come first; `fill` compares all shapes.
+    New heads take memory by these sizes, so they come first; `_fill` compares all shapes.
     """
     for name, shape in {
         "embeddings.word.weight": (config.vocab_size, config.embedding_size),

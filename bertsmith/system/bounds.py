@@ -48,7 +48,7 @@ LARGEST: Mapping[str, int] = {
     "threads": 1_024,
     "processes": 1_024,
 }
-"""Far more than anybody uses, and less than what never ends."""
+"""Upper limits that catch slips of the keyboard before they exhaust time or memory."""
 
 
 def check_largest(name: str, value: float | None, table: str = "") -> None:

@@ -69,9 +69,9 @@ class TextTokens:
 class StringCache(dict[str, Value]):
     """Values of a function of a string, remembered.
 
-    When it is full, its entries become the older generation, which replaces the last one; what is
-    asked for again comes back from there. So at most two generations are kept, and common strings
-    never have to be computed twice.
+    When it is full, its entries become the older generation, which replaces the one before. A
+    string that is looked up again is taken over from there. So at most two generations are in
+    memory, and common strings are computed once.
     """
 
     def __init__(self, compute: Callable[[str], Value]) -> None:

@@ -73,7 +73,7 @@ class LocalWorkers:
         if self._file is not None:
             memory = self._file.map()
         elif device.type == "cpu":
-            # Zeros of the system; torch would write its own, to what is never used as well.
+            # mmap gives zero pages lazily; torch.zeros would touch every page, used or not.
             memory = torch.frombuffer(mmap.mmap(-1, num_bytes), dtype=torch.uint8)
         else:
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
@@ -251,7 +251,7 @@ class _Worker:
 
     @property
     def has_answered(self) -> bool:
-        """Whether there is something to receive, be it that the process has ended."""
+        """Whether an answer is waiting, or the process has died."""
         return self.connection.poll() or not self.process.is_alive()
 
     def wait(self) -> None:
