@@ -57,7 +57,11 @@ def describe_html(sources: SourcesManifest) -> str:
     if not sources.html_tags:
         return ""
     tags = count_noun(sources.html_tags, "HTML tag")
-    return f"{tags} such as <br /> left in the text, which the model learns as words. Remove them."
+    is_left, it = ("is left", "it") if sources.html_tags == 1 else ("are left", "them")
+    return (
+        f"{tags} such as <br /> {is_left} in the text. The model learns what is in tags as words. "
+        f"Remove {it}."
+    )
 
 
 def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator[str]:

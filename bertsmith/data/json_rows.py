@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from bertsmith.errors import InputError
@@ -73,6 +74,20 @@ def as_json(value: Any) -> Any:
             raise ValueError("two keys differ only in half a surrogate pair")
         return converted
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def plain_number(value: Any) -> Any:
+    """Convert a Decimal, as databases give numbers, to an int or float; all else stays.
+
+    >>> plain_number(Decimal("2.50")), plain_number(Decimal(7)), plain_number("7")
+    (2.5, 7, '7')
+    """
+    if not isinstance(value, Decimal):
+        return value
+    if not value.is_finite():
+        return None if value.is_nan() else float(value)
+    digits = value.as_tuple().exponent
+    return int(value) if isinstance(digits, int) and 0 <= digits < 30 else float(value)
 
 
 def json_fault(error: ValueError | RecursionError) -> str:

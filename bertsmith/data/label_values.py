@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from bertsmith.data.json_rows import as_json
+from bertsmith.data.json_rows import as_json, plain_number
 
 LabelKind = Literal["int", "float", "bool"]
 """Type of labels that are not strings."""
@@ -17,7 +17,7 @@ def label_name(label: Any) -> str:
     >>> label_name(" >50K"), label_name(1), label_name(True)
     (' >50K', '1', 'true')
     """
-    value = as_json(label)
+    value = plain_number(as_json(label))
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,18 @@ TRUTH = {"true": Decimal(1), "false": Decimal(0)}
 """Numbers that are equal to these truth values, in any letter case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
 """Largest number of fp32; a model reads larger ones as infinite."""
+
+
+def label_array(labels: Sequence[Any]) -> NDArray[Any]:
+    """Return labels as an array, of objects where numpy's types would change them.
+
+    numpy makes floats of whole numbers beyond int64, and drops NUL at the end of a text.
+    """
+    array = np.array(labels)
+    if [(type(label), label) for label in array.tolist()] != [(type(x), x) for x in labels]:
+        array = np.empty(len(labels), dtype=object)
+        array[:] = labels
+    return array
 
 
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Decode a stream of bytes into lines of bounded length."""
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,11 @@ from bertsmith.errors import InputError
 MAX_LINE_BYTES = 1 << 20  # of running text; a longer line is read in parts
 MAX_ROW_BYTES = 1 << 25  # of a format whose rows must be held whole
 
-TO_UTF8 = "Save it as UTF-8 (from GB18030: iconv -f GB18030 -t UTF-8 OLD > NEW)"
+_HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
+_ACCENTED_LETTER = re.compile(
+    rb"(?<![\x80-\xff])(?:(?<=[A-Za-z])[\x80-\xff]|[\x80-\xff](?=[A-Za-z]))(?![\x80-\xff])"
+)
+"""A single byte beyond ASCII beside a letter, as of 'é' in 'café'."""
 TEXT_STOPS = ("\n", "。", "！", "？", ". ", " ", "，")
 _LINE_STOPS = tuple(stop.encode() for stop in TEXT_STOPS)
 _CUT_WINDOW = 1 << 16
@@ -21,6 +26,9 @@ _BLOCK_BYTES = 1 << 20
 _UTF8_BOM = b"\xef\xbb\xbf"
 _MAGIC = (
     (b"\x1f\x8b", "gzip data; rename it to end in .gz"),
+    (b"BZh", "bzip2 data; unpack it with bunzip2 first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive; take the text out of it first"),
+    (b"Rar!", "a rar archive; take the text out of it first"),
     (b"\xfd7zXZ\x00", "xz data; rename it to end in .xz"),
     (b"\x28\xb5\x2f\xfd", "Zstandard data; rename it to end in .zst"),
     (b"PAR1", "a Parquet table; rename it to end in .parquet"),
@@ -109,22 +117,40 @@ class Lines:
         offset = self._offset
         self._advance(raw)
         if (nul := raw.find(b"\0")) >= 0:
-            self._refuse("nul_bytes", offset + nul, "a NUL byte")
+            self._refuse("nul_bytes", offset + nul, "a NUL byte", "Remove it")
             return None
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
             problem = f"invalid UTF-8 (0x{raw[error.start]:02x})"
-            self._refuse("invalid_utf8", offset + error.start, problem)
+            self._refuse("invalid_utf8", offset + error.start, problem, utf8_advice(error))
             return None
 
-    def _refuse(self, reason: str, offset: int, problem: str) -> None:
+    def _refuse(self, reason: str, offset: int, problem: str, advice: str) -> None:
         after = " after decompression" if self.reading.source.compression else ""
-        self.reject(reason, f"{problem} at byte {offset:,}{after}", TO_UTF8)
+        self.reject(reason, f"{problem} at byte {offset:,}{after}", advice)
 
     def _advance(self, raw: bytes) -> None:
         self._offset += len(raw)
         self.reading.report.bytes += len(raw)
+
+
+def utf8_advice(error: UnicodeDecodeError) -> str:
+    """Say how to make a text UTF-8, by the bytes behind the first wrong one.
+
+    Letters with accents are single bytes in Windows-1252 and Latin-1, Chinese characters are two.
+    """
+    text = error.object[max(0, error.start - 1) : error.start + _HEAD_BYTES]
+    longest = max(map(len, _HIGH_BYTES.findall(text)), default=0)
+    if longest <= 2 and _ACCENTED_LETTER.search(text):
+        return (
+            "It looks like Windows-1252 or Latin-1. Save it as UTF-8 (iconv -f WINDOWS-1252 -t "
+            "UTF-8 OLD > NEW)"
+        )
+    return (
+        "Save it as UTF-8 (iconv -f GB18030 -t UTF-8 OLD > NEW for Chinese, or -f WINDOWS-1252 for "
+        "Western languages; the right one shows the right characters)"
+    )
 
 
 def check_is_text(source_name: str, head: bytes) -> None:

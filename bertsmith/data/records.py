@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from bertsmith.data.delimiters import delimiter_in, rival_hint
 from bertsmith.data.excel_files import cell_text
-from bertsmith.data.json_rows import json_type, list_names
+from bertsmith.data.json_rows import json_type, list_names, plain_number
 from bertsmith.data.objects import read_objects
 from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
@@ -140,6 +140,8 @@ class ColumnSpec:
         return [self._text(location, key, value)]
 
     def _text(self, location: str, key: str, value: Any) -> str:
+        if float in self.scalars:
+            value = plain_number(value)
         if value is None or isinstance(value, str):
             return value or ""
         if type(value) in self.scalars:

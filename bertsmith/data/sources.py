@@ -20,6 +20,7 @@ from typing import IO, Any, Literal, get_args
 
 from bertsmith.errors import InputError, read_error
 from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
+from bertsmith.system.paths import shell_path
 
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "xz", "zst"]
@@ -27,6 +28,12 @@ Compression = Literal["gz", "xz", "zst"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 ALLOWED_ENDINGS = "Allowed: .txt, .jsonl, .csv, .tsv, .parquet, each also as .gz, .xz or .zst."
+
+UNPACKED_BY = {
+    "bz2": "bunzip2 -k", "zip": "unzip", "7z": "7z x", "rar": "unrar x", "tar": "tar -xf",
+    "tgz": "tar -xf", "lz4": "lz4 -d", "lzma": "unlzma -k", "br": "brotli -d", "z": "uncompress -k",
+}  # fmt: skip
+"""Commands for endings of compressed files and archives that are not read."""
 
 _BUFFER_BYTES = 1 << 20
 # A block of Zstandard holds up to 128 KiB and may be four bytes long, so this much input gives at
@@ -66,6 +73,17 @@ def ending_in_words(path: Path) -> str:
     return f"its name ends in {path.suffix}" if path.suffix else "its name has no ending"
 
 
+def check_not_packed(path: Path) -> None:
+    """Refuse a file that is compressed in a way that is not read, or an archive, by its name."""
+    ending = ending_of(path)
+    if command := UNPACKED_BY.get(ending):
+        raise InputError(
+            f"{path}: a compressed file or archive of a kind that is not read (.{ending}). Unpack "
+            f"it ({command} {shell_path(path)}), and give what was in it. Compressed files may be "
+            ".gz, .xz or .zst."
+        )
+
+
 def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str]]:
     """Find the files that `paths` name, sorted, each once.
 
@@ -99,6 +117,7 @@ def _expand(name: str) -> tuple[list[Source], int]:
     elif path.exists():
         source = Source.from_name(path)
         if source is None:
+            check_not_packed(path)
             raise InputError(f"{path}: the name's ending is not known. {ALLOWED_ENDINGS}")
         return [source], 0
     elif glob.has_magic(name):

@@ -19,7 +19,7 @@ from bertsmith.data.json_rows import get_value
 from bertsmith.data.json_stream import holds_list, iter_elements
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.reader import Reader
-from bertsmith.data.sources import ending_in_words, ending_of
+from bertsmith.data.sources import check_not_packed, ending_in_words, ending_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
 from bertsmith.errors import InputError
 
@@ -292,6 +292,7 @@ def question_format(source: ExampleSource) -> QuestionFormat:
             return "json" if holds_list(source) else "squad"
         case "jsonl" | "parquet" as ending:
             return ending
+    check_not_packed(source)
     raise InputError(
         f"{source}: {ending_in_words(source)}; allowed are .json in SQuAD's "
         "format, and .jsonl, .parquet or a list in .json with one question a row, plain or "

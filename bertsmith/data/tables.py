@@ -13,7 +13,7 @@ from bertsmith.data.csv_blanks import has_blanks_before_quotes
 from bertsmith.data.delimiters import BORDERS, delimiter_of, rival_hint
 from bertsmith.data.excel_files import read_xlsx
 from bertsmith.data.lines import MAX_ROW_BYTES
-from bertsmith.data.sources import ending_in_words, ending_of
+from bertsmith.data.sources import check_not_packed, ending_in_words, ending_of
 from bertsmith.data.text_files import (
     STANDARD_INPUT,
     ExampleSource,
@@ -72,6 +72,7 @@ def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundForm
         (name for name in get_args(FoundFormat) if name == ending), None
     )
     if kind is None:
+        check_not_packed(source)
         hint = "" if asked is None else f" {ASK_FORMAT}"
         if ending == "xls":
             hint = " In Excel: Save as, Excel workbook (.xlsx)."

@@ -24,7 +24,7 @@ from bertsmith.data.label_schemes import (
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.parquet_classes import read_parquet_with_classes
 from bertsmith.data.reader import Reader, count_chars
-from bertsmith.data.sources import ending_of
+from bertsmith.data.sources import check_not_packed, ending_of
 from bertsmith.data.tables import read_txt
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, check_words
@@ -55,7 +55,7 @@ SUFFIXES: dict[str, FoundFormat] = {
 }
 """Formats by the ending of a name; for others the first lines are read."""
 
-UNREADABLE = ("csv", "xlsx", "pdf", "zip")
+UNREADABLE = ("csv", "xlsx", "pdf")
 DETECTED_FROM = 5000
 """Sentences read ahead to detect the label scheme."""
 LOOKED_AT = 200
@@ -288,6 +288,7 @@ def up_to(limit: int, items: Iterable[Item], size: Callable[[Item], int]) -> Ite
 
 def _format_by_name(path: Path) -> FoundFormat | None:
     suffix = ending_of(path)
+    check_not_packed(path)
     if suffix in UNREADABLE:
         raise InputError(
             f"{path}: labelled words are not read from .{suffix}. Give CoNLL columns (a word and "

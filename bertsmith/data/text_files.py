@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.lines import MAX_ROW_BYTES, TO_UTF8, check_is_text
+from bertsmith.data.lines import MAX_ROW_BYTES, check_is_text, utf8_advice
 from bertsmith.data.sources import compression_of, ending_of, open_path
 from bertsmith.data.standard_input import StandardInput, open_standard_input
 from bertsmith.errors import InputError
@@ -135,7 +135,7 @@ def too_long(location: str, what: str) -> InputError:
 def _not_utf8(source_name: str, offset: int, error: UnicodeDecodeError) -> InputError:
     return InputError(
         f"{source_name}: byte {offset:,} is 0x{error.object[error.start]:02x}, which is not UTF-8. "
-        f"{TO_UTF8}."
+        f"{utf8_advice(error)}."
     )
 
 

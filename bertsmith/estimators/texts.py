@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.json_rows import as_json
+from bertsmith.data.json_rows import HALF_CHARACTER, as_json, plain_number
 from bertsmith.data.label_values import LABEL_TYPES
+from bertsmith.data.labels import label_array
 from bertsmith.data.table_rows import Row, TableRows
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
@@ -136,7 +137,7 @@ class TextClassifier(TextEstimator):
         self._is_several = isinstance(definition, MultiLabel)
         columns = definition.label_columns if self._is_several else None
         self._is_matrix = columns is not None
-        self.classes_ = np.array(columns or sorted(definition.label_values))
+        self.classes_ = label_array(columns or sorted(definition.label_values))
 
 
 def _only_column(labels: Any) -> Any:
@@ -160,7 +161,13 @@ def _labels_of(
     if others:  # a column for each label
         return
     for index, row in enumerate(source):
-        value = as_json({str(key): cell for key, cell in row.items()}.get(name))
+        cell = {str(key): cell for key, cell in row.items()}.get(name)
+        if isinstance(cell, str) and HALF_CHARACTER.search(cell):
+            raise InputError(
+                f"y[{index}]: the label {str(cell)!r} has half of a surrogate pair, which no "
+                "file of a model can hold. Give the label another name."
+            )
+        value = plain_number(as_json(cell))
         if isinstance(value, list | Set) and several:
             yield from value
         elif isinstance(value, list | Set):

@@ -23,6 +23,7 @@ from bertsmith.data.encoded_texts import (
     name_type,
 )
 from bertsmith.data.json_rows import list_names
+from bertsmith.data.labels import label_array
 from bertsmith.data.reader import count_chars
 from bertsmith.data.table_rows import as_named, check_names_file, warn_of_file_name
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
@@ -76,7 +77,7 @@ class LoadedDefinition(Generic[DefinitionT_co]):
     @property
     def classes_(self) -> NDArray[Any]:
         """The `labels` as an array `[labels]`, under scikit-learn's name."""
-        return np.array(self.labels)
+        return label_array(self.labels)
 
     @property
     def model(self) -> BertModel:

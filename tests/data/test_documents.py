@@ -163,6 +163,7 @@ BAD = {
     "other.parquet": (table_bytes(pyarrow.table({"b": ["a"]})), "'text'", "'b'", "--text-column"),
     "numbers.parquet": (table_bytes(pyarrow.table({"text": [1]})), "'text'", "int64"),
     "unknown.doc": (b"text", ".txt, .jsonl, .csv"),
+    "packed.txt.bz2": (b"BZh", "not read (.bz2)", "bunzip2 -k"),
 }
 FOREIGN = {  # where another program's words stand in the message
     "bad.txt.zst": (b"not compressed", "damaged"),

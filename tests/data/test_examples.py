@@ -1,5 +1,6 @@
 """Tables of examples: every usual shape is read, every broken one is one clear error."""
 
+import bz2
 import csv
 import gzip
 import io
@@ -192,7 +193,17 @@ JSON_ROW = '{"text": "a", "label": 1}\n'
     ("a.csv", bytes(range(256)) * 8, ["NUL", "byte 0"]),
     ("a.csv", gzip.compress(b"text", mtime=0), ["gzip", ".gz"]),
     ("a.csv", "text,label\ngood,1\n".encode("utf-16"), ["UTF-16", "iconv -f UTF-16 -t UTF-8"]),
-    ("a.csv", "text,label\ncafé,1\n".encode("latin-1"), ["byte 14", "0xe9"]),
+    ("a.csv", "text,label\ncafé,1\n".encode("latin-1"), ["byte 14", "0xe9", "-f WINDOWS-1252"]),
+    ("b.csv", "text,label\nGröße über,1\n".encode("latin-1"), ["0xf6", "like Windows-1252"]),
+    ("a.csv", "text,label\nI don’t,1\n".encode("cp1252"), ["0x92", "like Windows-1252"]),
+    ("c.csv", "text,label\n很好看,1\n".encode("gb18030"), ["GB18030", "or -f WINDOWS-1252"]),
+    ("d.csv", "text,label\nBERT模型good,1\n".encode("gbk"), ["GB18030", "or -f WINDOWS-1252"]),
+    ("a.csv", bz2.compress(b"text,label\ngood,1\n"), ["bzip2", "bunzip2"]),
+    ("a.csv.bz2", b"BZh", ["not read (.bz2)", "bunzip2 -k", ".gz, .xz or .zst"]),
+    ("a.zip", b"PK", ["not read (.zip)", "unzip"]),
+    ("a.7z", b"7z", ["not read (.7z)", "7z x"]),
+    ("a.rar", b"Rar!", ["not read (.rar)", "unrar x"]),
+    ("a.tar.gz", b"", ["not read (.tar)", "tar -xf"]),
 ])  # fmt: skip
 def test_bad_tables_are_one_clear_error(tmp_path, name, content, parts):
     check_refusal(write(tmp_path, name, content), *parts)

@@ -1,9 +1,14 @@
 """Rows in memory become the examples that a file of them would, with the same checks."""
 
 import json
+from decimal import Decimal
 from math import nan
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
+import pyarrow.parquet
 import pytest
 from refusals import refuses
 
@@ -12,6 +17,7 @@ from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.sentence_pairs import RelatedReader
 from bertsmith.data.squad import QuestionReader
+from bertsmith.data.table_rows import TableRows
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError
@@ -69,6 +75,25 @@ def test_a_second_text_in_memory_is_not_dropped_for_a_model_of_single_texts(name
     path = tmp_path / "a.jsonl"  # a table may hold more than what is read
     path.write_text(json.dumps(rows[0]))
     assert [example.pair for example in ExampleReader(path, **how)] == [None]
+
+
+@pytest.mark.parametrize("form", ["list", "pandas", "polars", "pyarrow", "parquet"])
+def test_decimals_are_numbers(form, tmp_path):
+    """As databases give them."""
+    values = [Decimal("3.50"), Decimal("-0.25"), Decimal("NaN") if form == "list" else None]
+    table = pyarrow.table({"text": ["a", "b", "c"], "label": [*values[:2], None]})
+    assert pyarrow.types.is_decimal(table["label"].type)
+    source = {
+        "list": [{"text": "a", "label": value} for value in values],
+        "pandas": TableRows(pandas.DataFrame({"text": ["a", "b", "c"], "label": values})),
+        "polars": TableRows(polars.from_arrow(table)),
+        "pyarrow": TableRows(table),
+        "parquet": tmp_path / "a.parquet",
+    }[form]
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    reader = ExampleReader(source, Columns(skip_incomplete=True))
+    assert [float(example.label) for example in reader] == [3.5, -0.25]
+    assert reader.num_skipped == 1
 
 
 def test_values_as_tables_in_memory_have_them():

@@ -1,12 +1,12 @@
 """Labels keep their type and their white space, in memory and in the saved folder."""
 
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas
 import pytest
 from refusals import check_message, refuses
-from sklearn.metrics import accuracy_score
 from tiny_models import reviews, save_tiny
 
 import bertsmith
@@ -37,6 +37,12 @@ PAIRS = {
     "numpy str": (np.str_("no"), np.str_("yes")),
     "spaces": (" <=50K", " >50K"),
     "one space": ("a", "a "),
+    "NUL": ("a", "a\0"),
+    "beyond int64": (5, 2**63 + 1),
+    "beyond float": (2**63 + 1, 2**63 + 2),
+    "uint64": (np.uint64(5), np.uint64(2**63 + 1)),
+    "beyond uint64": (5, 10**20),
+    "decimal": (Decimal("1.50"), Decimal("2.25")),
 }
 
 
@@ -52,12 +58,13 @@ def test_the_saved_model_answers_with_the_labels_that_were_given(model, tmp_path
     assert [prediction.label for prediction in predictor(TEXTS)] == expected
     assert twin.predict(TEXTS).tolist() == expected
     one = predictor(TEXTS[0])
-    assert type(one.label) is type(np.array([bad]).tolist()[0])
+    assert type(one.label) is (float if kind == "decimal" else type(np.array([bad]).tolist()[0]))
     assert one.probability == max(one.probabilities.values())
     assert list(predictor.labels) == predictor.classes_.tolist() == [bad, good]
     assert twin.classes_.tolist() == classifier.classes_.tolist() == [bad, good]
-    assert classifier.score(TEXTS, y) == accuracy_score(y, expected)
-    assert predictor.evaluate({"text": TEXTS, "label": y}).accuracy == accuracy_score(y, expected)
+    accuracy = np.mean([a == b for a, b in zip(y, expected, strict=True)])  # of any labels
+    assert classifier.score(TEXTS, y) == accuracy
+    assert predictor.evaluate({"text": TEXTS, "label": y}).accuracy == accuracy
 
 
 def test_names_in_the_config_are_those_of_transformers(model, tmp_path):
@@ -148,3 +155,11 @@ def test_a_file_scores_a_model_whose_labels_have_white_space(model, tmp_path):
     classifier = fit(model, labels)
     pandas.DataFrame({"text": TEXTS, "label": labels}).to_csv(tmp_path / "a.csv", index=False)
     assert classifier.score(tmp_path / "a.csv") == classifier.score(TEXTS, labels)
+
+
+def test_a_label_that_no_file_can_hold_is_refused(model):
+    """Two of them would become one."""
+    with refuses(InputError, "y[12]", "'a\\ud800'", "another name"):
+        fit(model, ["a"] * 12 + ["a\ud800"] * 12)
+    with refuses(InputError, "y[0]", "'a\\udfff'", "another name"):
+        fit(model, np.array(["a\ud800", "a\udfff"] * 12)[::-1])
