@@ -26,6 +26,17 @@ _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 DEEP_VALUE = re.compile(rf"(?:[\[{{]\s*+(?:{_PART}\s*+=\s*+)?+){{30}}")
 LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_KEY_PARTS},}}")
 
+PYDANTIC_KINDS = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid array": "a list",
+    "a valid dictionary": "a table",
+    "an object": "a table",
+}
+"""Words of pydantic for types of values, and ours."""
+
 RECIPES = Path(__file__).parent / "recipes"
 NAMES_CODE = {"names code": True}
 """Metadata of a field whose value is run: a recipe from elsewhere must not have it."""
@@ -209,10 +220,10 @@ def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
     except RecursionError:
         raise ConfigError(f"{place}: nested too deeply. Give a plain value.") from None
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise ConfigError(
-            f"{place}: found {value!r}; {reason.replace('Input should be', 'allowed is')}."
-        ) from None
+        reason = error.errors()[0]["msg"].replace("Input should be", "allowed is")
+        for theirs, ours in PYDANTIC_KINDS.items():
+            reason = reason.replace(theirs, ours)
+        raise ConfigError(f"{place}: found {value!r}; {reason}.") from None
 
 
 def _plain(value: Any) -> Any:

@@ -49,8 +49,11 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
 @pytest.mark.parametrize(("text", "parts", "worded"), [
     ("setps = 3", ["'setps'", "'steps'", "corpus, preset, steps, optim"], True),
     ("learning_rat = 3", ["'learning_rat'", "'[optim] learning_rate'"], True),
-    ('steps = "3"', ["steps: found '3'"], False),
-    ("steps = true", ["steps: found True"], False),
+    ('steps = "3"', ["steps: found '3'; allowed is a whole number."], False),
+    ("steps = 3.5", ["steps: found 3.5; allowed is a whole number"], False),
+    ("steps = true", ["steps: found True; allowed is a whole number."], False),
+    ("corpus = 3", ["corpus: found 3"], False),
+    ('[optim]\nlearning_rate = "1"', ["found '1'; allowed is a number."], False),
     ('preset = "huge"', ["preset: found 'huge'", "'tiny'", "'mini'"], False),
     ("optim = 3", ["optim: found 3"], True),
     ("[optim]\nlearning_rate = -1", ["optim: learning_rate: found -1.0", "above 0"], True),

@@ -15,6 +15,7 @@ Nothing that stood there is changed unless the user asked to resume or to overwr
 """
 
 import contextlib
+import dataclasses
 import json
 import platform
 import re
@@ -297,10 +298,16 @@ class RunFolder:
             CheckpointError: it is damaged.
         """
         choices = self.read_run().get(COMPUTE_CHOICES)
-        try:
-            return None if choices is None else ComputeChoices(**choices)
-        except TypeError as error:
-            raise _damaged_run(self.run_path, f"{COMPUTE_CHOICES}: {error}") from None
+        if choices is None:
+            return None
+        if not isinstance(choices, dict):
+            found = f"{COMPUTE_CHOICES} is {json.dumps(choices)[:60]}, and must be an object"
+            raise _damaged_run(self.run_path, found)
+        names = {field.name for field in dataclasses.fields(ComputeChoices)}
+        for name in sorted(names ^ choices.keys()):
+            problem = "missing" if name in names else "not known"
+            raise _damaged_run(self.run_path, f"'{COMPUTE_CHOICES}.{name}' is {problem}")
+        return ComputeChoices(**choices)
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Write `run.json`.

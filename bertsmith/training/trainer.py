@@ -24,6 +24,7 @@ from bertsmith.errors import (
     TrainingError,
     advice_on,
     option,
+    warn_once,
 )
 from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.trainable import TrainableModel
@@ -178,7 +179,14 @@ class Trainer:
                     self.best.load_state_tensors(checkpoint.tensors, self.device)
                 self.budget.reserve = self.state.last_evaluation_seconds
             # At step 0 the first evaluation is repeated, so its entry goes too.
-            for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
+            entries = cut_journal(self.folder.journal_path, self.state.step or -1)
+            if self.state.step and not entries:
+                warn_once(
+                    f"{self.folder.journal_path}: nothing is left of the steps up to "
+                    f"{self.state.step:,}, so that the journal and the curves begin behind them. "
+                    "The model goes on as it was."
+                )
+            for entry in entries:
                 self._remember(entry)
 
     def recall(self) -> Summary:

@@ -92,9 +92,23 @@ def test_a_run_on_a_gpu_goes_on_without_the_choices_of_a_cpu(tmp_path):
     folder = RunFolder(tmp_path)
     folder.write_run(note_choices(torch.device("cuda"), "bf16"))
     assert folder.read_choices() is None
-    folder.write_run({"compute_choices": {"threads": 1}})
-    with refuses(CheckpointError, "run.json: ", "compute_choices", "--overwrite", worded=False):
-        folder.read_choices()
+
+
+def test_choices_that_are_damaged_are_named(tmp_path):
+    folder = RunFolder(tmp_path)
+    written = note_choices(torch.device("cpu"), "fp32")
+    folder.write_run(written)
+    assert folder.read_choices() is not None
+    choices = written["compute_choices"]
+    without = {name: value for name, value in choices.items() if name != "threads"}
+    for value, part in (
+        (without, "'compute_choices.threads' is missing"),
+        ({**choices, "cores": 2}, "'compute_choices.cores' is not known"),
+        ([1], "compute_choices is [1], and must be an object"),
+    ):
+        folder.write_run({"compute_choices": value})
+        with refuses(CheckpointError, "run.json: ", part, "--overwrite"):
+            folder.read_choices()
 
 
 class Killed(BaseException):

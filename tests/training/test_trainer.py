@@ -16,7 +16,14 @@ from stop_at import StopAt
 from tiny_runs import StopAtStep
 from transformers import AutoTokenizer, BertForPreTraining
 
-from bertsmith.errors import BertsmithError, ConfigError, InputError, TrainingError
+from bertsmith.errors import (
+    BertsmithError,
+    BertsmithWarning,
+    ConfigError,
+    InputError,
+    TrainingError,
+    given_warnings,
+)
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
@@ -130,6 +137,23 @@ def test_resumed_is_uninterrupted_bit_for_bit(whole, corpus_dir, tmp_path, is_ki
     assert journal_without_times(tmp_path) == journal_without_times(whole.folder.path)
     for name, value in resumed.model.state_dict().items():
         assert torch.equal(value, whole.model.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_run_resumed_without_its_journal_says_so(corpus_dir, tmp_path, content):
+    with refuses(BertsmithError, "step 7,", worded=False):
+        trained(corpus_dir, tmp_path, callbacks=[StopAt(7)])
+    newest = list_checkpoints(tmp_path / "checkpoints")[-1]
+    journal = tmp_path / "journal.jsonl"
+    journal.unlink() if content is None else journal.write_text(content)
+    resumed = trainer(corpus_dir, tmp_path, model=load_model(newest))
+    given_warnings.clear()
+    with pytest.warns(BertsmithWarning) as caught:
+        resumed.resume(load_checkpoint(newest))
+    message = str(caught[0].message)
+    assert f"{journal}: " in message and "up to 7," in message
+    resumed.run()
+    assert min(entry["step"] for entry in read_journal(journal)) > 7
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 3e-2)])
