@@ -91,12 +91,12 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
         is_of_output = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-        place = error.filename or ("output" if is_of_output else "the system refused")
+        subject = error.filename or ("output" if is_of_output else "the system refused")
         try:
             sys.stdout.flush()
         except OSError:
             discard(sys.stdout)
-        print(f"{PROG}: {place}: {error.strerror}. {advice_on(error)}", file=sys.stderr)
+        print(f"{PROG}: {subject}: {error.strerror}. {advice_on(error)}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print(f"{PROG}: stopped by {stopped_by()}. Earlier results are kept.", file=sys.stderr)
@@ -105,17 +105,17 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
 
 def _take(args: list[str], *flags: str) -> bool:
     """Remove flags that any command has; return whether one was there."""
-    found = [word for word in args if word in flags]
-    for word in found:
+    present = [word for word in args if word in flags]
+    for word in present:
         args.remove(word)
-    return bool(found)
+    return bool(present)
 
 
 def _lack_of_memory(error: BaseException) -> str:
     asked = asked_bytes(error)
-    found = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
+    amount = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
     return (
-        f"not enough memory{found}. Use a smaller --max-length, --batch-size or "
+        f"not enough memory{amount}. Use a smaller --max-length, --batch-size or "
         "--micro-batch-size, fewer --threads or --processes, a smaller model, or less text, where "
         "the command has that. Closing other programs helps, too."
     )
@@ -198,10 +198,12 @@ def _unknown(args: list[str]) -> str:
     siblings = [name.split()[1] for name in _siblings(args[0])]
     if siblings and len(args) == 1:
         return f"'{args[0]}' needs a second word: {', '.join(siblings)}."
-    words, known = " ".join(args[:2]), [f"{args[0]} {name}" for name in siblings]
+    words = " ".join(args[:2])
+    candidates = [f"{args[0]} {name}" for name in siblings]
     if not siblings:
-        words, known = args[0], [name.split()[0] for name in COMMANDS]
-    near = difflib.get_close_matches(words, known, n=1)
+        words = args[0]
+        candidates = [name.split()[0] for name in COMMANDS]
+    near = difflib.get_close_matches(words, candidates, n=1)
     hint = f"Did you mean '{near[0]}'? " if near else ""
     others = f"'{PROG} --help' lists them."
     if siblings:

@@ -141,14 +141,14 @@ def _toml_advice(text: str, error: ValueError) -> str:
 
 
 def from_mapping(
-    cls: type[T], values: Mapping[str, Any], place: str, default: T | None = None
+    cls: type[T], values: Mapping[str, Any], source: str, default: T | None = None
 ) -> T:
     """Build the dataclass `cls` from nested tables, strictly.
 
     Args:
         cls: a dataclass whose fields are dataclasses or plain annotated values.
         values: the tables; keys are field names in the spelling of `spelling`.
-        place: source of the tables, for messages.
+        source: what messages call the source of the tables.
         default: values of fields absent from `values`; without it, their declared defaults.
 
     Raises:
@@ -160,18 +160,18 @@ def from_mapping(
     changes: dict[str, Any] = {}
     for key, value in values.items():
         if key not in fields:
-            raise ConfigError(_unknown_key(place, key, list(fields), _nested_keys(cls)))
+            raise ConfigError(_unknown_key(source, key, list(fields), _nested_keys(cls)))
         if fields[key].metadata.get("names code"):
             raise ConfigError(
-                f"{place}: {key}: found {value!r}, code to run, which a file must not name, as it "
+                f"{source}: {key}: found {value!r}, code to run, which a file must not name, as it "
                 f"may come from anywhere. Leave it out, and pass {option(key)} to a command that "
                 "has it."
             )
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None
-        changes[name] = _convert(hints[name], value, f"{place}: {key}", inner)
+        changes[name] = _convert(hints[name], value, f"{source}: {key}", inner)
     if default is not None:
-        return _checked(place, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
+        return _checked(source, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
     missing = [
         key
         for key, field in fields.items()
@@ -179,8 +179,8 @@ def from_mapping(
         and field.default is field.default_factory is dataclasses.MISSING
     ]
     if missing:
-        raise ConfigError(f"{place}: '{missing[0]}' is missing. Add it.")
-    return _checked(place, lambda: cls(**changes))
+        raise ConfigError(f"{source}: '{missing[0]}' is missing. Add it.")
+    return _checked(source, lambda: cls(**changes))
 
 
 def spelling(name: str) -> str:
@@ -206,11 +206,11 @@ def to_jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
+def _convert(hint: Any, value: Any, location: str, default: Any) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{place}: found {value!r}; allowed is a table.")
-        return from_mapping(hint, value, place, default)
+            raise ConfigError(f"{location}: found {value!r}; allowed is a table.")
+        return from_mapping(hint, value, location, default)
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -218,12 +218,12 @@ def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
         # tuple, yet still refuses "3" for 3 and 0.5 for an int.
         return TypeAdapter(hint).validate_json(json.dumps(value, default=_plain), strict=True)
     except RecursionError:
-        raise ConfigError(f"{place}: nested too deeply. Give a plain value.") from None
+        raise ConfigError(f"{location}: nested too deeply. Give a plain value.") from None
     except ValidationError as error:
         reason = error.errors()[0]["msg"].replace("Input should be", "allowed is")
         for theirs, ours in PYDANTIC_KINDS.items():
             reason = reason.replace(theirs, ours)
-        raise ConfigError(f"{place}: found {value!r}; {reason}.") from None
+        raise ConfigError(f"{location}: found {value!r}; {reason}.") from None
 
 
 def _plain(value: Any) -> Any:
@@ -231,10 +231,10 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _unknown_key(place: str, key: str, known: list[str], nested: Mapping[str, str]) -> str:
-    near = difflib.get_close_matches(key, [*known, *nested], n=1)
+def _unknown_key(source: str, key: str, known_keys: list[str], nested: Mapping[str, str]) -> str:
+    near = difflib.get_close_matches(key, [*known_keys, *nested], n=1)
     hint = f"Did you mean '{nested.get(near[0], near[0])}'? " if near else ""
-    return f"{place}: unknown key '{key}'. {hint}Known keys: {', '.join(known)}."
+    return f"{source}: unknown key '{key}'. {hint}Known keys: {', '.join(known_keys)}."
 
 
 def _nested_keys(cls: type[Any]) -> dict[str, str]:
@@ -247,8 +247,8 @@ def _nested_keys(cls: type[Any]) -> dict[str, str]:
     }
 
 
-def _checked(place: str, build: Callable[[], T]) -> T:
+def _checked(source: str, build: Callable[[], T]) -> T:
     try:
         return build()
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None  # in the words of a recipe
+        raise ConfigError(f"{source}: {error}") from None  # in the words of a recipe

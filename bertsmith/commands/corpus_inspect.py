@@ -44,8 +44,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
                 ],
             )
     if settings.json:
-        found = {"corpus": str(corpus), **manifest.summary(), "examples": shown}
-        print(json.dumps(found, ensure_ascii=False))
+        facts = {"corpus": str(corpus), **manifest.summary(), "examples": shown}
+        print(json.dumps(facts, ensure_ascii=False))
         return
     console = make_console(highlight=False, markup=False, soft_wrap=True)
     for name, split in manifest.splits.items():

@@ -70,9 +70,9 @@ def check_flags(settings: Settings) -> None:
     if are_pairs and getattr(settings.columns, "label_column", None):
         unfit.append("label_column")
     if unfit:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name in unfit)
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in unfit)
         verb = "have" if len(unfit) > 1 else "has"
-        raise ConfigError(f"{given} {verb} no effect with {flag}. Leave out {given}.")
+        raise ConfigError(f"{flags} {verb} no effect with {flag}. Leave out {flags}.")
     if settings.scores and settings.scores.suffix != ".jsonl":
         raise ConfigError(
             f"--scores: found '{settings.scores}'; allowed are names that end in .jsonl."

@@ -142,13 +142,13 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
         ConfigError: it names two, or none behind --recipe.
     """
     names, rest = [], list(args)
-    for place in reversed(range(len(rest))):
-        flag, equals, name = rest[place].partition("=")
+    for index in reversed(range(len(rest))):
+        flag, equals, name = rest[index].partition("=")
         if flag != "--recipe":
             continue
         if not equals:
-            name = rest.pop(place + 1) if place + 1 < len(rest) else ""
-        rest.pop(place)
+            name = rest.pop(index + 1) if index + 1 < len(rest) else ""
+        rest.pop(index)
         names.append(name)
     if "" in names:
         raise ConfigError("--recipe needs a name. 'bertsmith recipes' lists those that there are.")

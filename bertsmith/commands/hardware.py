@@ -24,7 +24,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.fresh:
         forget()
     measured, paths, int8 = measured_products(), measured_paths(), int8_speed()
-    found, device = measured.value, select_device("auto")
+    speeds = measured.value
+    device = select_device("auto")
     precision = select_precision("auto", device)
     attention = describe_attention(device, precision)
     chosen = describe_computing(device, precision, count_trainers(device), attention)
@@ -35,11 +36,11 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         return
     lines = [
         f"processor            {processor_name()}, {torch.get_num_threads()} threads",
-        f"fp32                 {found.fp32_gflops:,.0f} GFLOP/s",
-        f'fp32, "medium"       {found.fp32_medium_gflops:,.0f} GFLOP/s, '
-        f"relative error {found.fp32_medium_error:.1e}",
-        f"bf16                 {format_gflops(found.bf16_gflops)}, "
-        f"relative error {found.bf16_error:.1e}",
+        f"fp32                 {speeds.fp32_gflops:,.0f} GFLOP/s",
+        f'fp32, "medium"       {speeds.fp32_medium_gflops:,.0f} GFLOP/s, '
+        f"relative error {speeds.fp32_medium_error:.1e}",
+        f"bf16                 {format_gflops(speeds.bf16_gflops)}, "
+        f"relative error {speeds.bf16_error:.1e}",
     ]
     if int8 is not None:
         speed = format_gflops(int8.int8_gflops)
@@ -65,15 +66,18 @@ def describe_paths(paths: Mapping[str, str]) -> str:
         if path == "explicit":
             kind, _, length = use.rpartition(" ")
             lengths.setdefault(kind, []).append(length)
-    lines = [f"explicit for {kind} of {', '.join(each)} tokens" for kind, each in lengths.items()]
+    lines = [
+        f"explicit for {kind} of {', '.join(kind_lengths)} tokens"
+        for kind, kind_lengths in lengths.items()
+    ]
     return f"\n{' ' * 21}".join([*lines, "else fused" if lines else "fused"])
 
 
-def describe_time(found: Measured[Any]) -> str:
+def describe_time(measurement: Measured[Any]) -> str:
     """Describe the time of a measurement, and the computer's load meanwhile."""
-    when = found.measured_at.replace("T", " ").replace("+00:00", " UTC")
-    if found.load is None:
+    when = measurement.measured_at.replace("T", " ").replace("+00:00", " UTC")
+    if measurement.load is None:
         return when
-    load = f"{when}, with {100 * found.load:.0f} % of the cores' time taken by other programs"
+    load = f"{when}, with {100 * measurement.load:.0f} % of the cores' time taken by other programs"
     again = ": the figures may be too low, and are measured again when the computer is quiet"
-    return load + again if found.is_busy else load
+    return load + again if measurement.is_busy else load

@@ -54,8 +54,8 @@ class Option:
         """The first sentence of the help, and the default."""
         said, _, hint = self.help.partition(" (required")
         default = self.default
-        if not default and (found := _DEFAULT.search(said)):
-            said, default = said[: found.start()] or said, found[1]
+        if not default and (match := _DEFAULT.search(said)):
+            said, default = said[: match.start()] or said, match[1]
             if len(default) > MAX_DEFAULT:
                 default = default.partition(" (")[0]
         first = _SENTENCE_END.split(said)[0].rstrip(". ")
@@ -80,17 +80,20 @@ class Page:
     def format(self, prog: str, *, everything: bool = False, width: int = MAX_WIDTH) -> str:
         """Format as text, of the options that people set or of all."""
         width = max(width, MIN_WIDTH)
-        shown = [each for each in self.options if everything or not each.is_advanced]
-        needed = [each for each in shown if each.is_required]
-        needed.sort(key=lambda each: not each.is_positional)
-        words = [each.typed.replace(" ", UNBROKEN) for each in needed]
-        words += [f"[{each.typed}]" for each in shown if each.is_positional and each not in needed]
+        shown = [option for option in self.options if everything or not option.is_advanced]
+        needed = [option for option in shown if option.is_required]
+        needed.sort(key=lambda option: not option.is_positional)
+        words = [option.typed.replace(" ", UNBROKEN) for option in needed]
+        words += [
+            f"[{option.typed}]" for option in shown if option.is_positional and option not in needed
+        ]
         paragraphs = self.description.split("\n\n")
         pointer = f"All {len(self.options)} options, explained: {prog} --help-all"
         parser = ArgumentParser(
             usage=_filled(" ".join([prog, *words, "[options]"]), width - len("usage: "), indent=4),
             description="\n\n".join(
-                _filled(each, width) for each in (paragraphs if everything else paragraphs[:1])
+                _filled(paragraph, width)
+                for paragraph in (paragraphs if everything else paragraphs[:1])
             ),
             epilog=None if everything else _filled(pointer, width),
             add_help=False,
@@ -98,24 +101,24 @@ class Page:
         )
         for title, options in self._panels(shown, needed).items():
             group = parser.add_argument_group(title)
-            for each in options:
-                text = (each.text if everything else each.summary).replace("%", "%%")
-                if each.is_positional:
-                    group.add_argument(each.name, metavar=each.typed, help=text)
-                elif each.values:
-                    group.add_argument(each.name, metavar=each.values, help=text)
+            for option in options:
+                text = (option.text if everything else option.summary).replace("%", "%%")
+                if option.is_positional:
+                    group.add_argument(option.name, metavar=option.typed, help=text)
+                elif option.values:
+                    group.add_argument(option.name, metavar=option.values, help=text)
                 else:
-                    group.add_argument(each.name, action="store_true", help=text)
+                    group.add_argument(option.name, action="store_true", help=text)
         return parser.format_help()
 
     def _panels(
         self, shown: Sequence[Option], needed: Sequence[Option]
     ) -> Mapping[str, Sequence[Option]]:
         """Return the options by the title of their panel; columns, seldom needed, last."""
-        others = [each for each in shown if each not in needed]
-        titles = dict.fromkeys(each.panel for each in others)
+        others = [option for option in shown if option not in needed]
+        titles = dict.fromkeys(option.panel for option in others)
         return {"needed": needed} | {
-            title: [each for each in others if each.panel == title]
+            title: [option for option in others if option.panel == title]
             for title in sorted(titles, key=lambda title: title == "columns")
         }
 

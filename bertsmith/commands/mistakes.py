@@ -27,8 +27,8 @@ def as_flags_of(command: str | None, message: str) -> str:
     if command is None:
         return as_flags(message)
     options = page_of(command).options
-    flags = {each.name for each in options}
-    words = {each.name.lower() for each in options if each.is_positional}
+    flags = {option.name for option in options}
+    words = {option.name.lower() for option in options if option.is_positional}
 
     def spell(named: NamedOption) -> str:
         if named.name in words or (
@@ -42,8 +42,10 @@ def as_flags_of(command: str | None, message: str) -> str:
 
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
     """Describe the first mistake in a refused command line; None where this finds none."""
-    flags = {each.name: each for each in options if not each.is_positional}
-    rest, given, words = deque(args), set(), []
+    flags = {option.name: option for option in options if not option.is_positional}
+    rest = deque(args)
+    given_flags = set()
+    words = []
     while rest:
         word = rest.popleft()
         if not _is_flag(word):
@@ -55,7 +57,7 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
             near = difflib.get_close_matches(flag, flags, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
             return f"There is no option {flag}. {hint}'{prog} --help-all' lists them."
-        given.add(flag)
+        given_flags.add(flag)
         placeholder = flags[flag].values
         values = [value] if equals else []
         while placeholder and not equals and rest and not _is_flag(rest[0]):
@@ -65,38 +67,38 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
         wrong = next((f"'{value}'" for value in values if not _fits(value, placeholder)), None)
         if wrong or (placeholder and not values):
             return f"{flag}: found {wrong or 'no value'}; allowed is {_allowed(placeholder)}."
-    return _of_words(words, given, options, prog)
+    return _of_words(words, given_flags, options, prog)
 
 
 def _of_words(
-    words: Sequence[str], given: set[str], options: Sequence[Option], prog: str
+    words: Sequence[str], given_flags: set[str], options: Sequence[Option], prog: str
 ) -> str | None:
     """Describe a word too many, or needed options that are missing."""
-    places = [each for each in options if each.is_positional]
-    takes_recipe = any(each.name == "--recipe" for each in options)
+    places = [option for option in options if option.is_positional]
+    takes_recipe = any(option.name == "--recipe" for option in options)
     for word in words:
         name = word.removesuffix(".toml").rpartition("/")[2]
         if takes_recipe and (name in shipped_recipes() or word.endswith(".toml")):
             return f"'{word}' is not an option. Did you mean --recipe {word}?"
-    if len(words) > len(places) and not any(each.values for each in places):
+    if len(words) > len(places) and not any(option.values for option in places):
         return (
             f"'{words[len(places)]}' is one word too many for '{prog}'. Put a text of several "
             f"words in quotes. '{prog} --help' lists the options."
         )
-    missing = [each for each in places[len(words) :] if each.is_required]
-    missing += [each for each in options if _is_missing(each, given)]
+    missing = [option for option in places[len(words) :] if option.is_required]
+    missing += [option for option in options if _is_missing(option, given_flags)]
     if not missing:
         return None
-    *first, last = [each.typed for each in missing]
+    *first, last = [option.typed for option in missing]
     needed = f"{', '.join(first)} and {last}" if first else last
     return f"{prog} needs {needed}. '{prog} --help' explains them."
 
 
-def _is_missing(option: Option, given: set[str]) -> bool:
+def _is_missing(option: Option, given_flags: set[str]) -> bool:
     """Return whether an option is needed, and neither it nor one that replaces it is given."""
     replaced_by = re.findall(r"--[a-z-]+", option.help.partition("(required")[2])
     names = {option.name, *replaced_by}
-    return option.is_required and not option.is_positional and not names & given
+    return option.is_required and not option.is_positional and not names & given_flags
 
 
 def _is_flag(word: str) -> bool:

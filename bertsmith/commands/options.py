@@ -37,10 +37,10 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
             yield from options_of(kind, value, field.name)
             continue
         said = {
-            name: found
+            name: mark_text
             for mark in marks
             for name in ("name", "metavar", "help", "help_behavior_hint")
-            if isinstance(found := getattr(mark, name, None), str) and found
+            if isinstance(mark_text := getattr(mark, name, None), str) and mark_text
         }
         name = said.get("name", spelling(field.name)).replace("_", "-")
         is_missing = value in (tyro.MISSING, tyro.MISSING_NONPROP)
@@ -86,8 +86,8 @@ def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return a hint without marks and None, and its marks."""
     marks: tuple[Any, ...] = ()
     if get_origin(hint) is Annotated:
-        hint, *found = get_args(hint)
-        marks = tuple(found)
+        hint, *metadata = get_args(hint)
+        marks = tuple(metadata)
     if get_origin(hint) in UNIONS:
         kinds = [kind for kind in get_args(hint) if kind is not type(None)]
         return (kinds[0] if len(kinds) == 1 else hint), marks

@@ -30,9 +30,9 @@ from bertsmith.system.counts import count_noun
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
-    found = _find(settings.model, sizes)
-    facts = account(found)
-    print(json.dumps(facts) if settings.json else describe_counts(facts, _notes(found)))
+    model = _find(settings.model, sizes)
+    facts = account(model)
+    print(json.dumps(facts) if settings.json else describe_counts(facts, _notes(model)))
 
 
 def account(model: BertModel) -> dict[str, Any]:
@@ -42,7 +42,8 @@ def account(model: BertModel) -> dict[str, Any]:
     return {
         "config": asdict(model.config),
         "components": {
-            name: {"parameters": each.total, **asdict(each)} for name, each in counts.items()
+            name: {"parameters": component.total, **asdict(component)}
+            for name, component in counts.items()
         },
         "encoder": total(counts, heads=False),
         "parameters": everything,
@@ -55,11 +56,11 @@ def account(model: BertModel) -> dict[str, Any]:
 def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     config, components = facts["config"], facts["components"]
     rows = [("component", "one layer", "parameters")]
-    rows += [_row(name, each) for name, each in components.items() if not is_head(name)]
-    per_layer = sum(each["per_layer"] for each in components.values())
+    rows += [_row(name, component) for name, component in components.items() if not is_head(name)]
+    per_layer = sum(component["per_layer"] for component in components.values())
     encoder = "encoder, with pooler" if "pooler" in components else "encoder"
     rows.append((encoder, f"{per_layer:,}", f"{facts['encoder']:,}"))
-    rows += [_row(name, each) for name, each in components.items() if is_head(name)]
+    rows += [_row(name, component) for name, component in components.items() if is_head(name)]
     if facts["parameters"] != facts["encoder"]:
         rows.append(("with heads", "", f"{facts['parameters']:,}"))
     wide = max(len(name) for name, _, _ in rows)
@@ -81,8 +82,12 @@ def describe_counts(facts: Mapping[str, Any], notes: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _row(name: str, each: Mapping[str, int]) -> tuple[str, str, str]:
-    return name, f"{each['per_layer']:,}" if name in IN_LAYERS else "", f"{each['parameters']:,}"
+def _row(name: str, component: Mapping[str, int]) -> tuple[str, str, str]:
+    return (
+        name,
+        f"{component['per_layer']:,}" if name in IN_LAYERS else "",
+        f"{component['parameters']:,}",
+    )
 
 
 def _against_formula(facts: Mapping[str, Any], encoder: str) -> list[str]:
@@ -134,24 +139,24 @@ def _flag(name: str) -> str:
 
 def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
     """Build a config from a preset and sizes, by the family's proportions."""
-    given = dict(sizes)
-    family = family_named(given.pop("family", BertConfig.model_type)).config
-    _check_known(family, given)
-    for name in given.keys() & LARGEST.keys():
-        check_largest(name, given[name], _flag(name))
-    chosen: dict[str, Any] = {**(family.preset_sizes(preset) if preset else {}), **given}
+    requested = dict(sizes)
+    family = family_named(requested.pop("family", BertConfig.model_type)).config
+    _check_known(family, requested)
+    for name in requested.keys() & LARGEST.keys():
+        check_largest(name, requested[name], _flag(name))
+    chosen: dict[str, Any] = {**(family.preset_sizes(preset) if preset else {}), **requested}
     width = chosen["hidden_size"]
-    if not preset or "hidden_size" in given:
-        chosen |= {**family.proportions(width), **given}
-    if given.get("shared", "all") != "all":
+    if not preset or "hidden_size" in requested:
+        chosen |= {**family.proportions(width), **requested}
+    if requested.get("shared", "all") != "all":
         chosen["num_hidden_groups"] = chosen["num_hidden_layers"]
     config = family(**{"vocab_size": RELEASED_VOCABULARY, **chosen})
-    length = given.get("max_position_embeddings", config.max_position_embeddings)
+    length = requested.get("max_position_embeddings", config.max_position_embeddings)
     return replace(config, max_position_embeddings=length + config.first_position)
 
 
-def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
-    for name in given:
+def _check_known(family: type[BertConfig], requested: Mapping[str, Any]) -> None:
+    for name in requested:
         if name not in family.__dataclass_fields__:
             others = " or ".join(
                 other.name
@@ -159,12 +164,12 @@ def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
                 if name in other.config.__dataclass_fields__
             )
             raise ConfigError(
-                f"{_flag(name)}: found {given[name]!r} for the family {family.model_type}, which "
-                f"has none. Leave it out, or give --family {others}."
+                f"{_flag(name)}: found {requested[name]!r} for the family {family.model_type}, "
+                f"which has none. Leave it out, or give --family {others}."
             )
 
 
 def _notes(model: BertModel) -> list[str]:
     """List what a folder lacks, or holds beside the model."""
-    found = model.load_report
-    return [f"the folder: {found}"] if found and (found.missing or found.unused) else []
+    report = model.load_report
+    return [f"the folder: {report}"] if report and (report.missing or report.unused) else []

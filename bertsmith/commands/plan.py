@@ -13,9 +13,9 @@ from bertsmith.system.counts import count_noun
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    found = forecast(build_job(settings), settings.measure_seconds)
-    facts = found.to_json()
-    lines = describe_forecast(facts, found.config)
+    estimate = forecast(build_job(settings), settings.measure_seconds)
+    facts = estimate.to_json()
+    lines = describe_forecast(facts, estimate.config)
     print(json.dumps(facts) if settings.json else "\n".join(lines))
 
 

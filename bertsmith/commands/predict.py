@@ -165,7 +165,9 @@ def _show(
             print(f"{count_noun(totals.num_texts, 'text')} → {settings.out}")
         return {"out": str(settings.out)}
     if settings.json:
-        predictions = [{**example.to_json(), **found.to_json()} for example, found in pairs]
+        predictions = [
+            {**example.to_json(), **prediction.to_json()} for example, prediction in pairs
+        ]
         return {"model": str(settings.model), "predictions": predictions}
     console = make_console(soft_wrap=True, highlight=False)
     is_awaited = settings.text == ("-",)  # perhaps by a program that writes the next text then

@@ -13,11 +13,11 @@ from bertsmith.model.hub import push_model
 def main(settings: Settings, line: Sequence[str]) -> None:
     if _names_no_license(settings.model):
         tell(f"{settings.model / 'README.md'}: names no license yet; others may not use the model")
-    found = push_model(settings.model, settings.name, private=settings.private)
+    pushed = push_model(settings.model, settings.name, private=settings.private)
     if settings.json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(pushed)))
     else:
-        print(f"{found.url}  ({len(found.files)} files, {found.num_bytes / 1e6:,.1f} MB)")
+        print(f"{pushed.url}  ({len(pushed.files)} files, {pushed.num_bytes / 1e6:,.1f} MB)")
 
 
 def _names_no_license(folder: Path) -> bool:

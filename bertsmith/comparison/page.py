@@ -46,18 +46,20 @@ def cost_charts(report: ComparisonReport) -> list[Chart]:
         },
     }
     charts = []
-    for label, places in axes.items():
-        if max(places.values(), default=0.0) < 1.1 * min(places.values(), default=1.0):
+    for label, x_values in axes.items():
+        if max(x_values.values(), default=0.0) < 1.1 * min(x_values.values(), default=1.0):
             continue
-        for figure in (each for each in report.figures if each.name in scores):
+        for figure in report.figures:
+            if figure.name not in scores:
+                continue
             series = [
                 Series(
                     name,
-                    [(places[name], float(np.mean(figure.seed_values(name))))],
+                    [(x_values[name], float(np.mean(figure.seed_values(name))))],
                     "dots",
                     COLORS[report.names.index(name) % len(COLORS)],
                 )
-                for name in places
+                for name in x_values
                 if figure.seed_values(name)
             ]
             title = f"{figure.title}, over {label}"

@@ -126,8 +126,8 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
     path, file = _comparison_file(tables)
     recipes = [
         *_recipes_of(path, file, settings),
-        *(_recipe_of(each.stem, table, str(each), settings)
-          for each, table in tables.items() if each != path),
+        *(_recipe_of(other.stem, table, str(other), settings)
+          for other, table in tables.items() if other != path),
     ]  # fmt: skip
     _check_names([recipe.name for recipe in recipes], "recipes", settings.files)
     if len(recipes) < 2:

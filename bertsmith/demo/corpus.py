@@ -142,7 +142,7 @@ def _add(
         documentation.skipped["unreadable file"] += 1
         return
     new: dict[str, str] = {}
-    for paragraph in (each for text in texts for each in prose_paragraphs(text)):
+    for paragraph in (paragraph for text in texts for paragraph in prose_paragraphs(text)):
         key = " ".join(WORD.findall(paragraph.lower()))
         if key in seen:
             documentation.skipped["paragraph seen before"] += 1

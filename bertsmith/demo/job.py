@@ -139,9 +139,9 @@ def run_demo(
     """
     with fresh_folder(settings.out):
         timer = Timer(60 * settings.minutes - STARTING, say)
-        found = installed_libraries() if libraries is None else libraries
+        folders = installed_libraries() if libraries is None else libraries
         try:
-            results = _run(settings, timer, callbacks, found)
+            results = _run(settings, timer, callbacks, folders)
         except Interrupted:  # names a checkpoint, which is removed
             raise KeyboardInterrupt from None
         write_json(settings.out / RESULT, results)
@@ -158,10 +158,13 @@ def _run(
     with timer.part("reading", "Reading the documentation of the installed packages."):
         documentation = read_documentation(libraries, [*LABELS], READING_SHARE * timer.total)
         learned, scored = split_modules(documentation.documents)
-        known, unknown = build_question(learned, scored)
-        draws = [draw_examples(known, (NUM_DEV, NUM_TRAIN), seed) for seed in range(NUM_DRAWS)]
+        learned_paragraphs, unseen_paragraphs = build_question(learned, scored)
+        draws = [
+            draw_examples(learned_paragraphs, (NUM_DEV, NUM_TRAIN), seed)
+            for seed in range(NUM_DRAWS)
+        ]
         num_test = min(MAX_TEST, math.ceil(TEST_PER_MINUTE * settings.minutes))
-        (test,) = draw_examples(unknown, (num_test,))
+        (test,) = draw_examples(unseen_paragraphs, (num_test,))
         dev, train = draws[0]
         write_texts(out, learned, train=train, dev=dev, test=test)
     with timer.part("baselines", "Asking two plain methods a question about it."):
@@ -240,9 +243,9 @@ def _run(
             "masking_rate": config["pretraining"]["masking_rate"],
         },
         "question": {
-            "labels": list(known),
+            "labels": list(learned_paragraphs),
             "num_train": len(train),
-            "num_train_each": len(train) // len(known),
+            "num_train_each": len(train) // len(learned_paragraphs),
             "num_dev": len(dev),
             "num_test": len(test),
             "num_draws": num_draws,

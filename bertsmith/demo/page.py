@@ -155,5 +155,5 @@ def program() -> str:
     if not installed.exists():
         return f"{Path(sys.executable).name} -m bertsmith"
     here = Path.cwd()
-    found = installed.relative_to(here) if installed.is_relative_to(here) else installed
-    return shell_path(found)
+    program_path = installed.relative_to(here) if installed.is_relative_to(here) else installed
+    return shell_path(program_path)

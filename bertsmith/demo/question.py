@@ -106,8 +106,8 @@ def draw_examples(
     sets: list[list[Example]] = [[] for _ in counts]
     for label, texts in paragraphs.items():
         order = rng.permutation(len(texts))
-        for place, examples in enumerate(sets):
-            chosen = order[ends[place] : ends[place + 1]]
+        for number, examples in enumerate(sets):
+            chosen = order[ends[number] : ends[number + 1]]
             examples += [Example(texts[i], label=label) for i in chosen]
     return [[examples[i] for i in rng.permutation(len(examples))] for examples in sets]
 

@@ -123,7 +123,7 @@ class Distillation(Objective[BertModel, Batch]):
             unlabelled = self.unlabelled.micro_batch(step, index - num_labelled)
             # They come after the labelled ones, whose dropout theirs should not repeat.
             first = self.labelled.num_rows(step)
-            places = tuple(first + place for place in unlabelled.places)
+            places = tuple(first + number for number in unlabelled.places)
             batch = _without_labels(replace(unlabelled, places=places))
         return self.teacher.prepare(batch)
 

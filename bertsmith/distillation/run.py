@@ -194,13 +194,13 @@ def _load_teacher(
     """
     folder = read_folder(path)
     path = folder.path
-    found = task_of_folder(folder)
+    teacher_task = task_of_folder(folder)
     model = build(folder)
-    is_bare_encoder = found is None and not model.heads and task.head is None
+    is_bare_encoder = teacher_task is None and not model.heads and task.head is None
     does_it = task.head is None or task.head in model.heads
-    if not (is_bare_encoder or (found is task_type and does_it)):
+    if not (is_bare_encoder or (teacher_task is task_type and does_it)):
         raise CheckpointError(
-            f"{path}: {_what_it_does(model, found)}; a teacher here is one that 'bertsmith "
+            f"{path}: {_what_it_does(model, teacher_task)}; a teacher here is one that 'bertsmith "
             f"finetune {task_type.name}' makes for the same kind of labels. Name such a folder, or "
             "run the command of this one's task."
         )
@@ -267,8 +267,8 @@ def _load_student(
     config = resolve_finetuning(
         settings, objective, folder.path, model.config, limit, attention, machine
     )
-    known = facts_of(student, teacher.fingerprint, made_of) | {"num_unlabelled": len(unlabelled)}
-    facts = {"distillation": known}
+    student_facts = facts_of(student, teacher.fingerprint, made_of)
+    facts = {"distillation": student_facts | {"num_unlabelled": len(unlabelled)}}
     return PreparedRun(dataset, tokenizer, objective, config, made_of, facts), model
 
 
@@ -356,10 +356,10 @@ def _notes_on_unlabelled(
             f"{'is also an eval text' if num_overlap == 1 else 'are also eval texts'}, so "
             "the scores may be too high"
         )
-    if found := describe_rate(count_unknown(encoded, tokenizer)):
-        notes.append(f"texts without labels: {found}")
+    if unknown_note := describe_rate(count_unknown(encoded, tokenizer)):
+        notes.append(f"texts without labels: {unknown_note}")
     likeness = token_likeness(encoded, labelled, tokenizer)
-    if not found and likeness is not None and likeness < SAME_LANGUAGE:
+    if not unknown_note and likeness is not None and likeness < SAME_LANGUAGE:
         notes.append(
             "the texts without labels have other tokens than the labelled ones (cosine of their "
             f"counts {likeness:.2f}; in one language it is {SAME_LANGUAGE} or more): check that "

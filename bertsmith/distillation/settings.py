@@ -44,11 +44,9 @@ class StudentSettings:
         if not 0 <= self.soft_weight <= 1:
             raise SettingError("soft_weight", self.soft_weight, "0 to 1")
         if not 0 < self.soft_temperature < math.inf:
-            found = self.soft_temperature
-            raise SettingError("soft_temperature", found, "above 0")
+            raise SettingError("soft_temperature", self.soft_temperature, "above 0")
         if not 0 <= self.hidden_weight < math.inf:
-            found = self.hidden_weight
-            raise SettingError("hidden_weight", found, "0 or more")
+            raise SettingError("hidden_weight", self.hidden_weight, "0 or more")
 
     @property
     def start(self) -> Path:

@@ -61,8 +61,8 @@ class StoredRows:
 
     def take(self, rows: Sequence[int]) -> Tensor:
         """Read the entries of `rows`, concatenated, `[entries, columns]` in fp32."""
-        found = [self._row(row) for row in rows]
-        return torch.from_numpy(np.concatenate(found).astype(np.float32))
+        entries = [self._row(row) for row in rows]
+        return torch.from_numpy(np.concatenate(entries).astype(np.float32))
 
     def write(self, part: int, rows: Sequence[NDArray[Any]]) -> None:
         """Store the rows of a part, `[entries, columns]` for each text.
@@ -146,33 +146,35 @@ def fill(
             continue
         rows = outputs.rows_of(part)
         say(f"asking the teacher about texts {rows.start + 1:,} to {rows.stop:,} of {len(texts):,}")
-        for store, found in zip(stores, ask_teacher(teacher, texts, rows), strict=True):
-            store.write(part, found)
+        for store, values in zip(stores, ask_teacher(teacher, texts, rows), strict=True):
+            store.write(part, values)
 
 
 def ask_teacher(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
     """Compute outputs of `rows`, in order, and vectors if requested."""
-    found: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)]
+    arrays: list[list[NDArray[Any]]] = [
+        [np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)
+    ]
     device = teacher.model.device
     for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
-        batch = pack_texts(texts, [rows[place] for place in group])
+        batch = pack_texts(texts, [rows[index] for index in group])
         taught = teacher.taught(batch.to(device))
         lengths = list(batch.lengths)
         sizes = lengths if teacher.task.reads_tokens else [1] * len(lengths)
         kinds = [(taught.outputs.float(), sizes)]
         if taught.hidden is not None:
             kinds.append((taught.hidden.half(), lengths))
-        for rows_found, (values, parts) in zip(found, kinds, strict=True):
-            for place, part in zip(batch.order, torch.split(values.cpu(), parts), strict=True):
-                rows_found[group[place]] = part.numpy()
-    return found
+        for row_arrays, (values, parts) in zip(arrays, kinds, strict=True):
+            for index, part in zip(batch.order, torch.split(values.cpu(), parts), strict=True):
+                row_arrays[group[index]] = part.numpy()
+    return arrays
 
 
 def hash_texts(texts: EncodedTexts) -> str:
     """Compute the SHA-256 of the rows' token ids and segments."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for row, types in zip(texts.ids, texts.type_ids, strict=True):
-        found.update(len(row).to_bytes(4, "little"))
-        found.update(row.astype("<i4").tobytes())
-        found.update(types.astype("<i4").tobytes())
-    return found.hexdigest()
+        digest.update(len(row).to_bytes(4, "little"))
+        digest.update(row.astype("<i4").tobytes())
+        digest.update(types.astype("<i4").tobytes())
+    return digest.hexdigest()

@@ -71,14 +71,14 @@ class SettingError(ConfigError):
     @property
     def message(self) -> str:
         is_text = isinstance(self.found, str | Path)
-        found = repr(str(self.found)) if is_text else str(self.found)
+        shown = repr(str(self.found)) if is_text else str(self.found)
         if isinstance(self.allowed, str):
             allowed = f"allowed is {self.allowed}"
         else:
             *names, last = self.allowed
             allowed = f"allowed are {', '.join(names)} and {last}"
         advice = f" {self.advice}" if self.advice else ""
-        return f"{option(self.setting)}: found {found}; {allowed}.{advice}"
+        return f"{option(self.setting)}: found {shown}; {allowed}.{advice}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the error as fields of JSON: also the setting, its value and what is allowed."""

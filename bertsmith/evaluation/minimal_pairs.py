@@ -150,10 +150,10 @@ def evaluate_minimal_pairs(
     for (kind, name), (count, total) in sorted(points.items()):
         groups[kind][name] = GroupScore(int(count), total / count)
     overall = groups.pop("all")[""]
-    each = [score.accuracy for score in groups["paradigm"].values()]
+    accuracies = [score.accuracy for score in groups["paradigm"].values()]
     return PairReport(
         accuracy=overall.accuracy,
-        mean_over_paradigms=sum(each) / len(each) if each else None,
+        mean_over_paradigms=sum(accuracies) / len(accuracies) if accuracies else None,
         num_pairs=overall.num_pairs,
         num_identical=num_identical,
         pairs_per_second=overall.num_pairs / max(seconds, 1e-9),

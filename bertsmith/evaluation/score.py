@@ -173,7 +173,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     num_texts = num_exact = 0
     for example, prediction in _in_pairs(gold, reader, predictions, several=True):
         right, predicted_labels = (
-            set(label_set(each, separator)) for each in (example, prediction)
+            set(label_set(labelled, separator)) for labelled in (example, prediction)
         )
         both.update(right & predicted_labels)
         predicted.update(predicted_labels)

@@ -165,11 +165,11 @@ def _load(folder: ModelFolder, trial: ComparisonInput) -> Predictor[Any]:
     return predictor.with_definition(predictor.definition.with_columns(trial.columns))
 
 
-def _run(predictor: Predictor[Any], things: Sequence[Any]) -> None:
+def _run(predictor: Predictor[Any], items: Sequence[Any]) -> None:
     if isinstance(predictor.definition, TextVectors):
-        predictor.encode(things)
+        predictor.encode(items)
     else:
-        predictor.predict(things)
+        predictor.predict(items)
 
 
 def _score(predictor: Predictor[Any], trial: ComparisonInput) -> tuple[dict[str, float], int]:
@@ -201,15 +201,15 @@ def timed_things(predictor: Predictor[Any], trial: ComparisonInput) -> list[Any]
     return first_of(texts, count_chars)
 
 
-def first_of(things: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
+def first_of(items: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
     """Return the first items, up to `TIMED_CHARS` characters, but at least one."""
     first: list[Any] = []
     total = 0
-    for thing in things:
-        total += size(thing)
+    for item in items:
+        total += size(item)
         if first and total > TIMED_CHARS:
             break
-        first.append(thing)
+        first.append(item)
     return first
 
 

@@ -73,7 +73,8 @@ class GlueRun:
     @property
     def figure(self) -> float:
         """The mean of all scores, which enters the average."""
-        return float(np.mean([value for each in self.scores.values() for value in each.values()]))
+        values = [value for scores in self.scores.values() for value in scores.values()]
+        return float(np.mean(values))
 
 
 @dataclass(frozen=True)
@@ -147,27 +148,31 @@ def run_glue(
         Interrupted: the user asked to stop; the same call resumes there.
     """
     check_outside(settings.out, settings.model, settings.data)
-    found = find_tasks(settings.data, settings.tasks)
+    found_tasks = find_tasks(settings.data, settings.tasks)
     series = RunSeries(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
-    planned = {each.task.name: list(_planned(settings, each)) for each in found}
-    amounts = {each.task.name: _amount(settings, each) for each in found}
-    total = sum(amounts[name] for name, each in planned.items() for run in each if not run.is_done)
+    planned = {
+        found_task.task.name: list(_planned(settings, found_task)) for found_task in found_tasks
+    }
+    amounts = {found_task.task.name: _amount(settings, found_task) for found_task in found_tasks}
+    total = sum(
+        amounts[name] for name, task_runs in planned.items() for run in task_runs if not run.is_done
+    )
     with progress_bar("all tasks", total, interval=WHOLE_SECONDS) as bar:
-        for each in found:
-            name = each.task.name
+        for found_task in found_tasks:
+            name = found_task.task.name
             for run in planned[name]:
                 check_finetuned(run.settings)
             series.run(
                 planned[name],
                 bar,
                 amount=amounts[name],
-                after=partial(_note_scores, each, tell),
-                score=partial(_figure, each.task),
+                after=partial(_note_scores, found_task, tell),
+                score=partial(_figure, found_task.task),
             )
-            runs[name] = [read_scores(each.task, run) for run in planned[name]]
-            submissions += _conclude(each, runs[name], settings)
+            runs[name] = [read_scores(found_task.task, run) for run in planned[name]]
+            submissions += _conclude(found_task, runs[name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
     write_glue_page(settings.out / "glue.html", settings.model, report)
@@ -183,8 +188,8 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
         report=report,
         rows=[
             *(
-                (name, _shown_scores(report.runs[name]), each, show_majority(report.runs[name]))
-                for name, each in spreads.items()
+                (name, _shown_scores(report.runs[name]), figures, show_majority(report.runs[name]))
+                for name, figures in spreads.items()
             ),
             ("average", "", spread(report.averages), ""),
         ],
@@ -192,27 +197,29 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
     )
 
 
-def _planned(settings: GlueSettings, found: FoundTask) -> Iterator[SeriesRun]:
+def _planned(settings: GlueSettings, found_task: FoundTask) -> Iterator[SeriesRun]:
     for seed in range(settings.seeds):
-        asked = _run_settings(settings, found, seed)
-        yield SeriesRun(f"{found.task.name}, seed {seed}", task_named(found.task.kind), asked)
+        asked = _run_settings(settings, found_task, seed)
+        yield SeriesRun(
+            f"{found_task.task.name}, seed {seed}", task_named(found_task.task.kind), asked
+        )
 
 
-def _amount(settings: GlueSettings, found: FoundTask) -> float:
+def _amount(settings: GlueSettings, found_task: FoundTask) -> float:
     """Estimate the work of a run beside that of other tasks, by the text that it reads."""
     is_limited = settings.steps is not None or settings.sample is not None
-    return 1.0 if is_limited else found.train.stat().st_size
+    return 1.0 if is_limited else found_task.train.stat().st_size
 
 
-def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:
-    task = found.task
+def _run_settings(settings: GlueSettings, found_task: FoundTask, seed: int) -> FinetuneSettings:
+    task = found_task.task
     # Both kinds of task can draw a sample, which not every task can.
     is_said = settings.epochs is not None or settings.steps is not None
     settings_of: Any = task_named(task.kind).settings
     return settings_of(
         model=settings.model,
-        train=found.train,
-        eval=found.dev_files()[0][0],
+        train=found_task.train,
+        eval=found_task.dev_files()[0][0],
         out=settings.out / task.name / f"seed-{seed}",
         columns=task.columns,
         metric=METRICS.get(task.name, "accuracy"),
@@ -222,22 +229,22 @@ def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetu
     )
 
 
-def _note_scores(found: FoundTask, tell: Say, run: SeriesRun) -> None:
+def _note_scores(found_task: FoundTask, tell: Say, run: SeriesRun) -> None:
     """Add the official scores of all development files to `run.json`, if not there yet."""
     facts = run.folder.read_run()
     if "glue" in facts:
         return
-    reports = {found.dev_files()[0][1]: facts["result"]["evaluation"]}
-    for path, name in found.dev_files()[1:]:
-        reports[name] = _score_file(run.settings, path, found.task.columns)
+    reports = {found_task.dev_files()[0][1]: facts["result"]["evaluation"]}
+    for path, name in found_task.dev_files()[1:]:
+        reports[name] = _score_file(run.settings, path, found_task.task.columns)
     noted = {
-        "scores": {name: official(found.task, report) for name, report in reports.items()},
+        "scores": {name: official(found_task.task, report) for name, report in reports.items()},
         "seconds": facts["summary"]["elapsed_seconds"],
         START_NOTE: facts["result"][START_NOTE],
-        "majority": majority_figure(found.task, facts["result"]),
+        "majority": majority_figure(found_task.task, facts["result"]),
     }
     run.folder.write_run({**facts, "glue": noted})
-    done = read_scores(found.task, run)
+    done = read_scores(found_task.task, run)
     tell(f"{run.name}: {_shown_scores([done])}, {done.seconds:.0f} s")
 
 
@@ -284,24 +291,26 @@ def _score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dic
 
 def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
     """Select the benchmark's scores from an evaluation's."""
-    found = dict(report)
-    for each in report.get("classes", ()):
-        if each["label"] == "1":
-            found["f1"] = each["f1"]
-    return {score: found[score] for score in task.scores}
+    scores = dict(report)
+    for class_scores in report.get("classes", ()):
+        if class_scores["label"] == "1":
+            scores["f1"] = class_scores["f1"]
+    return {score: scores[score] for score in task.scores}
 
 
-def _conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
+def _conclude(found_task: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
     """Predict the test files with the best run."""
     best = max(runs, key=lambda run: run.figure)
-    files = found.test_files()
+    files = found_task.test_files()
     if files and not (best.folder / WEIGHTS).exists():
         raise ConfigError(
             f"{best.folder}: its weights were removed, since another seed was better. Give "
             f"{option('seeds')} as before, or another {option('out')}."
         )
     return [
-        _predict_test(found.task, best, path, settings.out / "submission" / f"{name}.tsv", settings)
+        _predict_test(
+            found_task.task, best, path, settings.out / "submission" / f"{name}.tsv", settings
+        )
         for path, name in files
     ]
 
@@ -310,14 +319,16 @@ def _predict_test(
     task: GlueTask, run: GlueRun, path: Path, out: Path, settings: GlueSettings
 ) -> Path:
     """Predict a test file as a submission, unless up to date."""
-    newest = max(each.stat().st_mtime_ns for each in (path, run.folder / WEIGHTS))
+    newest = max(file.stat().st_mtime_ns for file in (path, run.folder / WEIGHTS))
     if out.exists() and out.stat().st_mtime_ns >= newest:
         return out
     with compute_settings(settings):
         predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
         pairs = predictor.iter_predictions(iter_test_examples(path, task.test_columns))
         as_text = similarity if task.kind == "regress" else str
-        write_submission(out, ((str(e.label), as_text(found.answer)) for e, found in pairs))
+        write_submission(
+            out, ((str(e.label), as_text(prediction.answer)) for e, prediction in pairs)
+        )
     return out
 
 
@@ -337,9 +348,9 @@ def _shown(values: Sequence[float]) -> str:
 
 
 def _shown_scores(runs: Sequence[GlueRun]) -> str:
-    found = _by_score(runs)
+    scores_by_file = _by_score(runs)
     return ", ".join(
-        f"{file + ' ' if len(found) > 1 else ''}{score_name(score)} {_shown(values)}"
-        for file, scores in found.items()
+        f"{file + ' ' if len(scores_by_file) > 1 else ''}{score_name(score)} {_shown(values)}"
+        for file, scores in scores_by_file.items()
         for score, values in scores.items()
     )

@@ -136,7 +136,7 @@ class FineTuned:
 
     def _advice(self) -> list[str]:
         """Name the better task for pairs where cosines alone are ahead of the model."""
-        cosine = next((each for each in self.baselines if each.key == "cosine"), None)
+        cosine = next((baseline for baseline in self.baselines if baseline.key == "cosine"), None)
         if self.task != "regress" or cosine is None:
             return []
         if cosine.scores["pearson"] <= self.evaluation.pearson:
@@ -519,10 +519,12 @@ def encode_examples(
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
     examples = training_examples(task, train, settings.train, dataset.train)
-    found = describe_rate(count_unknown(train, tokenizer))
+    unknown_note = describe_rate(count_unknown(train, tokenizer))
     return FineTuning(
         task,
-        examples if found is None else replace(examples, notes=(*examples.notes, found)),
+        examples
+        if unknown_note is None
+        else replace(examples, notes=(*examples.notes, unknown_note)),
         HeldOutExamples(held_out, settings.eval, dataset.held_out),
         batch_size=batch_size,
         num_parts=count_parts(batch_size, machine),

@@ -298,19 +298,19 @@ def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[
         )
     units.sort(key=lambda unit: _stratum(dataset, examples[unit[0]]))
     strata = [_stratum(dataset, examples[unit[0]]) for unit in units]
-    others = [place for place in range(1, len(units)) if strata[place] == strata[place - 1]]
+    others = [index for index in range(1, len(units)) if strata[index] == strata[index - 1]]
     count = min(max(2, round(share * len(units))), len(units) - 1)
-    places = others if len(others) >= count else list(range(len(units)))
-    chosen = {places[int((i + 0.5) * len(places) / count)] for i in range(count)}
-    return _without(dataset, {example for place in chosen for example in units[place]})
+    candidates = others if len(others) >= count else list(range(len(units)))
+    chosen = {candidates[int((i + 0.5) * len(candidates) / count)] for i in range(count)}
+    return _without(dataset, {example for index in chosen for example in units[index]})
 
 
-def _without(dataset: TaskDataset[Any], places: Set[int]) -> TaskDataset[Any]:
-    """Hold out the training examples at some places, as they were read for evaluation."""
+def _without(dataset: TaskDataset[Any], indices: Set[int]) -> TaskDataset[Any]:
+    """Hold out the training examples at some indices, as they were read for evaluation."""
     evaluated = {example.row: example for example in dataset.held_out}
     train, held_out = [], []
-    for place, example in enumerate(dataset.train):
-        if place in places:
+    for index, example in enumerate(dataset.train):
+        if index in indices:
             held_out.append(evaluated.get(example.row, example))
         else:
             train.append(example)
@@ -320,9 +320,9 @@ def _without(dataset: TaskDataset[Any], places: Set[int]) -> TaskDataset[Any]:
 def _units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
     """Group the indices of training examples by unit, in random order."""
     units: dict[Any, list[int]] = {}
-    for place in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
-        unit, _ = dataset.task.fold_keys(dataset.train[place])
-        units.setdefault(unit, []).append(place)
+    for index in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
+        unit, _ = dataset.task.fold_keys(dataset.train[index])
+        units.setdefault(unit, []).append(index)
     return list(units.values())
 
 
@@ -342,7 +342,7 @@ def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> 
     for unit in sorted(units, key=lambda unit: (strata[unit[0]], -len(unit))):
         stratum = strata[unit[0]]
         fold = min(range(num_folds), key=lambda i: (of_stratum[i][stratum], len(folds[i])))
-        of_stratum[fold].update(strata[place] for place in unit)
+        of_stratum[fold].update(strata[index] for index in unit)
         folds[fold].update(unit)
     return folds
 
@@ -391,12 +391,13 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     folder = RunFolder(settings.out)
     if not folder.run_path.exists():
         return
-    run, wanted = folder.read_run(), same_fields(settings)
+    run = folder.read_run()
+    wanted = same_fields(settings)
     del wanted["model"]  # whose weights are compared, so that it may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
     with computing_on(settings, folder) as machine:
-        found = _resolved_parts(settings, machine)
-    check_same(folder.path, {name: run[CONFIG].get(name) for name in found}, found)
+        parts = _resolved_parts(settings, machine)
+    check_same(folder.path, {name: run[CONFIG].get(name) for name in parts}, parts)
     _check_files(folder.path, run, file_sums(settings))
 
 

@@ -86,9 +86,9 @@ class TagReport(Report):
         accuracy = ScoreLine(
             "accuracy", self.accuracy, f"share of the {words} with the right label"
         )
-        each = "labels" if self.scheme == "plain" else "types"
+        unit = "labels" if self.scheme == "plain" else "types"
         macro = ScoreLine(
-            "macro-F1", self.macro_f1, f"mean F1 of the {each}, each counting the same"
+            "macro-F1", self.macro_f1, f"mean F1 of the {unit}, each counting the same"
         )
         if self.scheme == "plain":
             return [accuracy, macro]

@@ -56,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True)
 class _Tick:
-    place: float
+    position: float
     text: str
 
 

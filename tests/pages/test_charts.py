@@ -19,15 +19,15 @@ def test_everything_is_drawn_inside_the_frame(values):
     for x, y in chart.curves[0].dots:
         assert chart.left <= x <= chart.right + 1e-6
         assert chart.top - 1e-6 <= y <= chart.bottom
-    assert all(chart.top - 1e-6 <= tick.place <= chart.bottom + 1e-6 for tick in chart.y_ticks)
-    assert all(chart.left <= tick.place <= chart.right + 1e-6 for tick in chart.x_ticks)
+    assert all(chart.top - 1e-6 <= tick.position <= chart.bottom + 1e-6 for tick in chart.y_ticks)
+    assert all(chart.left <= tick.position <= chart.right + 1e-6 for tick in chart.x_ticks)
 
 
 @pytest.mark.parametrize("last", [3, 0.0025, 0.000125, 1_250_000])
 def test_the_last_number_of_an_axis_ends_within_the_frame(last):
     chart = Chart("title", "x", "y", [Series("s", [(0, 1), (last, 2)])])
     tick = chart.x_ticks[-1]
-    assert tick.place + CHAR_WIDTH * len(tick.text) / 2 <= chart.width
+    assert tick.position + CHAR_WIDTH * len(tick.text) / 2 <= chart.width
 
 
 @given(points, st.integers(1, 10))

@@ -79,10 +79,10 @@ def with_student(
     """
     if student.teacher == NOT_GIVEN:
         for field in dataclasses.fields(student):
-            if (found := getattr(student, field.name)) != field.default:
+            if (value := getattr(student, field.name)) != field.default:
                 flag = field.name.replace("_", "-")
                 raise ConfigError(
-                    f"--{flag} {found} needs a --teacher. Give one, too, or leave the option out."
+                    f"--{flag} {value} needs a --teacher. Give one, too, or leave the option out."
                 )
         if settings.model == NOT_GIVEN:
             raise ConfigError(
