@@ -58,11 +58,13 @@ def check_flags(settings: Settings) -> None:
     """Raise ConfigError unless there is one file, with flags that apply to it."""
     are_pairs = settings.minimal_pairs is not None
     if are_pairs == bool(settings.data):
+        one = "only one of them" if are_pairs else "one of them"
         raise ConfigError(
-            f"Give {'only one of them' if are_pairs else 'one of them'}: --data FILE to score a "
-            "fine-tuned model, or --minimal-pairs FILE for a pre-trained one."
+            f"Give {one}: --data FILE to score a fine-tuned model, or --minimal-pairs FILE for a "
+            "pre-trained one."
         )
-    flag, names = "--data", ["scores"]
+    flag = "--data"
+    names = ["scores"]
     if are_pairs:
         flag = "--minimal-pairs"
         names = ["long_texts", "stride", "label_separator", "errors", "page"]

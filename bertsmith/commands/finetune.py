@@ -22,7 +22,8 @@ from bertsmith.training.display import Display
 def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> None:
     settings, student = parsed
     check_outside(settings.out, settings.model)  # which only a comparison may do
-    task, command = task_named(line[2]), resume_command(line)
+    task = task_named(line[2])
+    command = resume_command(line)
     train: Callable[..., Any] = finetune
     if student is None and not settings.is_series:
         train = partial(finetune, has_costly_baselines=True)

@@ -141,7 +141,8 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
     Raises:
         ConfigError: it names two, or none behind --recipe.
     """
-    names, rest = [], list(args)
+    names = []
+    rest = list(args)
     for index in reversed(range(len(rest))):
         flag, equals, name = rest[index].partition("=")
         if flag != "--recipe":
@@ -173,7 +174,8 @@ def typed_flags(settings: Any) -> list[str]:
     """Return the flags by which settings other than the defaults are typed."""
     words: list[str] = []
     for field in dataclasses.fields(settings):
-        value, flag = getattr(settings, field.name), spelling(field.name).replace("_", "-")
+        value = getattr(settings, field.name)
+        flag = spelling(field.name).replace("_", "-")
         if value == default_of(field, None):
             continue
         if isinstance(value, bool):

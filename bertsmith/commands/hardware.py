@@ -23,7 +23,9 @@ from bertsmith.system.measurements import Measured, forget, processor_name
 def main(settings: Settings, line: Sequence[str]) -> None:
     if settings.fresh:
         forget()
-    measured, paths, int8 = measured_products(), measured_paths(), int8_speed()
+    measured = measured_products()
+    paths = measured_paths()
+    int8 = int8_speed()
     speeds = measured.value
     device = select_device("auto")
     precision = select_precision("auto", device)

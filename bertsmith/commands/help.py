@@ -55,7 +55,8 @@ class Option:
         said, _, hint = self.help.partition(" (required")
         default = self.default
         if not default and (match := _DEFAULT.search(said)):
-            said, default = said[: match.start()] or said, match[1]
+            said = said[: match.start()] or said
+            default = match[1]
             if len(default) > MAX_DEFAULT:
                 default = default.partition(" (")[0]
         first = _SENTENCE_END.split(said)[0].rstrip(". ")

@@ -27,7 +27,8 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
     Args:
         default: settings with the defaults, or a sentinel where the class has them.
     """
-    hints, helps = get_type_hints(cls, include_extras=True), help_texts(cls)
+    hints = get_type_hints(cls, include_extras=True)
+    helps = help_texts(cls)
     for field in dataclasses.fields(cls):
         kind, marks = _unwrapped(hints[field.name])
         value = default_of(field, default)
@@ -48,14 +49,18 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
         shown = "" if is_missing or isinstance(value, bool) else _shown(value)
         hint = said.get("help_behavior_hint", "")
         if hint:
-            text, shown = f"{text} {hint}", ""
+            text = f"{text} {hint}"
+            shown = ""
         metavar = said.get("metavar")
         if POSITIONAL in marks:
-            typed, values = metavar or name.upper(), "..." if get_origin(kind) is tuple else ""
+            typed = metavar or name.upper()
+            values = "..." if get_origin(kind) is tuple else ""
         elif kind is bool:
-            typed, values = f"--no-{name}" if value is True else f"--{name}", ""
+            typed = f"--no-{name}" if value is True else f"--{name}"
+            values = ""
         else:
-            typed, values = f"--{name}", metavar or _placeholder(kind)
+            typed = f"--{name}"
+            values = metavar or _placeholder(kind)
         yield Option(
             typed,
             values,

@@ -134,7 +134,8 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
 
 def _flag(name: str) -> str:
     metadata = getattr(get_type_hints(Sizes, include_extras=True)[name], "__metadata__", ())
-    return f"--{metadata[0].name if metadata else name.replace('_', '-')}"
+    flag = metadata[0].name if metadata else name.replace("_", "-")
+    return f"--{flag}"
 
 
 def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:

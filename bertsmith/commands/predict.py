@@ -203,10 +203,10 @@ def typed_examples(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
             raise InputError(f"text {number} is empty ('{text}'). Put each text in quotes.")
     size = task.texts_per_example
     if len(texts) % (size or len(texts)) or (size is None and len(texts) < 3):
+        were = "text was" if len(texts) == 1 else "texts were"
         raise InputError(
-            f"This model reads a {' and its '.join(task.fields[:2])}, but {len(texts)} "
-            f"text{'s were' if len(texts) != 1 else ' was'} given. Give them one after the other, "
-            "each in quotes."
+            f"This model reads a {' and its '.join(task.fields[:2])}, but {len(texts)} {were} "
+            "given. Give them one after the other, each in quotes."
         )
     rows: list[Sequence[Any]] = [(texts[0], texts[1:])]
     if size is not None:

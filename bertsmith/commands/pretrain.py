@@ -65,7 +65,8 @@ def suggest_commands(result: Mapping[str, Any]) -> list[str]:
         return []
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
-    model, task = Path(result["out"]), "--train train.csv --eval dev.csv"
+    model = Path(result["out"])
+    task = "--train train.csv --eval dev.csv"
     out = free_path(model.with_name(f"{model.name.removesuffix('-bert')}-classifier"))
     return [
         f'try        bertsmith fill {shell_path(guesser)} "… {mask} …"',

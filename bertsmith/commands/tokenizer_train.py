@@ -80,8 +80,9 @@ def training_lines(
     characters = f"characters  {len(learned.alphabet):,} kept"
     if dropped:
         total = sum(dropped.values())
-        times = f"{'occurs' if len(dropped) == 1 else 'occur'} {count_noun(total, 'time')}"
-        characters += f"; {len(dropped):,} dropped, which {times}: {shown}"
+        occur = "occurs" if len(dropped) == 1 else "occur"
+        times = count_noun(total, "time")
+        characters += f"; {len(dropped):,} dropped, which {occur} {times}: {shown}"
     yield characters
     if report.stats:
         yield f"\n{'on the held-out text':<20}  tokens per word   unknown words   vocabulary used"

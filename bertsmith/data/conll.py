@@ -67,7 +67,8 @@ def iter_blocks(source_name: str, lines: Iterable[str]) -> Iterator[LineBlock]:
             continue
         if block.rows:
             yield block
-            block, size = LineBlock([], []), 0
+            block = LineBlock([], [])
+            size = 0
         block.before.append(content if starts_document else "")
     if block.rows:
         yield block
@@ -203,7 +204,9 @@ class ColumnParser:
         if block.before and block.before[-1]:
             remarks.append("joined_documents")
         before = tuple(self._before if self._is_first else self._before[1:])
-        self._before, self._num_comments, self._is_first = [], 0, False
+        self._before = []
+        self._num_comments = 0
+        self._is_first = False
         return TaggedSentence(
             tuple(words), tuple(labels), rows[0][0], remarks=tuple(remarks), before=before
         )

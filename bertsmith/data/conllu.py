@@ -126,7 +126,8 @@ def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]
     text = ""
     places: list[Place] = []
     pending: list[str] = []  # parts of the multi-word token that was read last
-    token_place, num_parts = (0, 0), 0
+    token_place = (0, 0)
+    num_parts = 0
     for cells in rows:
         first, kind, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
         if kind == ".":

@@ -182,7 +182,8 @@ def _make_blocks(
         sizes[split] += document.characters
         if sizes[split] >= BLOCK_CHARS:
             yield split, _make_block(gathered.pop(split), unk_id, report)
-            gathered[split], sizes[split] = [], 0
+            gathered[split] = []
+            sizes[split] = 0
     for split, documents in gathered.items():
         yield split, _make_block(documents, unk_id, report)
 

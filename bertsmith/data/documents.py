@@ -276,13 +276,16 @@ def _cut_long(text: str) -> Iterator[str]:
 def _iter_txt(lines: Lines) -> Iterator[str]:
     cut = lines.reading.report.cut
     document: list[str] = []
-    size, is_cut = 0, False
+    size = 0
+    is_cut = False
     for line in lines.in_parts():
         blank = not line.strip(_ASCII_SPACE)
         if document and (blank or size + len(line) > MAX_DOCUMENT_CHARS):
             cut.update([] if blank or is_cut else ["long_documents"])
             yield "\n".join(document)
-            document, size, is_cut = [], 0, not blank
+            document = []
+            size = 0
+            is_cut = not blank
         if not blank:
             document.append(line.rstrip("\r\n"))
             size += len(line) + 1

@@ -60,7 +60,10 @@ class EncodedTexts:
 
         Ids are int32 `[tokens]`: their bytes are taken as such.
         """
-        ids, type_ids, starts, num_cut = array("i"), array("i"), array("q", [0]), array("q")
+        ids = array("i")
+        type_ids = array("i")
+        starts = array("q", [0])
+        num_cut = array("q")
         for row, types, cut in rows:
             ids.frombytes(row.tobytes())
             type_ids.frombytes(types.tobytes())

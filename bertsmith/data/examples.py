@@ -129,7 +129,11 @@ class ExampleReader(RecordReader[Example]):
         self.pairs = pairs
         self.is_file = isinstance(source, Path)
         self._stripped: dict[str, int] = {}
-        lacking = "labels" if labelled else "pairs, which the model was trained on" * bool(pairs)
+        lacking = ""
+        if labelled:
+            lacking = "labels"
+        elif pairs:
+            lacking = "pairs, which the model was trained on"
         super().__init__(
             source,
             self.columns,

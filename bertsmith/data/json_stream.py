@@ -190,7 +190,8 @@ class _Reader:
 
     def taken(self, value: Any, end: int) -> Any:
         """Move `at` to `end` and return the value, without half surrogate pairs."""
-        start, self.at = self.at, end
+        start = self.at
+        self.at = end
         try:
             return without_half_characters(value, self.text[start:end])
         except (ValueError, RecursionError) as error:
@@ -216,7 +217,8 @@ class _Reader:
         while num_missing > 0 and (chunk := next(self.chunks, "")):
             parts.append(chunk)
             num_missing -= len(chunk)
-        self.text, self.at = "".join([self.text[self.at :], *parts]), 0
+        self.text = "".join([self.text[self.at :], *parts])
+        self.at = 0
         return True
 
     def line_and_column(self, position: int) -> tuple[int, int]:

@@ -106,8 +106,9 @@ def _value(name: str) -> Decimal | None:
 
 
 def _same_as(name: str, other: str) -> str:
-    is_number = NUMBER_TEXT.fullmatch(name) and NUMBER_TEXT.fullmatch(other)
-    return f"the same {'number ' if is_number else ''}as '{other}'"
+    if NUMBER_TEXT.fullmatch(name) and NUMBER_TEXT.fullmatch(other):
+        return f"the same number as '{other}'"
+    return f"the same as '{other}'"
 
 
 def check_predicted_names(

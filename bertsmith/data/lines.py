@@ -92,7 +92,9 @@ class Lines:
             if cut and not within:
                 self.reading.report.cut["long_lines"] += 1
             end = place_to_cut(raw, _character_end(raw), _LINE_STOPS) if cut else len(raw)
-            raw, rest, within = raw[:end], raw[end:], cut
+            rest = raw[end:]
+            raw = raw[:end]
+            within = cut
             if (text := self._decode(raw)) is not None:
                 yield text
 

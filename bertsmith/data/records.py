@@ -204,7 +204,9 @@ class RecordReader(Reader[ExampleT]):
             InputError: the source cannot be read as a table with these columns, a row does not
                 fit, or there is no complete row.
         """
-        self.num_skipped, self.names, self.is_numbered_as_trained = 0, {}, False
+        self.num_skipped = 0
+        self.names = {}
+        self.is_numbered_as_trained = False
         num_rows = 0
         lacking: InputError | None = None
         columns, rows, read = self._open()
@@ -341,7 +343,8 @@ class RecordReader(Reader[ExampleT]):
             is_asked = any(spec.asked is not None for spec in self.specs)
             if is_asked or self.options.header != "auto" or not self.trained.are_numbers:
                 raise
-        self.names, self.is_numbered_as_trained = {}, True
+        self.names = {}
+        self.is_numbered_as_trained = True
         return self._resolve(first, by_number=True)
 
     def _from_cells(

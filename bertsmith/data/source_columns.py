@@ -52,7 +52,8 @@ def unique_names(names: Iterable[str]) -> list[str]:
     """Number names that stand twice: `text`, `text_2`."""
     unique: list[str] = []
     for name in names:
-        candidate, number = name, 1
+        candidate = name
+        number = 1
         while candidate in unique:
             number += 1
             candidate = f"{name}_{number}"

@@ -141,7 +141,8 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
     skips = has_blanks_before_quotes(path, delimiter)
     reader = csv.reader(row_lines(), delimiter=delimiter, strict=True, skipinitialspace=skips)
     while True:
-        row, size = reader.line_num + 1, 0
+        row = reader.line_num + 1
+        size = 0
         try:
             cells = next(reader)
         except StopIteration:
@@ -181,7 +182,8 @@ def read_rows(
 
 
 def _without_blank(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
-    width, blank = 0, list[int]()
+    width = 0
+    blank = list[int]()
     for row, cells in rows:
         width = width or len(cells)
         if cells:

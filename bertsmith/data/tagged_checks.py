@@ -249,7 +249,8 @@ def _is_short_table(words: Sequence[str], labels: Sequence[str]) -> bool:
 
     Labels of spans, and O, stand beside words alone; and so do signs that are rows of their own.
     """
-    num_different, size = len(set(words)), len(words)
+    num_different = len(set(words))
+    size = len(words)
     num_signs = sum(not any(map(str.isalnum, word)) for word in words)
     marks_spans = any(label == OUTSIDE or PREFIXED.fullmatch(label) for label in labels)
     if marks_spans or set(labels) <= set(ROLES) or num_signs > 0.02 * size:

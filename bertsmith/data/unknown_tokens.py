@@ -66,5 +66,5 @@ def describe_rate(rate: float) -> str | None:
 def tell_unknown(rate: float, source: object) -> None:
     """Print `describe_rate` to standard error, as a warning where the share is large."""
     if (description := describe_rate(rate)) is not None:
-        loud = "WARNING: " * (rate > LOUD_RATE)
-        print(f"{loud}{source}: {description}.", file=sys.stderr, flush=True)
+        warning = "WARNING: " if rate > LOUD_RATE else ""
+        print(f"{warning}{source}: {description}.", file=sys.stderr, flush=True)

@@ -112,7 +112,8 @@ def read_documentation(
     unless time runs out.
     """
     ends_at = time.monotonic() + seconds
-    documentation, seen = Documentation(), set[str]()
+    documentation = Documentation()
+    seen = set[str]()
     chars = documentation.chars_by_library
     modules = {name: _modules(top, documentation.skipped) for name, top in libraries.items()}
     while modules:
@@ -212,17 +213,20 @@ def prose_paragraphs(docstring: str) -> list[str]:
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
     """Group lines between empty lines, of one indentation, or of one item."""
     block: list[str] = []
-    indent, is_hanging = 0, False
+    indent = 0
+    is_hanging = False
     for line in lines:
         text = line.strip()
         depth = len(line) - len(line.lstrip())
-        item, is_underline = ITEM.match(text), UNDERLINE.match(text) is not None
+        item = ITEM.match(text)
+        is_underline = UNDERLINE.match(text) is not None
         if not text or item or is_underline or (depth != indent and not is_hanging):
             yield block
             block = []
         if is_hanging or not block:
             # The second line of an item sets the depth of those that follow it.
-            indent, is_hanging = depth, item is not None and not is_hanging
+            indent = depth
+            is_hanging = item is not None and not is_hanging
         if text and not is_underline:
             block.append(text[item.end() :] if item else text)
     yield block

@@ -89,7 +89,8 @@ class Timer:
 
     def __init__(self, total: float, say: Say) -> None:
         self.seconds: dict[str, float] = {}
-        self.total, self.say = total, say
+        self.total = total
+        self.say = say
         self._ends_at = time.monotonic() + total
 
     @contextmanager
@@ -154,7 +155,8 @@ def _run(
     callbacks: Sequence[Callback],
     libraries: Mapping[str, Path],
 ) -> dict[str, Any]:
-    out, started_at = settings.out, datetime.now(UTC).isoformat(timespec="seconds")
+    out = settings.out
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
     with timer.part("reading", "Reading the documentation of the installed packages."):
         documentation = read_documentation(libraries, [*LABELS], READING_SHARE * timer.total)
         learned, scored = split_modules(documentation.documents)
@@ -181,7 +183,8 @@ def _run(
     with timer.part("vocabulary", f"Learning a vocabulary of {size:,} tokens."):
         vocabulary = learn_vocabulary(out, size)
     with timer.part("corpus", "Turning the text into a corpus of token ids."):
-        tokenizer, reading = load_tokenizer(out / "tokenizer"), CorpusSettings(held_out=HELD_OUT)
+        tokenizer = load_tokenizer(out / "tokenizer")
+        reading = CorpusSettings(held_out=HELD_OUT)
         manifest = build_corpus([out / TEXT], tokenizer, out / "corpus", reading)
     with timer.part("pre-training", "Pre-training: guessing hidden words, telling what follows."):
         ending = min(ENDING_SHARE * timer.total, ENDING * timer.seconds["vocabulary"])
@@ -214,7 +217,8 @@ def _run(
     if tfidf is not None:
         scores["tfidf"] = [baseline.scores for baseline in (tfidf, *further) if baseline]
     scores["majority"] = [majority.scores]
-    run, splits = RunFolder(model.out).read_run(), manifest.splits
+    run = RunFolder(model.out).read_run()
+    splits = manifest.splits
     config = run["config"]
     results = {
         "command": COMMAND,
@@ -308,7 +312,8 @@ def compare_models(
     reports: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
     fewest = FINETUNE_STEPS
     for draw, (dev, train) in enumerate(draws):
-        before, steps = timer.left, FINETUNE_STEPS
+        before = timer.left
+        steps = FINETUNE_STEPS
         left = timer.left - PAGE_SHARE * timer.total
         for name, group in reports.items():
             timer.say(f"Fine-tuning {METHODS[name][0]}, labels {draw + 1} of {len(draws)}.")

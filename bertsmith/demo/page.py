@@ -92,7 +92,8 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
 
 def shortened(results: Mapping[str, Any]) -> str:
     """Describe what this computer had no time for, if anything."""
-    question, sentences = results["question"], []
+    question = results["question"]
+    sentences = []
     if results["pretraining"]["steps"] < LEARNING_STEPS:
         sentences.append(
             f"In fewer than {LEARNING_STEPS} steps the model learns only how frequent tokens are, "
@@ -118,7 +119,8 @@ def shortened(results: Mapping[str, Any]) -> str:
 
 def next_steps(out: Path) -> list[dict[str, Any]]:
     """List commands that work as they stand, and those for the reader's own texts."""
-    run, question = program(), out / "question"
+    run = program()
+    question = out / "question"
     pretrained, classifier, corpus, test, train, dev, longer, another = (
         shell_path(path)
         for path in (out / "pretrained", out / "classifier", out / "corpus", question / "test.csv",

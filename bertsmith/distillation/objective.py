@@ -138,7 +138,8 @@ class Distillation(Objective[BertModel, Batch]):
 
         `correct` of the latter two counts agreement of student and teacher.
         """
-        teaching, taught = self.teaching, self.teacher.taught(batch)
+        teaching = self.teaching
+        taught = self.teacher.taught(batch)
         with watch_last_layer(model, every_token=taught.hidden is not None) as student:
             outputs = self.task.outputs(model, batch)
         soft = self.task.distillation_loss(

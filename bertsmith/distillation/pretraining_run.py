@@ -176,7 +176,8 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
         )
 
     def build(self, resolved: ResolvedDistillation, machine: Machine) -> BuiltRun:
-        checkpoint, config = self.newest_checkpoint(), resolved.config
+        checkpoint = self.newest_checkpoint()
+        config = resolved.config
         model = resolved.student if checkpoint is None else load_model(checkpoint.path)
         return BuiltRun(
             model.to(machine.device),

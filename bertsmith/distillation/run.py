@@ -238,7 +238,8 @@ def _load_student(
     folder = read_folder(settings.model)
     task = dataset.task.with_model(folder, settings, dataset.train)
     dataset = replace(dataset, task=task)
-    whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
+    whole = build_for_task(folder, settings, dataset)
+    tokenizer = folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = shorten(student, whole)
     attention = reset_cls_queries(model, folder, settings, dataset.task.head)
@@ -351,10 +352,10 @@ def _notes_on_unlabelled(
     notes = []
     evaluated = {example.content for example in dataset.held_out}
     if num_overlap := sum(example.content in evaluated for example in unlabelled):
+        are_eval_texts = "is also an eval text" if num_overlap == 1 else "are also eval texts"
         notes.append(
             f"{num_overlap:,} of {count_noun(len(unlabelled), 'unlabelled text')} "
-            f"{'is also an eval text' if num_overlap == 1 else 'are also eval texts'}, so "
-            "the scores may be too high"
+            f"{are_eval_texts}, so the scores may be too high"
         )
     if unknown_note := describe_rate(count_unknown(encoded, tokenizer)):
         notes.append(f"texts without labels: {unknown_note}")

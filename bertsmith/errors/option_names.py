@@ -125,8 +125,9 @@ def _argument_of(named: NamedOption) -> str:
     name = "from_" if named.name == "from" else named.name
     if named.value is None:
         return name
-    is_own_word = isinstance(named.value, str) and named.value.isupper()
-    return f"{name}={named.value if is_own_word else repr(named.value)}"
+    if isinstance(named.value, str) and named.value.isupper():
+        return f"{name}={named.value}"
+    return f"{name}={named.value!r}"
 
 
 def _field_of(named: NamedOption) -> str:

@@ -295,7 +295,8 @@ class Estimator(ABC):
                     lost = f" (all in {settings.out / 'failure.json'})"
                     error.args = (error.message.replace(lost, ""),)
                 raise
-            start, notes = as_arguments(result.start_note), map(as_arguments, result.notes)
+            start = as_arguments(result.start_note)
+            notes = map(as_arguments, result.notes)
             result = dataclasses.replace(result, start_note=start, notes=tuple(notes))
             lines = str(result).split("\n")
             view.show_report(

@@ -126,9 +126,8 @@ def pretrain(
         corpus_options = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
         reading = from_mapping(CorpusSettings, corpus_options, "pretrain")
         if (texts is None) == (corpus is None):
-            raise ConfigError(
-                f"texts, corpus: found {'neither' if corpus is None else 'both'}. Give one of them."
-            )
+            count = "neither" if corpus is None else "both"
+            raise ConfigError(f"texts, corpus: found {count}. Give one of them.")
         source_texts = () if texts is None else as_texts(texts, reading.text_column)
         files = (str(IN_MEMORY),) if isinstance(source_texts, TextsInMemory) else source_texts
         first = "my" if files != source_texts else corpus or files[0]

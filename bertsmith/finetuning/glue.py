@@ -269,7 +269,8 @@ def _figure(task: GlueTask, run: SeriesRun) -> float:
 
 
 def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
-    noted, settings = run.folder.read_run()["glue"], run.settings
+    noted = run.folder.read_run()["glue"]
+    settings = run.settings
     return GlueRun(
         task.name,
         settings.seed,
@@ -349,8 +350,10 @@ def _shown(values: Sequence[float]) -> str:
 
 def _shown_scores(runs: Sequence[GlueRun]) -> str:
     scores_by_file = _by_score(runs)
-    return ", ".join(
-        f"{file + ' ' if len(scores_by_file) > 1 else ''}{score_name(score)} {_shown(values)}"
-        for file, scores in scores_by_file.items()
-        for score, values in scores.items()
-    )
+    shown = []
+    for file, scores in scores_by_file.items():
+        prefix = f"{file} " if len(scores_by_file) > 1 else ""
+        shown += [
+            f"{prefix}{score_name(score)} {_shown(values)}" for score, values in scores.items()
+        ]
+    return ", ".join(shown)

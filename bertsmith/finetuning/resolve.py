@@ -101,7 +101,8 @@ def resolve_finetuning(
         ConfigError: a setting that the model cannot meet.
     """
     epoch, task = objective.steps_per_epoch, objective.task
-    steps, optim = resolve_steps(settings, epoch), resolve_optim(settings, shape)
+    steps = resolve_steps(settings, epoch)
+    optim = resolve_optim(settings, shape)
     best = BestSettings(
         f"held_out_{task.name}_{settings.figure}",
         settings.patience,

@@ -260,10 +260,12 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     def load(self, dataset: TaskDataset[Any], machine: Machine) -> tuple[PreparedRun, BertModel]:
         """Load the model and encode the examples."""
-        settings, folder = self.settings, read_folder(self.settings.model)
+        settings = self.settings
+        folder = read_folder(self.settings.model)
         task = dataset.task.with_model(folder, settings, dataset.train)
         dataset = replace(dataset, task=task)
-        model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
+        model = build_for_task(folder, settings, dataset)
+        tokenizer = folder.tokenizer
         attention = reset_cls_queries(model, folder, settings, dataset.task.head)
         # Saved with the model, so that it is used as it was trained.
         limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
@@ -390,7 +392,8 @@ def _score_saved(
     """Score the saved folder, and store what the scores decide."""
     dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
     dataset.task.write_files(settings.out)
-    evaluation, scored = None, dataset.task
+    evaluation = None
+    scored = dataset.task
     if dataset.held_out:
         predictor = Predictor.load(
             settings.out, task_type, device=settings.device, precision=settings.precision
@@ -515,7 +518,8 @@ def encode_examples(
 
     `batch_size` is the settings', or smaller where a step has texts without labels, too.
     """
-    task, limit = dataset.task, tokenizer.model_max_length
+    task = dataset.task
+    limit = tokenizer.model_max_length
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
     examples = training_examples(task, train, settings.train, dataset.train)

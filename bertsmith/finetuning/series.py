@@ -86,12 +86,11 @@ class Repeats:
             f"{format_score(name, spread.deviation)}"
             for name, spread in self.figures.items()
         ]
-        lines += [""] + [
-            f"{name:<{width}}  {score_name(self.metric)} "
-            f"{format_score(self.metric, self._score(result))}"
-            f"{'   <- kept' if name == self.best else ''}"
-            for name, result in zip(self.names, self.results, strict=True)
-        ]
+        lines.append("")
+        for name, result in zip(self.names, self.results, strict=True):
+            score = format_score(self.metric, self._score(result))
+            mark = "   <- kept" if name == self.best else ""
+            lines.append(f"{name:<{width}}  {score_name(self.metric)} {score}{mark}")
         return "\n".join(
             [f"{len(self.names)} {self.kind}s, mean ± standard deviation; model of the best in "
              f"{self.out}", *_notes_on_runs(self.results), "", *lines]
@@ -163,7 +162,8 @@ class RunSeries:
         for number, run in enumerate(runs, start=1):
             is_new = begin is not None and number == 1
             was_done = run.is_done and not is_new
-            self.say(f"{run.name}, {number} of {len(runs)}{': was done before' * was_done}")
+            done = ": was done before" if was_done else ""
+            self.say(f"{run.name}, {number} of {len(runs)}{done}")
             progress = RunProgress(bar, 0.0 if was_done else amount)
             results.append(self.finish(run, begin if is_new else None, [progress]))
             after(run)

@@ -218,7 +218,8 @@ class QuestionScores:
                 probabilities.
         """
         current: float = self.is_answered.count(0)
-        best, threshold = current, lowest
+        best = current
+        threshold = lowest
         indices = range(len(self)) if order is None else order
         for index in sorted(indices, key=no_answer_probs.__getitem__):
             if self.replies[index] == ord("m"):
@@ -228,7 +229,8 @@ class QuestionScores:
             elif self.replies[index] == ord("t"):
                 current -= 1
             if current > best:
-                best, threshold = current, no_answer_probs[index]
+                best = current
+                threshold = no_answer_probs[index]
         return BestThreshold(100.0 * best / len(self), threshold)
 
 

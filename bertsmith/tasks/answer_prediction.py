@@ -329,4 +329,6 @@ def one_line(text: str) -> str:
 
 def spaced(text: str) -> str:
     """Collapse white space, keeping one space at either end."""
-    return f"{' ' * text[:1].isspace()}{one_line(text)}{' ' * text[-1:].isspace()}"
+    before = " " if text[:1].isspace() else ""
+    after = " " if text[-1:].isspace() else ""
+    return before + one_line(text) + after

@@ -115,7 +115,8 @@ class NumberBaselines(Baselines):
         held_out: Sequence[Example],
         before: Mapping[str, float],
     ) -> list[Baseline]:
-        mean, gold = float(numbers(train, EXAMPLES).mean()), numbers(held_out, EXAMPLES)
+        mean = float(numbers(train, EXAMPLES).mean())
+        gold = numbers(held_out, EXAMPLES)
         method = f"always {format_number(mean)}, the mean of training"
         return [Baseline("mean", method, {"rmse": rmse(gold, np.full(len(gold), mean))})]
 

@@ -149,7 +149,8 @@ class FineTuning(Objective[BertModel, Batch]):
 
     def micro_batch(self, step: int, index: int) -> Batch:
         """Return micro-batch `index`, from 0, of step `step`, from 1."""
-        encoded, group = self.train.encoded, self._groups(step)[index]
+        encoded = self.train.encoded
+        group = self._groups(step)[index]
         firsts = self._first_rows(step)
         places = [firsts[i] + row for i in group for row in range(len(encoded.rows_of(i)))]
         return collate(encoded, group).placed(places)

@@ -56,7 +56,8 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         Raises:
             InputError: there is no mask in it.
         """
-        text, mask = single_text(record), self.tokenizer.mask_token
+        text = single_text(record)
+        mask = self.tokenizer.mask_token
         if mask not in text:  # typed in small letters
             text = re.sub(re.escape(mask), lambda _: mask, text, flags=re.IGNORECASE)
         if mask not in text:
@@ -85,7 +86,8 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[FilledMasks]:
-        rows, decode = encoded.rows, self.tokenizer.decode
+        rows = encoded.rows
+        decode = self.tokenizer.decode
         fill = partial(self._fill, model.embeddings.word.weight.detach().float())
         masks: dict[int, tuple[tuple[Word, ...], ...]] = {}
         for group, best in compute_groups(model, rows.lengths, partial(pack_texts, rows), fill):

@@ -72,7 +72,8 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
         if start < end:
             insort(taken, span._replace(start=start, end=end))
     parts: list[MarkedPart] = []
-    reached, most = 0, len(text) if around is None else around
+    reached = 0
+    most = len(text) if around is None else around
     for span in taken:
         before = most if parts else 0
         parts.append(MarkedPart(_shorten(text[reached : span.start], before, most)))

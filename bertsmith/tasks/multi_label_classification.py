@@ -138,7 +138,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         `outputs` are fp32 logits `[sequences, labels]`. Correct are texts with exactly the right
         labels.
         """
-        logits, flags = mean_over_rows(outputs, batch), batch.targets["labels"]
+        logits = mean_over_rows(outputs, batch)
+        flags = batch.targets["labels"]
         is_right = ((logits.sigmoid() >= self.threshold) == (flags > 0)).all(1)
         return LossTerm(self.loss.sum(logits, flags), is_right.sum(), len(logits))
 

@@ -174,7 +174,8 @@ def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
 
 def _free(name: str, columns: Iterable[str], stem: str) -> str:
     """Return a name that is none of the columns': `name`, or `stem` with a number."""
-    taken, number = set(lowered(columns)), 1
+    taken = set(lowered(columns))
+    number = 1
     while name.lower() in taken:
         number += 1
         name = f"{stem}_{number}"

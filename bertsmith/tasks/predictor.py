@@ -354,7 +354,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         if isinstance(texts, str):
             warn_of_file_name(texts)
             return self.encode([texts])[0]
-        size, own, loaded = check_batch_size(batch_size), self._text_vectors, self.loaded
+        size = check_batch_size(batch_size)
+        own = self._text_vectors
+        loaded = self.loaded
         # What can be read twice is checked as a whole before time is spent.
         total = None if isinstance(texts, Iterator) else sum(1 for _ in iter_pairs(texts))
 
@@ -517,7 +519,8 @@ def in_chunks(
     while True:
         if chunk and is_waiting is not None and is_waiting():
             yield chunk
-            chunk, num_chars = [], 0
+            chunk = []
+            num_chars = 0
         try:
             example = next(examples)
         except StopIteration:
@@ -526,7 +529,8 @@ def in_chunks(
         is_full = len(chunk) == (size or CHUNK_EXAMPLES)
         if is_full or (chunk and num_chars + length > CHUNK_CHARS):
             yield chunk
-            chunk, num_chars = [], 0
+            chunk = []
+            num_chars = 0
         chunk.append(example)
         num_chars += length
     if chunk:

@@ -455,7 +455,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return RelatedAccumulator(self.score_range)
 
     def describe_target(self) -> str:
-        return f"vectors {'by contrast' if self.loss == 'contrastive' else 'by scores'}"
+        return "vectors by contrast" if self.loss == "contrastive" else "vectors by scores"
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
         wanted = 1.0

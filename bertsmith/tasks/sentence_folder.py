@@ -198,7 +198,8 @@ def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
     Raises:
         CheckpointError: it does; says which.
     """
-    name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
+    name = settings.get("default_prompt_name")
+    prompts = settings.get("prompts")
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     if prompt:
         raise CheckpointError(

@@ -91,7 +91,8 @@ class TagPrediction:
         return html_lines([str(self.line(self.sentence))]) + table
 
     def parts(self) -> list[MarkedPart]:
-        types, places = span_types(self.names, self.scheme), self.sentence.places
+        types = span_types(self.names, self.scheme)
+        places = self.sentence.places
         marks = [
             Mark(places[first][0], places[last - 1][1], label, color_of(label, types))
             for label, first, last in find_spans(self.label_names, self.scheme)

@@ -25,7 +25,8 @@ def marked_text(
     colours = {type_: COLOURS[index % len(COLOURS)] for index, type_ in enumerate(types)}
     # Replaced character by character, so that places stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
-    marked, reached = Text(), 0
+    marked = Text()
+    reached = 0
     for label, first, last in find_spans(labels, scheme):
         start, end = sentence.places[first][0], sentence.places[last - 1][1]
         colour = colours.get(label, "")

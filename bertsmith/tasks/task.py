@@ -289,11 +289,11 @@ class Task(TaskHooks[ExampleT, PredictionT]):
                 meaning.
         """
         if unknown := [label for label in self.labels if label not in teacher.labels]:
+            noun = "labels" if len(unknown) > 1 else "label"
             raise ConfigError(
-                f"the teacher does not know the label{'s' * (len(unknown) > 1)} "
-                f"{', '.join(map(repr, unknown[:8]))} of the examples; it knows "
-                f"{', '.join(map(repr, teacher.labels[:8]))}. Give a teacher that was trained for "
-                "these labels, or examples with its own."
+                f"the teacher does not know the {noun} {', '.join(map(repr, unknown[:8]))} of the "
+                f"examples; it knows {', '.join(map(repr, teacher.labels[:8]))}. Give a teacher "
+                "that was trained for these labels, or examples with its own."
             )
         if self.labels == teacher.labels:
             return self

@@ -115,7 +115,8 @@ class Classify(LabelTask[ClassPrediction]):
         return class_numbers(examples, self.labels, Path("examples"))
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        logits, labels = mean_over_rows(outputs, batch), batch.targets["labels"]
+        logits = mean_over_rows(outputs, batch)
+        labels = batch.targets["labels"]
         num_right = (logits.argmax(-1) == labels).sum()
         return LossTerm(self.loss.sum(logits, labels), num_right, len(logits))
 

@@ -55,7 +55,8 @@ def score_tfidf_of_several(
         gold: those of `held_out`.
     """
     indices = _draw(train)
-    fitted, rows = [train[index] for index in indices], flags[indices]
+    fitted = [train[index] for index in indices]
+    rows = flags[indices]
     is_varied = rows.any(0) & ~rows.all(0)
     targets = rows[:, is_varied].astype(np.int64)
     answers = _fit_and_predict(fitted, targets, held_out, targets.shape[1])

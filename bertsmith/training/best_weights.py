@@ -60,7 +60,8 @@ class BestWeights:
         is_better = score > self._score
         self._num_since = 0 if is_better else self._num_since + 1
         if is_better:
-            self._score, self.step = score, entry["step"]
+            self._score = score
+            self.step = entry["step"]
 
     def keep(self, model: nn.Module) -> None:
         self._weights = {name: value.clone() for name, value in model.state_dict().items()}

@@ -118,7 +118,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     for name, expected in facts.pop("files").items():
         file = path / name
         if not file.is_file() or sha256_file(file) != expected:
-            raise _damaged(path, f"{name} is {'altered' if file.is_file() else 'missing'}")
+            fault = "altered" if file.is_file() else "missing"
+            raise _damaged(path, f"{name} is {fault}")
     try:
         state = TrainingState(**facts)
     except TypeError:

@@ -61,7 +61,8 @@ def build_charts(
 def _series(
     entries: Sequence[Mapping[str, Any]], terms: Sequence[str], term: str, kind: str
 ) -> list[Series]:
-    color, label = COLORS[terms.index(term) % len(COLORS)], TERM_NAMES.get(term, term)
+    color = COLORS[terms.index(term) % len(COLORS)]
+    label = TERM_NAMES.get(term, term)
     lines = [
         Series(f"{label}, training", _points(entries, f"{term}_{kind}"), "line", color),
         Series(f"{label}, eval", _points(entries, f"held_out_{term}_{kind}"), "dots", color),

@@ -56,7 +56,9 @@ class Display(Callback):
 
     def begin(self, computing: str) -> None:
         """Say on what the run computes, with its notes, and forget the run before it."""
-        self._means, self._shown, self._held_out = RunningMeans(), {}, {}
+        self._means = RunningMeans()
+        self._shown = {}
+        self._held_out = {}
         self._print(computing.replace("\n", "\nnote      "))
 
     def change(self, step: int, text: str) -> None:

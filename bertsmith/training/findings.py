@@ -45,10 +45,8 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
     steps = int(result["steps"])
     loss, entropy = result.get("held_out_mlm_loss"), result.get("held_out_unigram_entropy")
     if loss is None or entropy is None:
-        is_found, evidence = (
-            steps < LEARNING_STEPS,
-            f"so far {count_noun(steps, 'step')}, and no eval loss",
-        )
+        is_found = steps < LEARNING_STEPS
+        evidence = f"so far {count_noun(steps, 'step')}, and no eval loss"
     else:
         is_found = loss >= LEARNED_SHARE * entropy
         evidence = f"eval loss {loss:.3f}, by token frequency alone {entropy:.3f}"

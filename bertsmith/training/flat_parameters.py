@@ -50,7 +50,8 @@ class Layout:
 
     @classmethod
     def of(cls, specs: Iterable[ParameterSpec]) -> "Layout":
-        slots, end = [], 0
+        slots = []
+        end = 0
         for spec in sorted(specs, key=lambda spec: not spec.decay):
             slots.append(Slot(spec, end))
             end += _round_up(slots[-1].count, ALIGNMENT)

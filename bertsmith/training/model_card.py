@@ -103,7 +103,8 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
     scores = _evaluation(run) if "result" in run else {}
     is_encoder = pipeline == "sentence-similarity"
     lines = [CARD_MARK, "license: unknown"]
-    lines.append(f"library_name: {'sentence-transformers' if is_encoder else 'transformers'}")
+    library = "sentence-transformers" if is_encoder else "transformers"
+    lines.append(f"library_name: {library}")
     lines.append(f"pipeline_tag: {pipeline}")
     if (base := _base(run)) and HUB_NAME.fullmatch(base) and not Path(base).exists():
         lines.append(f"base_model: {base}")
@@ -131,7 +132,8 @@ def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
 
 def _base(run: Mapping[str, Any]) -> str:
     """Return the model that a run began with, as the user named it; empty for none."""
-    settings, records = run.get("settings", {}), run.get("compression") or [{}]
+    settings = run.get("settings", {})
+    records = run.get("compression") or [{}]
     named = records[-1].get("source") or settings.get("from") or settings.get("model")
     return named if isinstance(named, str) and not settings.get("from_scratch") else ""
 
@@ -184,7 +186,8 @@ def _evaluation(run: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _scores(run: Mapping[str, Any]) -> Iterator[str]:
-    scores, settings = _evaluation(run), run.get("settings", {})
+    scores = _evaluation(run)
+    settings = run.get("settings", {})
     if "compression" in run:
         record = run["compression"][-1]
         before, after = record["before"], record["after"]
@@ -231,13 +234,16 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _data(run: Mapping[str, Any]) -> Iterator[str]:
-    settings, result, data = run.get("settings", {}), run.get("result", {}), run.get("data", {})
+    settings = run.get("settings", {})
+    result = run.get("result", {})
+    data = run.get("data", {})
     if result:
         train = f" of `{name}`" if (name := _name_of(settings.get("train"))) else ""
         yield f"- Training: {count_noun(result['num_train'], 'example')}{train}"
         if labels := result.get("labels"):
             shown = ", ".join(f"`{label}`" for label in labels[:20])
-            yield f"- Labels: {shown}{' …' if labels[20:] else ''}"
+            more = " …" if labels[20:] else ""
+            yield f"- Labels: {shown}{more}"
         if overlap := result.get("num_overlap"):
             are = count_noun(overlap, "eval example is", "eval examples are")
             yield f"- {are} among them: the scores are too high"

@@ -168,7 +168,8 @@ class RangeUpdater:
                 self._move(piece, block, total, change)
 
     def _move(self, piece: UpdatePiece, block: slice, gradient: Tensor, change: UpdateStep) -> None:
-        arrays, shape = self.arrays, piece.shape or gradient.shape
+        arrays = self.arrays
+        shape = piece.shape or gradient.shape
         buffers = {name: arrays.buffers[name][block].view(shape) for name in piece.rule.buffers}
         piece.rule.step(arrays.weights[block].view(shape), gradient.view(shape), buffers, change)
         if arrays.computing is not arrays.weights:

@@ -11,7 +11,9 @@ class RunProgress(Callback):
     """Move `bar` along with one run, whose work is `amount` of the bar's total."""
 
     def __init__(self, bar: Bar, amount: float) -> None:
-        self._bar, self._before, self._amount = bar, bar.done, amount
+        self._bar = bar
+        self._before = bar.done
+        self._amount = amount
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         self._bar.move(self._before + self._amount * status.progress)

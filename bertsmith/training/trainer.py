@@ -269,7 +269,8 @@ class Trainer:
             self.state.step_seconds += step_seconds
             self.state.data_wait_seconds += waited
             self._record(entry | {"tokens_per_second": entry["real_tokens"] / step_seconds})
-            before, progress = progress, self.budget.progress(self.state.step, self._elapsed())
+            before = progress
+            progress = self.budget.progress(self.state.step, self._elapsed())
             if self._is_evaluation_due(before, progress):
                 self._evaluate()
             if self._is_ended or (self.best is not None and self.best.is_exhausted):
@@ -289,7 +290,8 @@ class Trainer:
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             raise self._report_failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
-        optim, progress = self.config.optim, self.budget.middle(step, began, self._elapsed())
+        optim = self.config.optim
+        progress = self.budget.middle(step, began, self._elapsed())
         rate = optim.peak_rate * schedule(progress, optim)
         limit = optim.max_grad_norm
         self.workers.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)

@@ -93,9 +93,10 @@ def with_student(
         student = replace(student, student=settings.model)
     are_other_texts = settings.folds or (settings.seeds and settings.sample)
     if student.cache is not None and are_other_texts:
+        other = "--folds" if settings.folds else "--sample and --seeds"
         raise ConfigError(
-            f"--cache does not go with --{'folds' if settings.folds else 'sample and --seeds'}: "
-            "each of these runs learns from other texts. Leave one of them out."
+            f"--cache does not go with {other}: each of these runs learns from other texts. Leave "
+            "one of them out."
         )
     student.check_out(settings.out)
     return replace(settings, model=student.start), student

@@ -79,10 +79,12 @@ class Member:
         Gradients are those of the whole step's loss: `counts` are the predictions of all its
         micro-batches by loss term.
         """
-        share, num_members = self._share, self.plan.num_members
+        share = self._share
+        num_members = self.plan.num_members
         self._gradients = self._arrays.gradients_of(share.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
-        objective, device = self.plan.objective, self._gradients.device
+        objective = self.plan.objective
+        device = self._gradients.device
         all_terms = []
         for number, batch in enumerate(share.batches):
             seed = step_seed(self.plan.seed, step, self.index + number * num_members)
