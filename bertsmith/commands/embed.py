@@ -11,7 +11,7 @@ import numpy as np
 from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.text_files import place_name
+from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.metrics.reading import ReadingCounts
@@ -47,7 +47,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             f"pooling {report['pooling']}, {report['precision']}, "
             f"{report['texts_per_second']:,.0f} texts/s)"
         )
-    tell_unknown(report["unknown_rate"], place_name(file))
+    tell_unknown(report["unknown_rate"], name_source(file))
     counts = ReadingCounts(num_truncated=report["num_truncated"], num_skipped=report["num_skipped"])
     for note in counts.notes("a text"):
         tell(f"{note}.")

@@ -12,7 +12,7 @@ from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.config import to_jsonable
-from bertsmith.data.text_files import place_name
+from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.errors_file import write_misses
@@ -111,7 +111,7 @@ def print_result(
     """Print the result, and beside it the share of unknown tokens."""
     unknown_rate = predictor.unknown_tokens.rate
     report = {**result.to_json(), "unknown_rate": unknown_rate, **more}
-    tell_unknown(unknown_rate, place_name(path))
+    tell_unknown(unknown_rate, name_source(path))
     if settings.json:
         if baselines:
             report["baselines"] = to_jsonable(baselines)

@@ -27,7 +27,7 @@ from bertsmith.data.json_rows import (
     json_type,
     without_half_characters,
 )
-from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
+from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, find_cut
 from bertsmith.data.parquet_files import rows_at_once, unpack
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
@@ -267,7 +267,7 @@ def _is_visible(character: str) -> bool:
 def _cut_long(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > MAX_DOCUMENT_CHARS:
-        end = place_to_cut(text, start + MAX_DOCUMENT_CHARS, TEXT_STOPS)
+        end = find_cut(text, start + MAX_DOCUMENT_CHARS, TEXT_STOPS)
         yield text[start:end]
         start = end
     yield text[start:] if start else text

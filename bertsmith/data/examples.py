@@ -157,7 +157,7 @@ class ExampleReader(RecordReader[Example]):
             check_header(self, first, len(examples), comes_again=comes_again)
         for label, row in itertools.islice(self._stripped.items(), 1):
             warn_once(
-                f"{self.row_place(row)}: the label '{label}' is read as '{label.strip()}': white "
+                f"{self.locate_row(row)}: the label '{label}' is read as '{label.strip()}': white "
                 "space at the ends of a file's labels does not count."
             )
         return examples
@@ -176,7 +176,7 @@ class ExampleReader(RecordReader[Example]):
         is_guessed = columns.header == "auto" and columns.text_column is None
         if is_guessed and text and record["text"] == self.names["text"] and self.is_table:
             raise InputError(
-                f"{self.row_place(row)}: the text '{text}' stands in the first row too, which was "
+                f"{self.locate_row(row)}: the text '{text}' stands in the first row too, which was "
                 "taken for the names of the columns. If it is that, pass "
                 f"{option('header', 'yes')}; if it is a row like others, {option('header', 'no')} "
                 f"{option('text_column', 'N')}."
@@ -194,7 +194,7 @@ class ExampleReader(RecordReader[Example]):
         """Refuse a name of a column that is taken for a text, as all columns read are numbered."""
         if self.is_table and self.columns.header == "auto" and not self.has_header:
             raise InputError(
-                f"{self.row_place(1)}: the text of this first row, '{text}', is a usual name of a "
+                f"{self.locate_row(1)}: the text of this first row, '{text}', is a usual name of a "
                 f"column. If the row names the columns, pass {option('header', 'yes')}; if not, "
                 f"{option('header', 'no')}."
             )
@@ -217,11 +217,11 @@ class ExampleReader(RecordReader[Example]):
             f"{option('label_column')}{header}."
         )
         if len(cells) < len(names):  # empty cells are left out, so which they are is not known
-            raise IncompleteRowError(f"{self.row_place(row)}: a column of labels is empty{advice}")
+            raise IncompleteRowError(f"{self.locate_row(row)}: a column of labels is empty{advice}")
         flags = {name: text.strip().lower() for name, text in zip(names, cells, strict=True)}
         for name, text in flags.items():
             if text not in FLAGS:
-                raise InputError(f"{self.row_place(row)}: '{name}' is '{text}'{advice}")
+                raise InputError(f"{self.locate_row(row)}: '{name}' is '{text}'{advice}")
         return as_label_set(name.strip() for name, text in flags.items() if FLAGS[text])[0]
 
     def _strip(self, row: int, label: str) -> str:
@@ -240,7 +240,7 @@ class ExampleReader(RecordReader[Example]):
         elif self.empty_labels and label.startswith(("['", '["')):
             problem = "a list written as text; write labels as in sport,news, or use a .jsonl file"
         if problem:
-            raise InputError(f"{self.row_place(row)}: the label is {problem}.")
+            raise InputError(f"{self.locate_row(row)}: the label is {problem}.")
 
     def _specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
         """Build the specs; the usual names of texts depend on the columns found."""
@@ -325,7 +325,7 @@ def check_header(
         return
     if not _is_number(first.label or ""):
         raise InputError(
-            f"{reader.row_place(first.row)}: the label '{first.label}' occurs in this first row "
+            f"{reader.locate_row(first.row)}: the label '{first.label}' occurs in this first row "
             f"only. If the row names the columns, pass {option('header', 'yes')}; if not, "
             f"{option('header', 'no')}."
         )

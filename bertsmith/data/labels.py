@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.json_rows import list_names
-from bertsmith.data.text_files import IN_MEMORY, row_place
+from bertsmith.data.text_files import IN_MEMORY, locate_row
 from bertsmith.errors import InputError, option
 from bertsmith.system.counts import count_noun
 
@@ -68,7 +68,7 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
         )
     if fractions and words:
         raise InputError(
-            f"{row_place(path, rows[fractions[0]])}: the label '{fractions[0]}' is a fractional "
+            f"{locate_row(path, rows[fractions[0]])}: the label '{fractions[0]}' is a fractional "
             f"number among names ({list_names(words)}). Fix the row, or choose the column with "
             f"{option('label_column')}."
         )
@@ -95,7 +95,7 @@ def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
         other = seen.setdefault(values[name], name)
         if other != name:
             raise InputError(
-                f"{row_place(path, rows[name])}: the label '{name}' is {_same_as(name, other)} in "
+                f"{locate_row(path, rows[name])}: the label '{name}' is {_same_as(name, other)} in "
                 f"row {rows[other]}. Write each class in one way."
             )
 
@@ -271,7 +271,7 @@ def _unknown_label(
     ):  # so read without a header
         hint += f" If the row names the columns, pass {option('header', 'yes')}."
     return InputError(
-        f"{row_place(path, example.row)}: the label '{label}' is none of those that the model "
+        f"{locate_row(path, example.row)}: the label '{label}' is none of those that the model "
         f"learns ({list_names(names)}).{hint} Fix the row, or train with such examples."
     )
 
@@ -283,7 +283,7 @@ def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
         InputError: a label that is no number, or none that fp32 holds; says where.
     """
     values = (
-        number(example.label, f"{row_place(path, example.row)}: the label") for example in examples
+        number(example.label, f"{locate_row(path, example.row)}: the label") for example in examples
     )
     return np.fromiter(values, dtype=np.float64, count=len(examples))
 

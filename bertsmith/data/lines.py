@@ -91,7 +91,7 @@ class Lines:
             cut = len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n")
             if cut and not within:
                 self.reading.report.cut["long_lines"] += 1
-            end = place_to_cut(raw, _character_end(raw), _LINE_STOPS) if cut else len(raw)
+            end = find_cut(raw, _character_end(raw), _LINE_STOPS) if cut else len(raw)
             rest = raw[end:]
             raw = raw[:end]
             within = cut
@@ -180,7 +180,7 @@ def count_lines(path: Path, num_bytes: int) -> int:
     return count
 
 
-def place_to_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
+def find_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
     """Find the last place before `end` behind a line, sentence or word.
 
     The first of `stops` that is near wins; without any, the place is `end`.

@@ -117,7 +117,7 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         if number == num_choices and first == 0:
             counting = f", or pass {option('first_label', 1)} if they are counted from 1"
         raise InputError(
-            f"{self.row_place(row)}: the label is '{name}'; allowed are {first} to "
+            f"{self.locate_row(row)}: the label is '{name}'; allowed are {first} to "
             f"{first + num_choices - 1}, or A to {last_letter}. Fix the row{counting}."
         )
 

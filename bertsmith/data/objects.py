@@ -13,7 +13,7 @@ from bertsmith.data.json_rows import (
 )
 from bertsmith.data.json_stream import iter_list
 from bertsmith.data.parquet_files import read_parquet
-from bertsmith.data.text_files import ExampleSource, iter_lines, row_place
+from bertsmith.data.text_files import ExampleSource, iter_lines, locate_row
 from bertsmith.errors import InputError
 
 ObjectFormat = Literal["jsonl", "json", "parquet"]
@@ -49,7 +49,7 @@ def _read_mappings(source: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for row, value in enumerate(source, start=1):
         if not isinstance(value, Mapping):
             raise InputError(
-                f"{row_place(source, row)}: found {json_type(value)}; a mapping of names to "
+                f"{locate_row(source, row)}: found {json_type(value)}; a mapping of names to "
                 'values is expected, such as {"text": "...", "label": "..."}. Fix the row.'
             )
         yield row, as_json(value)
@@ -59,7 +59,7 @@ def _read_json(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for row, value in enumerate(iter_list(path), start=1):
         if not isinstance(value, dict):
             raise InputError(
-                f"{row_place(path, row)}: found {json_type(value)}; a list of objects is "
+                f"{locate_row(path, row)}: found {json_type(value)}; a list of objects is "
                 'expected, such as [{"text": "...", "label": "..."}]. Fix the row.'
             )
         yield row, value
@@ -73,12 +73,12 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             value = without_half_characters(JSON.decode(line.rstrip("\r\n")), line)
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{row_place(path, row)}: not JSON ({json_fault(error)}). Fix the row: each line "
+                f"{locate_row(path, row)}: not JSON ({json_fault(error)}). Fix the row: each line "
                 "holds one JSON object."
             ) from None
         if not isinstance(value, dict):
             raise InputError(
-                f"{row_place(path, row)}: found {json_type(value)}; one JSON object per "
+                f"{locate_row(path, row)}: found {json_type(value)}; one JSON object per "
                 'line is expected, such as {"text": "...", "label": "..."}. Fix the row.'
             )
         yield row, value

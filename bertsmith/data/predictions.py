@@ -16,7 +16,7 @@ from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
 from bertsmith.data.squad import question_format
 from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
-from bertsmith.data.text_files import row_place
+from bertsmith.data.text_files import locate_row
 from bertsmith.errors import InputError
 
 # First match wins; a label beside a prediction is the right one.
@@ -63,7 +63,7 @@ def _by_id(path: Path, key: str) -> dict[str, Any]:
 
 def _values_of_rows(path: Path, key: str, kind: ObjectFormat) -> Iterator[tuple[str, Any]]:
     for row, record in read_objects(path, kind):
-        location = row_place(path, row)
+        location = locate_row(path, row)
         id_, value = (get_value(record, name, object, location) for name in ("id", key))
         yield str(id_), value
 
@@ -121,7 +121,7 @@ def read_labels(
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # Where there may be several labels, a line with nothing in it says that there is none.
     for cell in _cells(path, columns, delimiter, keep_blank=several):
-        location = row_place(path, cell.row)
+        location = locate_row(path, cell.row)
         (label,) = spec.texts(location, cell.column, cell.value)
         if not several and not label.strip():
             raise InputError(f"{location}: the label is empty. Give one label on each line.")
@@ -163,7 +163,7 @@ def _cells_of_table(
             continue
         if len(cells or [""]) != len(header):
             raise InputError(
-                f"{row_place(path, row)}: columns: found {len(cells)}, where row {first_row} has "
+                f"{locate_row(path, row)}: columns: found {len(cells)}, where row {first_row} has "
                 f"{len(header)}. {RAGGED[kind]}"
             )
         yield _Cell(row, header[index], cells[index] if cells else "")
@@ -178,13 +178,13 @@ def _cells_of_objects(path: Path, kind: ObjectFormat, columns: Sequence[str]) ->
             column = _column(path, row, list(seen_keys), columns)
             if name and column != name:
                 raise InputError(
-                    f"{row_place(path, row)}: has '{column}', which the lines before lack: there, "
+                    f"{locate_row(path, row)}: has '{column}', which the lines before lack: there, "
                     f"'{name}' was taken for the prediction. Give every line '{column}'."
                 )
             name = column
         if name not in record:
             raise InputError(
-                f"{row_place(path, row)}: no key '{name}', which the lines before have. Keys "
+                f"{locate_row(path, row)}: no key '{name}', which the lines before have. Keys "
                 f"found: {list_names(record)}. Give every line a prediction."
             )
         gold_row = record.get("file_line", record.get("line"))
@@ -196,7 +196,7 @@ def _column(path: Path, row: int, column_names: Sequence[str], columns: Sequence
     numbered = [name for name in column_names if NUMBERED_COLUMN.fullmatch(name)]
     if len(numbered) > 1:
         raise InputError(
-            f"{row_place(path, row)}: predictions of several models stand in it: "
+            f"{locate_row(path, row)}: predictions of several models stand in it: "
             f"{list_names(numbered)}. Rename all but the right one."
         )
     for name in columns:
@@ -204,12 +204,12 @@ def _column(path: Path, row: int, column_names: Sequence[str], columns: Sequence
             return column_names[index]
         if stands_twice(name, column_names):
             raise InputError(
-                f"{row_place(path, row)}: several columns are called '{name}'. Columns found: "
+                f"{locate_row(path, row)}: several columns are called '{name}'. Columns found: "
                 f"{list_names(column_names)}. Rename all but the right one."
             )
     usual = (column for column in columns if not column.startswith("predicted_"))
     usual_names = ", ".join(f"'{column}'" for column in usual)
     raise InputError(
-        f"{row_place(path, row)}: no column of predictions ({usual_names}). Columns found: "
+        f"{locate_row(path, row)}: no column of predictions ({usual_names}). Columns found: "
         f"{list_names(column_names)}. Rename the one with predictions to 'prediction'."
     )

@@ -28,7 +28,7 @@ from bertsmith.data.tables import (
     table_format,
     whole_number,
 )
-from bertsmith.data.text_files import ExampleSource, place_name, row_place
+from bertsmith.data.text_files import ExampleSource, locate_row, name_source
 from bertsmith.data.training_columns import NUMBERED, TrainingColumns
 from bertsmith.errors import InputError, option
 
@@ -232,7 +232,7 @@ class RecordReader(Reader[ExampleT]):
     @property
     def source_name(self) -> str:
         """Name of the source in messages."""
-        return place_name(self.source)
+        return name_source(self.source)
 
     @property
     def file_format(self) -> FoundFormat:
@@ -263,8 +263,8 @@ class RecordReader(Reader[ExampleT]):
         ]
         return not all(asked is not None and _is_numbers(asked) for asked in needed)
 
-    def row_place(self, row: int) -> str:
-        return row_place(self.source, row)
+    def locate_row(self, row: int) -> str:
+        return locate_row(self.source, row)
 
     def incomplete(self, row: int, problem: str, advice: str = "") -> IncompleteRowError:
         """Build the error for a row that lacks something; tell how to skip it, if one can."""
@@ -272,7 +272,7 @@ class RecordReader(Reader[ExampleT]):
         end = f"{advice} Or {skip}" if advice else f"Fix the row, or {skip}"
         if not self.can_skip:
             end = advice or "Fix the row."
-        return IncompleteRowError(f"{self.row_place(row)}: {problem}. {end}")
+        return IncompleteRowError(f"{self.locate_row(row)}: {problem}. {end}")
 
     @property
     def _read_specs(self) -> list[ColumnSpec]:
@@ -377,7 +377,7 @@ class RecordReader(Reader[ExampleT]):
             if name not in value:
                 problem = f"no key '{name}'. Keys found: {list_names(value)}"
                 raise self.incomplete(row, problem, "Give every row the keys of the first.")
-        location = self.row_place(row)
+        location = self.locate_row(row)
         return {
             spec.name: without_empty_end(
                 [
@@ -417,13 +417,13 @@ class RecordReader(Reader[ExampleT]):
             names = tuple(column_names[i] for i in indices)
             if before and names and names != before and not spec.is_many:
                 raise InputError(
-                    f"{self.row_place(row)}: has '{names[0]}', which the rows before lack: there, "
+                    f"{self.locate_row(row)}: has '{names[0]}', which the rows before lack: there, "
                     f"'{before[0]}' was taken for the {spec.name}. Name the right one with "
                     f"{option(spec.option)}."
                 )
             if names and not before and not spec.may_be_empty:
                 raise InputError(
-                    f"{self.row_place(row)}: has a {spec.name} ('{names[0]}'), which the rows "
+                    f"{self.locate_row(row)}: has a {spec.name} ('{names[0]}'), which the rows "
                     f"before lack. Give every row one, or {spec.instead}."
                 )
             if set(before) < set(names):

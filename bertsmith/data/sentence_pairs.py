@@ -97,7 +97,7 @@ class RelatedReader(RecordReader[RelatedTexts]):
     def _score(self, row: int, record: Record) -> float:
         return number(
             record["score"][0],
-            f"{self.row_place(row)}: the score",
+            f"{self.locate_row(row)}: the score",
             f"Fix the row, or choose the column with {option('label_column')}. If the pairs have "
             f"no scores, pass {option('loss')} contrastive {option('metric', 'mrr')}.",
         )

@@ -20,7 +20,7 @@ from bertsmith.data.json_stream import holds_list, iter_elements
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.reader import Reader
 from bertsmith.data.sources import check_not_packed, ending_in_words, ending_of
-from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
+from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, name_source
 from bertsmith.errors import InputError
 
 WANTED_LINE = (
@@ -102,7 +102,7 @@ class QuestionReader(Reader[Question]):
         self, source: ExampleSource, *, labelled: bool = True, placed: bool = True
     ) -> None:
         self.source = source
-        self.name = place_name(self.source)
+        self.name = name_source(self.source)
         self.labelled = labelled
         self.placed = placed
         self._begin()

@@ -20,9 +20,9 @@ from bertsmith.data.text_files import (
     check_is_file,
     check_line_ends,
     iter_lines,
+    locate_row,
     lone_return,
-    place_name,
-    row_place,
+    name_source,
     too_long,
 )
 from bertsmith.errors import ConfigError, InputError, option
@@ -54,7 +54,7 @@ def table_format(
     if kind == "txt":
         return "csv"
     raise ConfigError(
-        f"{option('delimiter')}: {place_name(source)} is read as {kind}, which has no separators "
+        f"{option('delimiter')}: {name_source(source)} is read as {kind}, which has no separators "
         f"between columns. Leave it out, or pass {option('format', 'csv')}."
     )
 
@@ -109,7 +109,7 @@ def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int,
     for row, line in enumerate(iter_lines(path), start=1):
         text = line.rstrip("\r\n")
         if row == 1:  # further down, a stray one may belong to a text
-            check_line_ends(row_place(path, row), text)
+            check_line_ends(locate_row(path, row), text)
         if not text and not keep_empty_end:
             num_empty += 1
             continue
@@ -126,7 +126,7 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
             `MAX_ROW_BYTES`, as after a quote that never ends.
     """
     csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
-    source_name = place_name(path)
+    source_name = name_source(path)
     line = ""
     row = size = 0
 

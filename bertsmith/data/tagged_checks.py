@@ -11,7 +11,7 @@ from itertools import islice
 from bertsmith.data.examples import LABEL_COLUMNS, USUAL_NAMES
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED, ROLES
 from bertsmith.data.tagged import TaggedSentence
-from bertsmith.data.text_files import ExampleSource, row_place
+from bertsmith.data.text_files import ExampleSource, locate_row
 from bertsmith.errors import InputError, option
 
 WORD_NAMES = {"word", "words", "token", "tokens", "form"}
@@ -158,7 +158,7 @@ def check_words(
             )
     if fault is not None:
         raise InputError(
-            f"{row_place(source, sentences[0].row)}: {fault} It begins: {_show(sentences)}."
+            f"{locate_row(source, sentences[0].row)}: {fault} It begins: {_show(sentences)}."
         )
 
 

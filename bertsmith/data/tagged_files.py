@@ -35,8 +35,8 @@ from bertsmith.data.text_files import (
     check_is_file,
     check_line_ends,
     iter_lines,
-    place_name,
-    row_place,
+    locate_row,
+    name_source,
 )
 from bertsmith.errors import InputError, option
 from bertsmith.tokenization.words import find_words
@@ -115,7 +115,7 @@ class TaggedReader(Reader[TaggedSentence]):
                 num_sentences += 1
                 yield sentence
         if not num_sentences:
-            raise InputError(f"{place_name(self.source)}: {self._lack()}")
+            raise InputError(f"{name_source(self.source)}: {self._lack()}")
 
     def _lack(self) -> str:
         if self.num_skipped:
@@ -136,7 +136,7 @@ class TaggedReader(Reader[TaggedSentence]):
         if format_ == "text":
             lines = read_txt(source, keep_empty_end=True)
             return (parse_line(row, line, columns) for row, line in lines)
-        source_name = place_name(source)
+        source_name = name_source(source)
         blocks = iter_blocks(source_name, self._lines(source))
         if format_ == "conllu":
             return self._parsed(ConlluParser(source_name, columns, self.labelled).parse, blocks)
@@ -213,7 +213,7 @@ class TaggedReader(Reader[TaggedSentence]):
                 is_legal = not count_illegal(labels, scheme)
             except InputError as error:
                 raise InputError(
-                    f"{row_place(self.source, sentence.row)}: {error.message}"
+                    f"{locate_row(self.source, sentence.row)}: {error.message}"
                 ) from None
             if not is_legal:
                 labels = tuple(convert_labels(labels, scheme, scheme))
@@ -227,7 +227,7 @@ class TaggedReader(Reader[TaggedSentence]):
                 scheme_of_predictions(labels, self.beside) if self.beside else detect_scheme(labels)
             )
         except InputError as error:
-            raise InputError(f"{place_name(self.source)}: {error.message}") from None
+            raise InputError(f"{name_source(self.source)}: {error.message}") from None
 
     def describe_guessed_format(self) -> str | None:
         """Describe a format that neither flag nor file name tells; else None.
@@ -269,7 +269,7 @@ def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -
     chosen = chosen or _format_by_name(source) or _format_by_content(source, labelled)
     if labelled and chosen == "text":
         raise InputError(
-            f"{place_name(source)}: read as running text ({option('format', 'text')}), which has "
+            f"{name_source(source)}: read as running text ({option('format', 'text')}), which has "
             "no labels. Give CoNLL columns, CoNLL-U or rows of objects, and "
             f"{option('format', 'conll')}, conllu, jsonl, json or parquet."
         )
@@ -303,7 +303,7 @@ def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
     lines = itertools.islice(up_to(MAX_HELD, iter_lines(path), len), LOOKED_AT)
     head = [line.rstrip("\r\n") for line in lines]
     if len(head) == 1:
-        check_line_ends(f"{place_name(path)}:1", head[0])
+        check_line_ends(f"{name_source(path)}:1", head[0])
     rows = [line for line in head if line.strip() and not line.startswith(("#", DOCUMENT_START))]
     if rows and rows[0].startswith("{"):
         return "jsonl"

@@ -16,7 +16,7 @@ from bertsmith.data.json_rows import as_json, json_type, list_names
 from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, shorten_cell
-from bertsmith.data.text_files import ExampleSource, row_place
+from bertsmith.data.text_files import ExampleSource, locate_row
 from bertsmith.errors import InputError, option
 from bertsmith.tokenization.words import Place, find_words
 
@@ -176,7 +176,7 @@ class ObjectParser:
         return start, end, label
 
     def _refusal(self, row: int, problem: str, advice: str) -> InputError:
-        return InputError(f"{row_place(self.source, row)}: {problem}. {advice}.")
+        return InputError(f"{locate_row(self.source, row)}: {problem}. {advice}.")
 
 
 def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:

@@ -25,16 +25,16 @@ WITHOUT_LINES = ("parquet", "json", "xlsx")
 CHUNK_BYTES = 1 << 16
 
 
-def place_name(source: ExampleSource) -> str:
+def name_source(source: ExampleSource) -> str:
     """Return the name of a file, or of rows in memory, in messages."""
     if not isinstance(source, Path):
         return str(IN_MEMORY)
     return "standard input" if source == STANDARD_INPUT else str(source)
 
 
-def row_place(source: ExampleSource, row: int) -> str:
+def locate_row(source: ExampleSource, row: int) -> str:
     """Return the place of a row in messages: `a.csv:3`, `row 3 of the rows given`."""
-    name = place_name(source)
+    name = name_source(source)
     has_lines = isinstance(source, Path) and ending_of(source) not in WITHOUT_LINES
     return f"{name}:{row}" if has_lines and name != str(IN_MEMORY) else f"row {row} of {name}"
 
@@ -63,7 +63,7 @@ def iter_lines(path: Path) -> Iterator[str]:
         InputError: the file is missing, empty, damaged, not text or not UTF-8 (with the offset
             of the first wrong byte), or a line is longer than `MAX_ROW_BYTES`.
     """
-    source_name = place_name(path)
+    source_name = name_source(path)
     offset = 0
     with _open(path) as stream:
         _check_start(source_name, stream.peek())
@@ -86,7 +86,7 @@ def iter_text(path: Path) -> Iterator[str]:
     Raises:
         InputError: as in `iter_lines`.
     """
-    source_name = place_name(path)
+    source_name = name_source(path)
     offset = 0
     is_first = True
     decoder = codecs.getincrementaldecoder("utf-8")()

@@ -33,7 +33,7 @@ from bertsmith.data.squad import QuestionReader, question_format
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
-from bertsmith.data.text_files import row_place
+from bertsmith.data.text_files import locate_row
 from bertsmith.errors import ConfigError, InputError, SettingError, option
 from bertsmith.evaluation.settings import AnswerScoring, ClassColumns
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
@@ -208,7 +208,7 @@ def score_number_files(
     true, predicted = array("d"), array("d")
     pairs = _in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
     for ordinal, (example, prediction) in enumerate(pairs, start=1):
-        true.append(number(example.label, f"{row_place(gold, example.row)}: the label"))
+        true.append(number(example.label, f"{locate_row(gold, example.row)}: the label"))
         what = f"{predictions}: prediction {ordinal:,}:"
         predicted.append(number(prediction.label, what, "Fix the row."))
     return NumberReport.of(

@@ -141,7 +141,7 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[
         names = columns if _is_table(row) else row.columns
         own = dict(zip(names, row.values, strict=True))
         if clash := own.keys() & {line_name, *added.values()}:
-            location = kept.reader.row_place(example.row)
+            location = kept.reader.locate_row(example.row)
             raise InputError(
                 f"{location}: has '{min(clash)}', which the rows before lack, and so it was taken "
                 "for the name of what is predicted. Write the input to a file, or give every row "

@@ -13,7 +13,7 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.label_schemes import Scheme, convert_labels, find_spans
 from bertsmith.data.label_values import LabelKind, label_values
 from bertsmith.data.tagged import TaggedSentence
-from bertsmith.data.text_files import row_place
+from bertsmith.data.text_files import locate_row
 from bertsmith.errors import InputError, option
 from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.system.notebook import html_lines, html_table
@@ -205,7 +205,7 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, path: Path) -> TaggedS
     try:
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)
     except InputError as error:
-        raise InputError(f"{row_place(path, sentence.row)}: {error.message}") from None
+        raise InputError(f"{locate_row(path, sentence.row)}: {error.message}") from None
     if sentence.scheme == scheme:
         return sentence
     return replace(sentence, labels=tuple(labels), scheme=scheme)
