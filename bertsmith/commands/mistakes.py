@@ -74,18 +74,18 @@ def _of_words(
     words: Sequence[str], given_flags: set[str], options: Sequence[Option], prog: str
 ) -> str | None:
     """Describe a word too many, or needed options that are missing."""
-    places = [option for option in options if option.is_positional]
+    positionals = [option for option in options if option.is_positional]
     takes_recipe = any(option.name == "--recipe" for option in options)
     for word in words:
         name = word.removesuffix(".toml").rpartition("/")[2]
         if takes_recipe and (name in shipped_recipes() or word.endswith(".toml")):
             return f"'{word}' is not an option. Did you mean --recipe {word}?"
-    if len(words) > len(places) and not any(option.values for option in places):
+    if len(words) > len(positionals) and not any(option.values for option in positionals):
         return (
-            f"'{words[len(places)]}' is one word too many for '{prog}'. Put a text of several "
+            f"'{words[len(positionals)]}' is one word too many for '{prog}'. Put a text of several "
             f"words in quotes. '{prog} --help' lists the options."
         )
-    missing = [option for option in places[len(words) :] if option.is_required]
+    missing = [option for option in positionals[len(words) :] if option.is_required]
     missing += [option for option in options if _is_missing(option, given_flags)]
     if not missing:
         return None

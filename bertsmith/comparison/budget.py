@@ -106,8 +106,8 @@ def steps_for(amount: float, cost: Callable[[int], float]) -> int:
     guess = amount / cost(1)
     check_steps(guess)
     guess = max(1, round(guess))
-    places = np.unique(np.linspace(1, guess, min(guess, SAMPLED_STEPS)).round().astype(int))
-    return max(1, round(amount / float(np.mean([cost(step) for step in places.tolist()]))))
+    steps = np.unique(np.linspace(1, guess, min(guess, SAMPLED_STEPS)).round().astype(int))
+    return max(1, round(amount / float(np.mean([cost(step) for step in steps.tolist()]))))
 
 
 def check_steps(steps: float) -> None:

@@ -191,18 +191,20 @@ def _make_blocks(
 def _make_block(
     documents: list[EncodedDocument], unk_id: int, report: SourceReport
 ) -> DocumentBlock:
-    kept = [document for document in documents if len(document.ids)]
-    if len(kept) < len(documents):
-        report.skipped["documents_without_tokens"] += len(documents) - len(kept)
-    ids = np.concatenate([np.empty(0, np.uint16), *(document.ids for document in kept)])
+    with_tokens = [document for document in documents if len(document.ids)]
+    if len(with_tokens) < len(documents):
+        report.skipped["documents_without_tokens"] += len(documents) - len(with_tokens)
+    ids = np.concatenate([np.empty(0, np.uint16), *(document.ids for document in with_tokens)])
     return DocumentBlock(
         ids=ids,
         sentence_lengths=np.concatenate(
-            [np.empty(0, np.int32), *(document.sentence_lengths for document in kept)]
+            [np.empty(0, np.int32), *(document.sentence_lengths for document in with_tokens)]
         ),
-        document_lengths=np.array([len(document.sentence_lengths) for document in kept], np.int32),
+        document_lengths=np.array(
+            [len(document.sentence_lengths) for document in with_tokens], np.int32
+        ),
         unknown_tokens=int(np.count_nonzero(ids == unk_id)),
-        characters=sum(document.characters for document in kept),
+        characters=sum(document.characters for document in with_tokens),
     )
 
 

@@ -95,8 +95,8 @@ class EncodedExamples:
             return self
         chosen = [self._spread(example, max_tokens) for example in range(len(self))]
         counts = [len(rows) for rows in chosen]
-        kept = [row for rows in chosen for row in rows]
-        num_cut = np.array(self.rows.num_cut, dtype=np.int64)[kept]
+        kept_rows = [row for rows in chosen for row in rows]
+        num_cut = np.array(self.rows.num_cut, dtype=np.int64)[kept_rows]
         starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         num_cut[starts[:-1]] += [
             total - sum(self.rows.lengths[row] for row in rows)
@@ -104,15 +104,15 @@ class EncodedExamples:
         ]
         rows = EncodedTexts.of(
             (self.rows.ids[row], self.rows.type_ids[row], cut)
-            for row, cut in zip(kept, num_cut.tolist(), strict=True)
+            for row, cut in zip(kept_rows, num_cut.tolist(), strict=True)
         )
         return replace(
             self,
             rows=rows,
             starts=starts,
-            row_targets={name: values[kept] for name, values in self.row_targets.items()},
-            token_targets={n: [v[row] for row in kept] for n, v in self.token_targets.items()},
-            alignment=[self.alignment[row] for row in kept] if self.alignment else (),
+            row_targets={name: values[kept_rows] for name, values in self.row_targets.items()},
+            token_targets={n: [v[row] for row in kept_rows] for n, v in self.token_targets.items()},
+            alignment=[self.alignment[row] for row in kept_rows] if self.alignment else (),
         )
 
     def _spread(self, example: int, max_tokens: int) -> list[int]:

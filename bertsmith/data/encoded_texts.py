@@ -103,9 +103,13 @@ def encode_texts(
     def encode(text: str, pair: str | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
         parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
         lengths = [len(part) for part in parts]
-        kept = truncated_lengths(lengths, max_length - tokenizer.num_special_tokens(len(parts)))
-        row = tokenizer.build_row([part[:length] for part, length in zip(parts, kept, strict=True)])
-        return row.ids, row.type_ids, sum(lengths) - sum(kept)
+        kept_lengths = truncated_lengths(
+            lengths, max_length - tokenizer.num_special_tokens(len(parts))
+        )
+        row = tokenizer.build_row(
+            [part[:length] for part, length in zip(parts, kept_lengths, strict=True)]
+        )
+        return row.ids, row.type_ids, sum(lengths) - sum(kept_lengths)
 
     return EncodedTexts.of(starmap(encode, texts))
 

@@ -76,7 +76,7 @@ def encode_questions(
         ConfigError: windows would share more than half of a row.
     """
     stride = windowing.overlap(max_length)
-    kept: list[Windows] = []
+    windows: list[Windows] = []
     alignment: list[ContextWindow] = []
     context = None
     for question in questions:
@@ -86,11 +86,11 @@ def encode_questions(
         parts = [tokenizer.encode_ids(question.question), ids]
         made = make_windows(tokenizer, parts, max_length, stride, windowed=1)
         rows = made.rows if windowing.long_texts == "window" else made.rows[:1]
-        kept.append(Windows(rows, made.num_cut + made.rows[-1].end - rows[-1].end))
+        windows.append(Windows(rows, made.num_cut + made.rows[-1].end - rows[-1].end))
         alignment += [
             ContextWindow(row.first, row.start, row.end - row.start, offsets) for row in rows
         ]
-    return join_windows(kept, alignment)
+    return join_windows(windows, alignment)
 
 
 def offsets_of(encoded: EncodedExamples, question: int) -> NDArray[np.int32]:

@@ -89,12 +89,12 @@ def make_windows(
     room = max_length - tokenizer.num_special_tokens(len(parts))
     num_cut = 0
     if len(parts) == 2:
-        kept = len(parts[1 - windowed])
-        if kept + len(parts[windowed]) > room:
-            kept = min(kept, room // 2)
-        num_cut = len(parts[1 - windowed]) - kept
-        room -= kept
-        parts = [part if i == windowed else part[:kept] for i, part in enumerate(parts)]
+        other_length = len(parts[1 - windowed])
+        if other_length + len(parts[windowed]) > room:
+            other_length = min(other_length, room // 2)
+        num_cut = len(parts[1 - windowed]) - other_length
+        room -= other_length
+        parts = [part if i == windowed else part[:other_length] for i, part in enumerate(parts)]
     spans = [(0, 0)]
     if parts[windowed]:
         spans = window_spans(len(parts[windowed]), room, min(stride, (room - 1) // 2))

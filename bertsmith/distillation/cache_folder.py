@@ -34,20 +34,20 @@ DIFFERING = {
 """Messages for facts in which a cache may differ."""
 
 
-def open_cache(directory: Path, wanted: Mapping[str, Any]) -> None:
+def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
     """Create a cache or check the existing one.
 
-    A cache with "hidden" true also serves where false is wanted.
+    A cache with "hidden" true also serves where `facts` say false.
 
     Raises:
         ConfigError: the folder holds something else.
     """
     path = directory / MANIFEST
-    wanted = {"format": CACHE_FORMAT, **wanted}
+    facts = {"format": CACHE_FORMAT, **facts}
     if not path.exists():
         if not is_empty(directory):
             raise _foreign(directory, "and not empty")
-        write_json(path, wanted)
+        write_json(path, facts)
         return
     try:
         manifest = json.loads(read_small_file(path))
@@ -56,8 +56,8 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> None:
     if not isinstance(manifest, dict) or manifest.get("format") != CACHE_FORMAT:
         raise _foreign(directory, f"its {MANIFEST} is another program's")
     if manifest.get("hidden") is True:
-        wanted["hidden"] = True
-    others = [words for name, words in DIFFERING.items() if manifest.get(name) != wanted.get(name)]
+        facts["hidden"] = True
+    others = [words for name, words in DIFFERING.items() if manifest.get(name) != facts.get(name)]
     if others:
         raise ConfigError(
             f"{directory}: a cache that was made {', '.join(others)}. Choose another "

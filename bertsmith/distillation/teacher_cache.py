@@ -122,8 +122,8 @@ def stored_teacher(
         ConfigError: the folder holds something else.
         CheckpointError: a file in it is damaged.
     """
-    wanted = {**facts, "texts": hash_texts(texts), "hidden": teacher.hidden}
-    open_cache(directory, wanted)
+    cache_facts = {**facts, "texts": hash_texts(texts), "hidden": teacher.hidden}
+    open_cache(directory, cache_facts)
     tokens = np.array(texts.lengths, dtype=np.int64)
     lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)
     outputs = StoredRows(directory, "outputs", lengths)

@@ -269,7 +269,7 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
             f"is 2 to {len(units)}."
         )
     strata = [_stratum(dataset, example) for example in examples]
-    return [_without(dataset, places) for places in _deal(units, strata, num_folds)]
+    return [_without(dataset, fold) for fold in _deal(units, strata, num_folds)]
 
 
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:
@@ -392,9 +392,9 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     if not folder.run_path.exists():
         return
     run = folder.read_run()
-    wanted = same_fields(settings)
-    del wanted["model"]  # whose weights are compared, so that it may have been moved
-    check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
+    expected = same_fields(settings)
+    del expected["model"]  # whose weights are compared, so that it may have been moved
+    check_same(folder.path, {name: run["settings"].get(name) for name in expected}, expected)
     with computing_on(settings, folder) as machine:
         parts = _resolved_parts(settings, machine)
     check_same(folder.path, {name: run[CONFIG].get(name) for name in parts}, parts)

@@ -208,9 +208,9 @@ def summarize_answers(
     pairs = questions.pairs(protocol)
     best: dict[str, BestThreshold] = {}
     if no_answer_probs is not None and protocol == "2.0":
-        places = None if order is None else list(order)
+        ranks = None if order is None else list(order)
         for name, scores in (("exact", pairs.column(0)), ("f1", pairs.column(1))):
-            best[name] = questions.find_best_threshold(scores, no_answer_probs, places, lowest)
+            best[name] = questions.find_best_threshold(scores, no_answer_probs, ranks, lowest)
     if threshold == "best":
         threshold = with_margin(best["f1"].threshold, no_answer_probs or ()) if best else 0.0
     num_unanswered = None

@@ -44,10 +44,10 @@ class Calibration:
         `right` is 1 for a correct prediction and 0 for a wrong one; both arrays are float64
         `[predictions]`.
         """
-        places = np.clip(np.ceil(confidences * NUM_BINS).astype(np.int64) - 1, 0, NUM_BINS - 1)
-        self.counts += np.bincount(places, minlength=NUM_BINS)
-        self.confidence += np.bincount(places, confidences, NUM_BINS)
-        self.right += np.bincount(places, right, NUM_BINS)
+        bins = np.clip(np.ceil(confidences * NUM_BINS).astype(np.int64) - 1, 0, NUM_BINS - 1)
+        self.counts += np.bincount(bins, minlength=NUM_BINS)
+        self.confidence += np.bincount(bins, confidences, NUM_BINS)
+        self.right += np.bincount(bins, right, NUM_BINS)
 
     @property
     def num_predictions(self) -> int:

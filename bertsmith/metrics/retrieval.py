@@ -98,22 +98,22 @@ def iter_ranks(
     for first in range(0, len(queries), size):
         block = unit_length(queries[first : first + size]) @ documents.T
         for query, scores in enumerate(block, start=first):
-            places = relevant[query]
-            if own and own[query] not in (-1, *places):
+            documents_of_query = relevant[query]
+            if own and own[query] not in (-1, *documents_of_query):
                 scores[own[query]] = -np.inf
-            yield ranks_of(scores, np.asarray(places, dtype=np.int64))
+            yield ranks_of(scores, np.asarray(documents_of_query, dtype=np.int64))
 
 
-def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
-    """Rank the documents at `places` among all, from 1.
+def ranks_of(scores: NDArray[np.float32], indices: Ranks) -> Ranks:
+    """Rank the documents at `indices` among all, from 1.
 
     `scores` is `[documents]`; of equal scores the earlier document ranks higher.
     """
-    if len(places) > MANY_RIGHT:
-        return np.argsort(np.argsort(-scores, kind="stable"))[places] + 1
-    own_scores = scores[places][:, None]
+    if len(indices) > MANY_RIGHT:
+        return np.argsort(np.argsort(-scores, kind="stable"))[indices] + 1
+    own_scores = scores[indices][:, None]
     is_higher = (scores > own_scores).sum(1)
-    is_earlier = ((scores == own_scores) & (np.arange(len(scores)) < places[:, None])).sum(1)
+    is_earlier = ((scores == own_scores) & (np.arange(len(scores)) < indices[:, None])).sum(1)
     return is_higher + is_earlier + 1
 
 

@@ -139,9 +139,9 @@ def _top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places
     chosen = scores[every, best]
     is_there = np.isfinite(chosen)
     first = begins[every, best // width]
-    places = np.broadcast_to(every, chosen.shape)
+    rows = np.broadcast_to(every, chosen.shape)
     return (
-        places[is_there], first[is_there], (first + best % width)[is_there], chosen[is_there]
+        rows[is_there], first[is_there], (first + best % width)[is_there], chosen[is_there]
     )  # fmt: skip
 
 

@@ -191,11 +191,11 @@ def compute_in_order(
     """
     make_batch = partial(pack_texts, texts)
     rows: list[Tensor] = []
-    places: list[int] = []
+    indices: list[int] = []
     for group, values in compute_groups(model, texts.lengths, make_batch, compute):
         rows.append(values)
-        places += group
-    return torch.cat(rows).numpy()[np.argsort(places)]
+        indices += group
+    return torch.cat(rows).numpy()[np.argsort(indices)]
 
 
 def compute_tokens_in_order(

@@ -130,14 +130,14 @@ class MaskedCopies:
         lengths = self._row_lengths[row]
         firsts = lengths.cumsum() - lengths
         position_ids = np.arange(lengths.sum()) - np.repeat(firsts, lengths)
-        places = firsts + masked
+        positions = firsts + masked
         if self._masked_first:
-            position_ids[places] = 0
+            position_ids[positions] = 0
             position_ids[firsts] = masked
-            places = firsts
+            positions = firsts
         input_ids = self._ids[np.repeat(self._row_starts[row], lengths) + position_ids]
-        labels = input_ids[places]
-        input_ids[places] = self._mask_id
+        labels = input_ids[positions]
+        input_ids[positions] = self._mask_id
         return Batch(
             torch.from_numpy(input_ids),
             torch.zeros(len(input_ids), dtype=torch.int64),
@@ -145,7 +145,7 @@ class MaskedCopies:
             lengths=tuple(lengths.tolist()),
             order=tuple(range(len(copies))),
             targets={
-                "masked_positions": torch.from_numpy(places),
+                "masked_positions": torch.from_numpy(positions),
                 "masked_labels": torch.from_numpy(labels),
             },
         )

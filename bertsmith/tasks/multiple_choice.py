@@ -242,11 +242,11 @@ def encode_choices(
     read = prompt if windowing.long_texts == "window" else prompt[: room - longest]
     made = []
     for choice in choices:
-        kept = choice[:longest]
+        ids = choice[:longest]
         # A shorter choice leaves its room empty, so that all see the same windows.
-        length = max_length - longest + len(kept)
-        windows = make_windows(tokenizer, [read, kept], length, stride, windowed=0)
-        made.append(replace(windows, num_cut=len(choice) - len(kept) + len(prompt) - len(read)))
+        length = max_length - longest + len(ids)
+        windows = make_windows(tokenizer, [read, ids], length, stride, windowed=0)
+        made.append(replace(windows, num_cut=len(choice) - len(ids) + len(prompt) - len(read)))
     return made
 
 

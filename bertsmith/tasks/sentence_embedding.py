@@ -116,9 +116,9 @@ class ScoredAccumulator(PredictionCounts):
     def figures(self) -> dict[str, float]:
         report = self.result()
         scores, cosines = np.concatenate(self.parts, axis=1)
-        wanted = as_cosines(scores, self.score_range or range_of_file(scores))
+        targets = as_cosines(scores, self.score_range or range_of_file(scores))
         return {
-            "loss": float(np.mean(np.square(cosines - wanted))),
+            "loss": float(np.mean(np.square(cosines - targets))),
             "score": report.spearman,
             "spearman": report.spearman,
             "pearson": report.pearson,
@@ -158,14 +158,14 @@ class RetrievalAccumulator(PredictionCounts):
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
             anchor, *others = prediction.vectors
-            places = [
+            indices = [
                 self._index_of(self.documents, self.document_vectors, text, vector)
                 for text, vector in zip(example.texts[1:], others, strict=True)
             ]
             query = self._index_of(self.queries, self.query_vectors, example.anchor, anchor)
             if query == len(self.relevant):
                 self.relevant.append(set())
-            self.relevant[query].add(places[0])
+            self.relevant[query].add(indices[0])
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
@@ -178,7 +178,7 @@ class RetrievalAccumulator(PredictionCounts):
         scores = retrieval_scores(
             np.stack(self.query_vectors),
             np.stack(self.document_vectors),
-            [sorted(places) for places in self.relevant],
+            [sorted(indices) for indices in self.relevant],
             RANKS,
             [self.documents.get(text, -1) for text in self.queries],
         )
@@ -458,14 +458,14 @@ class Embed(Task[RelatedTexts, Vectors]):
         return "vectors by contrast" if self.loss == "contrastive" else "vectors by scores"
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
-        wanted = 1.0
+        target = 1.0
         if example.score is not None:
-            wanted = as_cosines(example.score, self.score_range or (0.0, 1.0))
+            target = as_cosines(example.score, self.score_range or (0.0, 1.0))
         return Outcome(
             text=" | ".join(example.texts[:2]),
-            gold=f"{wanted:.4f}",
+            gold=f"{target:.4f}",
             predicted=f"{prediction.cosine:.4f}",
-            score=1 - abs(prediction.cosine - wanted),
+            score=1 - abs(prediction.cosine - target),
             is_distance=True,
         )
 

@@ -171,11 +171,11 @@ def check_settings(files: SmallFiles) -> None:
     """Raise CheckpointError for a default prompt before every text, or shortened vectors."""
     settings = read_settings(files, SETTINGS_FILE, {})
     check_prompt(files, settings)
-    if (kept := settings.get("truncate_dim")) is not None:
+    if (num_dimensions := settings.get("truncate_dim")) is not None:
         raise CheckpointError(
-            f"{files.path(SETTINGS_FILE)}: truncate_dim is {json.dumps(kept)[:60]}, which keeps "
-            "the first numbers of each vector; bertsmith gives whole vectors. Write null, and "
-            "shorten them yourself."
+            f"{files.path(SETTINGS_FILE)}: truncate_dim is {json.dumps(num_dimensions)[:60]}, "
+            "which keeps the first numbers of each vector; bertsmith gives whole vectors. Write "
+            "null, and shorten them yourself."
         )
 
 
@@ -252,22 +252,22 @@ def read_length(files: SmallFiles) -> int | None:
 def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
     """Read the single pooling that a file switches on."""
     settings = read_settings(files, file, {})
-    wanted = [
+    names = [
         name.removeprefix("pooling_mode_")
         for name, value in settings.items()
         if name.startswith("pooling_mode_") and value is True
     ]
     if (named := settings.get("pooling_mode")) is not None:  # as newer files say it
         named = named if isinstance(named, list) else [named]
-        wanted = [NEWER_NAMES.get(str(name), str(name)) for name in named]
-    if not wanted:
+        names = [NEWER_NAMES.get(str(name), str(name)) for name in named]
+    if not names:
         return None
-    if len(wanted) > 1 or wanted[0] not in POOLINGS:
+    if len(names) > 1 or names[0] not in POOLINGS:
         raise CheckpointError(
-            f"{files.path(file)}: asks for pooling by {' and '.join(wanted)}; allowed is "
+            f"{files.path(file)}: asks for pooling by {' and '.join(names)}; allowed is "
             f"{' or '.join(POOLINGS)}. Choose one with {option('pooling')}, or in this file."
         )
-    return POOLINGS[wanted[0]]
+    return POOLINGS[names[0]]
 
 
 def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:

@@ -299,8 +299,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
         Both are fp32 logits `[tokens, labels]`, of which those of first tokens are compared.
         """
-        places = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
-        return soft_class_loss(outputs[places], taught[places], temperature)
+        first_tokens = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
+        return soft_class_loss(outputs[first_tokens], taught[first_tokens], temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         return token_logits(model, batch, "tag")

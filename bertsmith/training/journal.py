@@ -111,10 +111,10 @@ def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    kept = [(line, entry) for line, entry in _read_lines(path) if entry["step"] <= last_step]
+    lines = [(line, entry) for line, entry in _read_lines(path) if entry["step"] <= last_step]
     with atomic_write(path, "w") as file:
-        file.writelines(line for line, _ in kept)
-    return [entry for _, entry in kept]
+        file.writelines(line for line, _ in lines)
+    return [entry for _, entry in lines]
 
 
 def is_held_out(entry: Mapping[str, Any]) -> bool:
