@@ -133,7 +133,7 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
 
 def find_imports(modules: list[Module]) -> dict[str, list[str]]:
     """Find what the imports of the package's modules do that makes it hard to enter."""
-    found: dict[str, list[str]] = defaultdict(list)
+    findings: dict[str, list[str]] = defaultdict(list)
     graph: dict[str, set[str]] = {module.name: set() for module in modules}
     for module in modules:
         functions = [node for node in module.nodes if isinstance(node, FUNCTIONS)]
@@ -147,22 +147,22 @@ def find_imports(modules: list[Module]) -> dict[str, list[str]]:
         for target, statement in module.imports(set(graph)):
             graph[module.name].add(target)
             if id(statement) in inside:
-                found["imports inside functions"].append(f"{module.name}: {target}")
+                findings["imports inside functions"].append(f"{module.name}: {target}")
             # The facade's names are lazy: their imports are for type checkers.
             if id(statement) in typing and module.name != PACKAGE:
-                found["imports for types alone"].append(f"{module.name}: {target}")
-    found["circles of imports"] = find_circle(graph)
-    return found
+                findings["imports for types alone"].append(f"{module.name}: {target}")
+    findings["circles of imports"] = find_circle(graph)
+    return findings
 
 
 def find_names(modules: list[Module]) -> dict[str, list[str]]:
     """Find names that stand for several things, and files and classes with many."""
-    found: dict[str, list[str]] = defaultdict(list)
+    findings: dict[str, list[str]] = defaultdict(list)
     homes: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         names = module.public_names()
         if len(names) > 12:
-            found["modules with over 12 public names"].append(f"{module.name} ({len(names)})")
+            findings["modules with over 12 public names"].append(f"{module.name} ({len(names)})")
         for name in names:
             if module.room != "commands" or name not in COMMAND_NAMES:
                 homes[name].append(module.name)
@@ -170,23 +170,28 @@ def find_names(modules: list[Module]) -> dict[str, list[str]]:
             if isinstance(node, ast.ClassDef):
                 methods = [part.name for part in node.body if isinstance(part, FUNCTIONS)]
                 if len([name for name in methods if not name.startswith("_")]) > 16:
-                    found["classes with over 16 public methods"].append(
+                    findings["classes with over 16 public methods"].append(
                         f"{module.name}.{node.name}"
                     )
             elif isinstance(node, FUNCTIONS):
-                given = node.args
-                names = [arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+                arguments = node.args
+                names = [
+                    arg.arg
+                    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+                ]
                 if len([name for name in names if name not in ("self", "cls")]) > 9:
-                    found["signatures with over 9 parameters"].append(f"{module.name}.{node.name}")
-    found["names with several homes"] = [
+                    findings["signatures with over 9 parameters"].append(
+                        f"{module.name}.{node.name}"
+                    )
+    findings["names with several homes"] = [
         f"{name}: {' '.join(places)}" for name, places in homes.items() if len(places) > 1
     ]
-    return found
+    return findings
 
 
 def find_flags(modules: list[Module]) -> dict[str, list[str]]:
     """Find flags in messages, where `option(...)` lets Python and JSON spell them, too."""
-    found: dict[str, list[str]] = defaultdict(list)
+    findings: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         if module.room in NAMES_FLAGS or module.name == f"{PACKAGE}.cli":
             continue
@@ -201,13 +206,13 @@ def find_flags(modules: list[Module]) -> dict[str, list[str]]:
             else:
                 continue
             if FLAG.search(A_COMMAND.sub("", text)):
-                found["flags in messages"].append(f"{module.name}:{node.lineno}")
-    return found
+                findings["flags in messages"].append(f"{module.name}:{node.lineno}")
+    return findings
 
 
 def find_settings(modules: list[Module]) -> dict[str, list[str]]:
     """Find second homes of settings: where they are declared, resolved and assembled again."""
-    found: dict[str, list[str]] = defaultdict(list)
+    findings: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         for node in module.nodes:
             if isinstance(node, ast.ClassDef) and "dataclass" in str(
@@ -217,54 +222,54 @@ def find_settings(modules: list[Module]) -> dict[str, list[str]]:
                     ast.unparse(part) for part in node.body if isinstance(part, ast.AnnAssign)
                 ]
                 if any(field.startswith("device: str") for field in fields):
-                    found["dataclasses with a device"].append(f"{module.name}.{node.name}")
-        found["calls of Trainer"] += [module.name for _ in module.calls("Trainer")]
-        found["calls of vars(x)"] += [
+                    findings["dataclasses with a device"].append(f"{module.name}.{node.name}")
+        findings["calls of Trainer"] += [module.name for _ in module.calls("Trainer")]
+        findings["calls of vars(x)"] += [
             module.name for call in module.calls("vars") if ast.unparse(call) != "vars(self)"
         ]
         if not module.name.endswith("resolve"):
-            found["settings replaced"] += [
+            findings["settings replaced"] += [
                 module.name
                 for call in module.calls("replace")
                 if call.args and re.search(r"settings|job", ast.unparse(call.args[0]))
             ]
-    return found
+    return findings
 
 
 def find_words(modules: list[Module]) -> dict[str, list[str]]:
     """Find documentation that does not name its subject, or names it in words of our own."""
-    found: dict[str, list[str]] = defaultdict(list)
+    findings: dict[str, list[str]] = defaultdict(list)
     for module in modules:
         for node in module.nodes:
             doc = docstring(node) if isinstance(node, FUNCTIONS) else None
             if doc and INDIRECT.match(str(doc.value)):
-                found["indirect docstrings"].append(f"{module.name}: {str(doc.value)[:60]!r}")
-        found["private words in docs"] += [
+                findings["indirect docstrings"].append(f"{module.name}: {str(doc.value)[:60]!r}")
+        findings["private words in docs"] += [
             f"{module.name}: {word}" for doc in module.docs for word in PRIVATE_WORDS.findall(doc)
         ]
-    return found
+    return findings
 
 
 def find_all(modules: list[Module]) -> dict[str, list[str]]:
     """List what `LIMITS` counts, by the name of the count."""
     own = [module for module in modules if module.room not in OUTSIDE]
-    found = (
+    findings = (
         find_imports(own) | find_names(own) | find_flags(own) | find_settings(own) | find_words(own)
     )
-    found["root modules"] = [
+    findings["root modules"] = [
         module.name
         for module in own
         if module.name.startswith(f"{PACKAGE}.")
         and module.room == PACKAGE
         and "__" not in module.name
     ]
-    found["match= in tests"] = [
+    findings["match= in tests"] = [
         f"{path.relative_to(HERE)}:{number}"
         for path in sorted((HERE / "tests").rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         for _ in range(line.count("match="))
     ]
-    return found
+    return findings
 
 
 def measure_sizes(modules: list[Module]) -> dict[str, int]:
@@ -309,16 +314,16 @@ def read_last_commit() -> list[Module]:
 def main() -> int:
     """Print the counts beside their limits, and the sizes; return 1 where a limit is passed."""
     modules = read_tree()
-    found = find_all(modules)
+    findings = find_all(modules)
     if sys.argv[1:2] == ["--list"]:
-        print(*found[" ".join(sys.argv[2:])], sep="\n")
+        print(*findings[" ".join(sys.argv[2:])], sep="\n")
         return 0
     before = measure_sizes(read_last_commit())
     for name, size in measure_sizes(modules).items():
         print(f"      {name:36} {size:9,}  ({size - before.get(name, 0):+,})")
     num_over = 0
-    for name in sorted({*LIMITS, *found}):
-        value, limit = len(found.get(name, [])), LIMITS.get(name, 0)
+    for name in sorted({*LIMITS, *findings}):
+        value, limit = len(findings.get(name, [])), LIMITS.get(name, 0)
         is_over = value > limit
         num_over += is_over
         print(f"{'OVER' if is_over else '':5} {name:36} {value:9,}  limit {limit:9,g}")
