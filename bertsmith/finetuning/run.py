@@ -120,7 +120,7 @@ class FineTuned:
     def _lines(self) -> list[str]:
         """Return what the run did, and remarks on it."""
         trained = (
-            f"trained on {count_noun(self.num_train, self.noun)} ({self.target}): "
+            f"trained on {count_noun(self.num_train, self.noun)} {self.target}: "
             f"{count_noun(self.training.steps, 'step')} in {self.training.elapsed_seconds:.1f} s"
         )
         if self.evaluation is not None:

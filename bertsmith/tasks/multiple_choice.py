@@ -224,7 +224,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         )
 
     def describe_target(self) -> str:
-        return "choices"
+        return "with choices"
 
 
 def encode_choices(

@@ -267,7 +267,12 @@ class Answer(Task[Question, AnswerPrediction]):
             f"({option('max_answer_length', int(sizes.max()))} allows {{}})"
         )
         moved = "stood elsewhere, or with other white space, than said, and {} found"
+        allowed = (
+            f"answers are long, so predicted ones may have up to {self.max_answer_length} tokens "
+            f"({option('max_answer_length')})"
+        )
         return [
+            *([allowed] if self.max_answer_length > MAX_ANSWER_LENGTH else []),
             *counted(
                 num_moved,
                 f"answer {moved.format('was')}",
@@ -380,10 +385,7 @@ class Answer(Task[Question, AnswerPrediction]):
         return example.context, bool(example.answers)
 
     def describe_target(self) -> str:
-        none = ", or none" if self.may_abstain else ""
-        is_usual = self.max_answer_length == MAX_ANSWER_LENGTH
-        length = "" if is_usual else f", of at most {self.max_answer_length} tokens"
-        return f"answers{none}{length}"
+        return "with answers or none" if self.may_abstain else "with answers"
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
         """Score the answer by F1; only an exact match counts as right."""

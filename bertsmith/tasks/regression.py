@@ -226,7 +226,7 @@ class Regress(TextTask[NumberPrediction]):
         return NumberAccumulator(path, self.deviation)
 
     def describe_target(self) -> str:
-        return "a number"
+        return "with numbers"
 
     def outcome(self, example: Example, prediction: NumberPrediction) -> Outcome:
         gold = float(str(example.label))

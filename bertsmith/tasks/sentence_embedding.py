@@ -455,7 +455,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         return RelatedAccumulator(self.score_range)
 
     def describe_target(self) -> str:
-        return "vectors by contrast" if self.loss == "contrastive" else "vectors by scores"
+        return "that belong together" if self.loss == "contrastive" else "with scores"
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
         target = 1.0

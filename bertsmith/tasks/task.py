@@ -308,8 +308,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Compare a labelled example's prediction with its gold answer."""
 
     def describe_target(self) -> str:
-        """Describe, in a few words, what the model is trained for."""
-        return count_noun(len(self.labels), "label")
+        """Describe, in a few words after a count of examples, what these are labelled with."""
+        return f"with {count_noun(len(self.labels), 'label')}"
 
 
 def named_settings(task: Task[Any, Any]) -> dict[str, Any]:

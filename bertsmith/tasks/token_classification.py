@@ -402,7 +402,7 @@ def scheme_note(
         notes.append(f"{broken} {file_scheme}, {done}")
     told: tuple[Remark, ...] = ("comments", "joined_documents")
     notes += [line for name in told for line in counted(remarks[name], *REMARKS[name])]
-    return f", {'; '.join(notes)}" if notes else ""
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 TASK = Tag

@@ -155,7 +155,7 @@ def _summary(run: Mapping[str, Any]) -> str:
         what = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
     elif "result" in run:
         result = run["result"]
-        what = f"fine-tuned {TASK_PURPOSES.get(result['task'], '')} ({result['target']})"
+        what = f"fine-tuned {TASK_PURPOSES.get(result['task'], '')} on examples {result['target']}"
         what += f", from `{base}`" if base else ", from random weights"
     else:
         what = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"

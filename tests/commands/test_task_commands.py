@@ -72,8 +72,8 @@ def test_a_precision_that_gains_nothing_is_told(typed, place, tmp_path, remember
 
 
 @pytest.mark.parametrize("task, data, labels, told", [
-    ("classify", "data.csv", ["neg", "pos"], "9 texts (2 labels)"),
-    ("tag", "names.conll", ["B-PER", "O"], "2 sentences (2 labels, IOB1 converted to IOB2)"),
+    ("classify", "data.csv", ["neg", "pos"], "9 texts with 2 labels"),
+    ("tag", "names.conll", ["B-PER", "O"], "2 sentences with 2 labels (IOB1 converted to IOB2)"),
 ])  # fmt: skip
 def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, told):
     (tmp_path / "short.toml").write_text("steps = 1\nbatch_size = 4\n")

@@ -101,7 +101,7 @@ def test_a_run_is_one_block_that_ends_as_its_report(fitting):
     assert not any("trained on " in text for text in running)
     lines = report.split("\n")
     assert lines[0] == head
-    assert lines[1].startswith("trained on 22 texts (2 labels): ")
+    assert lines[1].startswith("trained on 22 texts with 2 labels: ")
     assert any(line.startswith("accuracy  ") for line in lines)
     assert lines[-1].startswith("baseline  ")
 

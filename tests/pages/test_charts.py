@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from bertsmith.pages import page
-from bertsmith.pages.charts import CHAR_WIDTH, Chart, Series, thin
+from bertsmith.pages.charts import CHAR_WIDTH, Chart, Series, thin, write_svg
 from bertsmith.pages.page import made_by, write_page
 
 finite = st.floats(0, 1e6, allow_nan=False)
@@ -51,6 +51,14 @@ def test_single_dots_and_points_have_no_line():
     assert Series("c", [(1, 2), (3, 4)], "dots").is_line
     assert chart.curves[1].path == "" and chart.curves[1].dots[0] == (chart.left, chart.bottom)
     assert [tick.text for tick in chart.x_ticks] == ["-1", "0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("style", ["line", "reference", "mark"])
+def test_the_legend_shows_how_a_series_is_drawn(style, tmp_path):
+    series = Series("a", [(1, 2)] if style == "mark" else [(0, 2), (1, 2)], style)
+    write_svg(tmp_path / "a.svg", [Chart("title", "x", "y", [series])])
+    drawn = (tmp_path / "a.svg").read_text().count(f'<path class="curve {style} ')
+    assert drawn == 2  # in the chart, and beside its name
 
 
 def test_a_page_may_have_values_of_any_name(tmp_path, monkeypatch):

@@ -267,7 +267,7 @@ def test_the_length_of_answers_is_kept_in_the_folder(tmp_path):
             steps=1,
         ),
     )
-    assert result.target.endswith("of at most 41 tokens")
+    assert "41 tokens" in result.notes[0] and "--max-answer-length" in as_flags(result.notes[0])
     assert load(tmp_path / "out").definition.max_answer_length == 41
     old = json.loads((tmp_path / "out/config.json").read_text())
     (key,) = [name for name, value in old.items() if "max_answer_length" in str(value)]
