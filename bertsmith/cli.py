@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             run()
         except HelpAsked as asked:
             asked.print(f"{PROG} {name_of(args)}")
-        sys.stdout.flush()  # so that a closed pipe is told as one
+        sys.stdout.flush()  # a closed pipe raises here, and not when Python exits
 
 
 @contextmanager

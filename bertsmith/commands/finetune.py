@@ -21,7 +21,7 @@ from bertsmith.training.display import Display
 
 def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> None:
     settings, student = parsed
-    check_outside(settings.out, settings.model)  # which only a comparison may do
+    check_outside(settings.out, settings.model)  # only a comparison writes runs into a model folder
     task = task_named(line[2])
     command = resume_command(line)
     train: Callable[..., Any] = finetune
@@ -39,7 +39,7 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     if has_details() and not settings.is_series and student is None:
         tell(result.load_report)
     print_report(result, settings.json)
-    if not settings.json and not settings.folds:  # which have learned from the whole file
+    if not settings.json and not settings.folds:
         print(f"next      {predict_command(task, settings)}")
 
 

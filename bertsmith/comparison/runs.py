@@ -36,7 +36,7 @@ from bertsmith.training.run_config import build_identity, check_same
 from bertsmith.training.run_folder import CONFIG, RunFolder
 from bertsmith.training.run_progress import RunProgress
 
-NOTED = "comparison"
+MEASURED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
@@ -45,7 +45,7 @@ FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 
 @dataclass(frozen=True)
 class EvalPoint:
-    """An eval during training: tokens and minutes so far, common-row loss."""
+    """An evaluation during training: tokens and minutes so far, and the loss on common rows."""
 
     tokens: int
     minutes: float
@@ -56,7 +56,8 @@ class EvalPoint:
 class RunResult:
     """The result of one recipe with one seed.
 
-    `figures` by name: of the common rows, of the run's own further objectives, and of the tasks.
+    `figures` are scores by name: on the common rows, of the run's other objectives on its own eval
+    rows, and of the tasks.
     `cost` has parameters, steps, tokens and minutes. `errors` are messages about failed parts.
     """
 
@@ -112,7 +113,7 @@ def _is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
     folder = RunFolder(comparison.folder(recipe, seed))
     return (
         folder.run_path.exists()
-        and NOTED in folder.read_run()
+        and MEASURED in folder.read_run()
         and all(
             SeriesRun(task.name, task.task, task.of_run(folder.path, seed)).is_done
             for task in comparison.tasks
@@ -121,15 +122,16 @@ def _is_complete(comparison: Comparison, recipe: Recipe, seed: int) -> bool:
 
 
 def _run_one(
-    work: ComparisonRun, recipe: Recipe, seed: int, of: str, progress: RunProgress
+    work: ComparisonRun, recipe: Recipe, seed: int, position: str, progress: RunProgress
 ) -> RunResult:
     """Pre-train, evaluate and fine-tune on every task, or read recorded results.
 
     Args:
+        position: the place of the run among all, such as "3 of 12", for messages.
         progress: moves along with pre-training, which takes most of the time.
     """
     result = RunResult(recipe.name, seed)
-    name = f"{recipe.name}, seed {seed} ({of})"
+    name = f"{recipe.name}, seed {seed} ({position})"
     with _noting_failures(work, result, "pre-training"):
         watched = replace(work, callbacks=(*work.callbacks, progress))
         _pretrain_one(watched, recipe, seed, name, result)
@@ -162,24 +164,24 @@ def _pretrain_one(
     comparison = work.comparison
     folder = RunFolder(comparison.folder(recipe, seed))
     job = recipe.with_seed(seed)
-    noted = folder.read_run().get(NOTED) if folder.run_path.exists() else None
-    if noted is not None:
+    measured = folder.read_run().get(MEASURED) if folder.run_path.exists() else None
+    if measured is not None:
         work.tell(f"{name}: pre-trained already")
     else:
         work.tell(f"{name}: pre-training")
-        noted = _measured(work, job, folder)
-        folder.write_run({**folder.read_run(), NOTED: noted})
+        measured = _train_and_measure(work, job, folder)
+        folder.write_run({**folder.read_run(), MEASURED: measured})
         folder.remove_checkpoints()
-        work.tell(f"{name}: {_format_figures(noted['figures'])}")
-    result.figures.update(noted["figures"])
-    result.cost.update(noted["cost"])
+        work.tell(f"{name}: {_format_figures(measured['figures'])}")
+    result.figures.update(measured["figures"])
+    result.cost.update(measured["cost"])
     result.moments.extend(_moments_of(folder))
 
 
-def _measured(work: ComparisonRun, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
+def _train_and_measure(work: ComparisonRun, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
     """Finish a run's training if needed and return its metrics and cost.
 
-    The saved model is evaluated in fp32 on both kinds of common rows.
+    The saved model is evaluated in fp32 on both kinds of common rows, of one segment and of two.
     """
     if not folder.is_pretrained:
         common = work.common_eval(work.comparison.eval_rows)
@@ -215,20 +217,20 @@ def _common_rows(comparison: Comparison) -> dict[str, int]:
 
 
 def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
-    """Select metrics of objectives besides masked LM, on own eval rows.
+    """Select the scores of objectives other than masked LM, on the run's own eval rows.
 
     These are accuracies; for replaced tokens it is the area under the ROC curve, since most tokens
     are not replaced and always answering "original" is mostly right.
     """
     names = [name.removeprefix("held_out_") for name in held_out]
     accuracies = [name for name in names if name.endswith("_accuracy")]
-    own = [name for name in accuracies if not name.startswith(("mlm_", "common_", "rtd_"))]
-    own += [name for name in names if name == "rtd_auc"]
-    return {name: held_out[f"held_out_{name}"] for name in own}
+    chosen = [name for name in accuracies if not name.startswith(("mlm_", "common_", "rtd_"))]
+    chosen += [name for name in names if name == "rtd_auc"]
+    return {name: held_out[f"held_out_{name}"] for name in chosen}
 
 
 def _moments_of(folder: RunFolder) -> list[EvalPoint]:
-    """Read the evals after the first step from a run's journal."""
+    """Read the evaluations after the first step from a run's journal."""
     tokens = 0
     points = []
     for entry in read_journal(folder.journal_path):
@@ -267,9 +269,8 @@ def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
 
 
 def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
-    said = job.training
     previous = folder.read_run()[CONFIG]
-    with computing_on(said, folder) as machine:
+    with computing_on(job.training, folder) as machine:
         corpus = Corpus.open(job.corpus)
         config = resolve_pretraining(job, corpus, machine, previous=previous)
     identity = build_objective(config, corpus).identity()
@@ -278,7 +279,7 @@ def _check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
 
 def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
     expected = _common_rows(comparison)
-    if (rows := folder.read_run().get(NOTED, {}).get("rows", expected)) != expected:
+    if (rows := folder.read_run().get(MEASURED, {}).get("rows", expected)) != expected:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
             f"tokens, where {expected['final_rows']} of {expected['max_length']} are asked for "

@@ -1,4 +1,4 @@
-"""Make a model smaller by layers or tokens, and measure what it costs."""
+"""Make a model smaller by dropping layers or tokens, and measure what that costs."""
 
 from dataclasses import replace
 
@@ -29,7 +29,8 @@ def compress(settings: CompressSettings) -> Compressed:
     """Write a smaller model, and measure it beside its source.
 
     Raises:
-        ConfigError: not one way, what the model cannot do without, or an occupied `out`.
+        ConfigError: flags for no way or for several, layers or tokens that the model cannot do
+            without, or an occupied `out`.
         InputError: examples or texts cannot be read.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """
@@ -62,7 +63,7 @@ def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResu
     """Keep some of a model's layers.
 
     Raises:
-        ConfigError: layers that the model has not.
+        ConfigError: layers that the model does not have.
         CheckpointError: a corpus cannot score the model.
     """
     model = source.model
@@ -81,6 +82,12 @@ def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResu
 
 
 def chosen_layers(settings: LayerSettings, num_layers: int) -> list[int]:
+    """Return the numbers of the layers to keep, from 0.
+
+    Raises:
+        ConfigError: neither the layers nor their number are given, or both, or `layers` is no list
+            of numbers.
+    """
     if (settings.layers is None) == (settings.num_layers is None):
         raise ConfigError(
             f"Give either {option('layers')} or {option('num_layers')}, not both."

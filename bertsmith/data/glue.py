@@ -6,7 +6,7 @@ file per task with the columns `index` and `prediction`, labels by the names of 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -37,7 +37,7 @@ class GlueTask:
         dev: eval files, each with its name in tables.
         tests: files without labels, each with the name of its file in a submission; paths begin at
             the folder of all tasks.
-        test_texts: columns of the texts in those, where they are not called as in training.
+        test_texts: columns of the texts in `tests`, where their names differ from training.
     """
 
     name: str
@@ -88,7 +88,8 @@ GLUE_TASKS = (
         tests=(
             ("MNLI/test_matched.tsv", "MNLI-m"),
             ("MNLI/test_mismatched.tsv", "MNLI-mm"),
-            # The diagnostic set has no training data: the model for MNLI answers it.
+            # The diagnostic set has no training data: the model for MNLI predicts its labels. The
+            # file is in one of these two folders.
             ("AX/AX.tsv", "AX"),
             ("diagnostic/diagnostic.tsv", "AX"),
         ),
@@ -113,13 +114,13 @@ class FoundTask:
         return self.folder / "train.tsv"
 
     def dev_files(self) -> list[tuple[Path, str]]:
-        """List the eval files that exist; the first chooses the weights."""
+        """List the eval files that exist; by the first of them the weights are chosen."""
         listed = self.task.dev or (("dev.tsv", self.task.name),)
         files = [(self.folder / file, name) for file, name in listed]
         return [(path, name) for path, name in files if path.is_file()]
 
     def test_files(self) -> list[tuple[Path, str]]:
-        """List the files to predict that exist."""
+        """List the files with rows to predict that exist."""
         paths: dict[str, Path] = {}
         own = (f"{self.task.name}/test.tsv", self.task.name)
         for file, name in self.task.tests or (own,):
@@ -130,13 +131,13 @@ class FoundTask:
         return [(path, name) for name, path in paths.items()]
 
 
-def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
+def find_tasks(root: Path, names: Sequence[str] = ()) -> list[FoundTask]:
     """Find the tasks in a folder, all or those named, in the benchmark's order.
 
     A task is there if a folder of its name (`SST-2`, also `sst2`) has train.tsv and an eval file.
 
     Raises:
-        InputError: no task is there, or not one that was named.
+        InputError: no task is there, or one that was named is missing.
         ConfigError: a name that no task of the benchmark has.
     """
     if not root.is_dir():
@@ -170,7 +171,7 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
     ]
 
 
-def check_task_names(names: Iterable[str]) -> list[str]:
+def check_task_names(names: Sequence[str]) -> list[str]:
     """Return names of tasks in the benchmark's spelling; refuse unknown ones."""
     names_by_key = {plain(task.name): task.name for task in GLUE_TASKS}
     for name in names:

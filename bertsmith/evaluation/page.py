@@ -80,7 +80,7 @@ class ScoreTile(NamedTuple):
 
 
 class Miss(NamedTuple):
-    """A wrong answer; the most urgent are kept."""
+    """A wrong answer; those of the largest urgency are kept (`Outcome.urgency`)."""
 
     urgency: float
     order: int

@@ -112,7 +112,7 @@ class FineTuned:
             return lines
         if not isinstance(
             self.evaluation, Report
-        ):  # that of a task from elsewhere is shown as text
+        ):  # a task from outside the package may have its own kind, which is shown as text
             return None
         after = [*map(str, self.baselines), *self._advice()]
         return lines + self.evaluation._repr_html_() + html_lines(after)
@@ -212,7 +212,8 @@ class FinetuningRun(Run[PreparedRun, Any]):
         has_costly_baselines: whether baselines are scored that take some seconds.
     """
 
-    is_held_while_resolved = False  # a series takes its own folder first, and keeps it until then
+    # Until all is read and checked, an earlier series in the folder around this run stays as it is.
+    is_held_while_resolved = False
 
     def __init__(
         self,

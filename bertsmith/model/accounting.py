@@ -49,7 +49,7 @@ class Component:
     """Parameters of one kind, in `matrices` (with embeddings) and `vectors`, each once.
 
     `used` counts a matrix once per multiplication in a forward pass, `per_layer` all parameters
-    that one layer uses; both differ from the rest where layers share weights.
+    that one layer uses; where layers share weights, both count these for every layer.
     """
 
     matrices: int = 0
@@ -85,16 +85,16 @@ def pretraining_model(config: BertConfig) -> BertModel:
 
 def count_parameters(model: nn.Module) -> dict[str, Component]:
     """Count a model's parameters by component, in the model's order."""
-    once = {id(parameter) for parameter in model.parameters()}
+    uncounted = {id(parameter) for parameter in model.parameters()}
     layers = max(1, len(getattr(model, "layers", ())))
     counts: dict[str, Component] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         kind = _component_of(name)
         count = parameter.numel()
         before = counts.get(kind, Component())
-        is_new = id(parameter) in once
+        is_new = id(parameter) in uncounted
         is_matrix = parameter.ndim > 1
-        once.discard(id(parameter))
+        uncounted.discard(id(parameter))
         counts[kind] = Component(
             matrices=before.matrices + is_new * is_matrix * count,
             vectors=before.vectors + is_new * (not is_matrix) * count,

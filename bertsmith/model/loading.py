@@ -1,4 +1,4 @@
-"""Model folders to models."""
+"""Build models from model folders."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -67,15 +67,16 @@ def build(
         CheckpointError: the folder is incomplete, altered, or holds another kind of model.
         ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
-    # Stored heads get their weights from the folder: nothing is drawn for the caller to notice.
-    first_values = drawing_from(0) if heads is None else contextlib.nullcontext()
+    # The weights of stored heads come from the folder, so what is drawn for them first is replaced:
+    # it is drawn from another generator than the caller's, whose numbers stay as they are.
+    drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
     heads = folder.heads if heads is None else heads
     stored = folder.task_head
     is_kept = stored in heads and num_labels in (None, folder.num_outputs)
     num_labels = num_labels or (folder.num_outputs if stored in heads else None)
     tensors = _usable_tensors(folder, heads, keep_task_head=is_kept)
     _check_sizes(folder.config, tensors, folder.path)
-    with first_values:
+    with drawing:
         new_heads = build_heads(folder.config, heads, num_labels)
         pooler = None if new_heads else folder.has_pooler
         with skeleton():
@@ -92,12 +93,13 @@ def build(
 def _usable_tensors(
     folder: ModelFolder, heads: Sequence[str], *, keep_task_head: bool
 ) -> dict[str, Tensor]:
-    """Take the folder's tensors, without a head of another kind than its own."""
+    """Take the folder's tensors, but for stored heads that the model does not use."""
     left_out = () if keep_task_head else TASK_HEADS
     if folder.pair_head is not None and folder.pair_head not in heads:
         left_out = (*left_out, folder.pair_head)
-    lent = folder.family.head_names(("masked_lm",))  # ModernBERT's task heads begin with its layers
-    prefixes = tuple(f"{n}." for n in folder.family.head_names(left_out) if n not in lent)
+    # ModernBERT's task heads begin with layers of the masked-LM head, which stay.
+    shared = folder.family.head_names(("masked_lm",))
+    prefixes = tuple(f"{n}." for n in folder.family.head_names(left_out) if n not in shared)
     taken = folder.take_tensors().items()
     return {name: tensor for name, tensor in taken if not name.startswith(prefixes)}
 
@@ -105,7 +107,8 @@ def _usable_tensors(
 def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: Path) -> None:
     """Raise CheckpointError if config.json asks for other sizes than the tensors have.
 
-    New heads take memory by these sizes, so they come first; `_fill` compares all shapes.
+    New heads take memory by these sizes, so these are compared before heads are built; `_fill`
+    compares all shapes.
     """
     for name, shape in {
         "embeddings.word.weight": (config.vocab_size, config.embedding_size),
@@ -127,32 +130,33 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     """
     state = {}
     missing = []
-    lost = []
-    filled_layers: set[str] = set()  # layers of poolers and heads
-    absences: dict[str, list[str]] = {}
-    firsts: dict[int, str] = {}
+    needed = []  # missing names without which the model cannot be used
+    filled_layers: set[str] = set()  # of poolers and heads, as are those of `absent_by_layer`
+    absent_by_layer: dict[str, list[str]] = {}
+    first_names: dict[int, str] = {}  # of parameters, which may have several
     for name, parameter in model.state_dict(keep_vars=True).items():
         theirs = their_names(name, model.config)
         absent = [their for their in theirs if their not in tensors]
         missing += absent
         layer = name.rpartition(".")[0]
         if not name.startswith(("pooler.", "heads.")):
-            lost += absent
+            needed += absent
         elif absent:
-            absences.setdefault(layer, []).extend(absent)
+            absent_by_layer.setdefault(layer, []).extend(absent)
         else:
             filled_layers.add(layer)
-        first = firsts.setdefault(id(parameter), name)
+        first = first_names.setdefault(id(parameter), name)
         if first == name and not absent:
             parts = [tensors[their] for their in theirs]
             state[name] = _stack(parts, theirs[0], parameter.shape, directory)
         elif first in state and not absent:
             _check_copies(theirs, their_names(first, model.config), tensors, directory)
-    lost += [name for layer in absences.keys() & filled_layers for name in absences[layer]]
-    if lost:
+    partly_filled = absent_by_layer.keys() & filled_layers
+    needed += [name for layer in partly_filled for name in absent_by_layer[layer]]
+    if needed:
         raise CheckpointError(
-            f"{directory}: {len(lost)} weights are missing: {list_weights(lost)}. "
-            f"{_advise_on_missing(model, lost, tensors)}"
+            f"{directory}: {len(needed)} weights are missing: {list_weights(needed)}. "
+            f"{_advise_on_missing(model, needed, tensors)}"
         )
     model.load_state_dict(state, strict=False, assign=True)
     if model.pooler is not None and "pooler.dense.weight" not in state:
@@ -160,11 +164,13 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     return list(dict.fromkeys(missing))
 
 
-def _advise_on_missing(model: BertModel, lost: Sequence[str], tensors: Mapping[str, Tensor]) -> str:
-    """Say what to do about lost weights: they may be there by other names."""
+def _advise_on_missing(
+    model: BertModel, needed: Sequence[str], tensors: Mapping[str, Tensor]
+) -> str:
+    """Say what to do about missing weights, which may be stored under other names."""
     expected = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
     others = [name for name in tensors if name not in expected]
-    if len(others) < len(lost):
+    if len(others) < len(needed):
         return "Copy or download the whole checkpoint again."
     return (
         f"There are {len(others)} by other names, such as {others[0]}. Save the weights by the "
@@ -186,7 +192,7 @@ def _check_copies(
 
 
 def _stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
-    """Stack the folder's tensors to one of ours, in fp32."""
+    """Stack the folder's tensors into one of ours, in fp32."""
     expected = [shape[0] // len(parts), *shape[1:]]
     for part in parts:
         _check_shape(part, name, expected, directory)

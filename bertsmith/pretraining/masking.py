@@ -1,8 +1,9 @@
 """Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
 
-A chosen token becomes `[MASK]`, a random one, or stays (`BERT_SHARES` in `settings.py`). Special
-tokens, `[UNK]` included, are never chosen and never inserted. Tokens are chosen one by one, or by
-words or runs of words (`word_choice`), whose tokens all get the same of the three, as in SpanBERT.
+Of the tokens, `masking_rate` are chosen; a chosen one becomes `[MASK]` or a random token, or stays
+(`BERT_SHARES`; both in `settings.py`). Special tokens, `[UNK]` included, are never chosen and never
+inserted. Tokens are chosen one by one, or by words or runs of words (`word_choice`). As in
+SpanBERT, all tokens of a word or run are then treated alike.
 BERT's and ALBERT's released code draw for each token alone, so 36 % (1 - 0.8²) of the words of two
 tokens are not masked whole.
 """

@@ -21,12 +21,12 @@ def chinese_pieces(tokenizer: Tokenizer) -> np.ndarray:
 
 
 class WordBounds:
-    """Finder of the tokens that begin a word.
+    """Finds the tokens that begin a word.
 
     Args:
         tokenizer: says which ids continue a word.
-        segmenter: cuts neighbouring Chinese characters into words; each is a word without it.
-            Results for short texts are cached.
+        segmenter: cuts neighbouring Chinese characters into words, and its results for short texts
+            are cached; without it, each character is a word.
 
     Raises:
         ConfigError: a segmenter is given, and no token of the tokenizer is a Chinese character.
@@ -44,22 +44,24 @@ class WordBounds:
                 "is one Chinese character, so they would change nothing. Leave them out."
             )
 
-    def begins(self, ids: np.ndarray, is_fresh: np.ndarray) -> np.ndarray:
+    def begins(self, ids: np.ndarray, is_after_gap: np.ndarray) -> np.ndarray:
         """Compute whether each token begins a word, bool `[tokens]`.
 
-        `ids` are integers `[tokens]`; `is_fresh`, bool `[tokens]`, marks tokens that begin a
-        sentence, or stand after a gap in the text.
+        `ids` are integers `[tokens]`; `is_after_gap`, bool `[tokens]`, marks tokens that do not
+        continue what stands before them: they begin a sentence, or follow a gap in the text.
         """
-        begins: np.ndarray = ~self._continues[ids] | is_fresh
+        begins: np.ndarray = ~self._continues[ids] | is_after_gap
         if self._segmenter is not None:
-            self._join_characters(ids, is_fresh, begins)
+            self._join_characters(ids, is_after_gap, begins)
         return begins
 
-    def _join_characters(self, ids: np.ndarray, is_fresh: np.ndarray, begins: np.ndarray) -> None:
+    def _join_characters(
+        self, ids: np.ndarray, is_after_gap: np.ndarray, begins: np.ndarray
+    ) -> None:
         """Clear the flags of Chinese characters that continue a word."""
         is_chinese = self._is_chinese[ids]
-        follows = np.append(False, is_chinese[:-1])
-        firsts = np.flatnonzero(is_chinese & (is_fresh | ~follows))
+        is_after_chinese = np.append(False, is_chinese[:-1])
+        firsts = np.flatnonzero(is_chinese & (is_after_gap | ~is_after_chinese))
         places = np.flatnonzero(is_chinese)
         text = "".join(self._pieces[ids[places]].tolist())
         starts = np.searchsorted(places, firsts)
@@ -69,6 +71,7 @@ class WordBounds:
             begins[first + self._places[text[start:end]]] = True
 
     def _find_places(self, text: str) -> np.ndarray:
+        """Find the characters of a Chinese text that begin a word, int64 `[words]` from 0."""
         assert self._segmenter is not None
         lengths = [len(word) for word in self._segmenter(text)]
         return np.cumsum([0, *lengths[:-1]])

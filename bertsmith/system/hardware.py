@@ -1,4 +1,8 @@
-"""Device, precision, threads and fp32 route of a run: chosen by measuring, or as it began."""
+"""Device, precision, threads and fp32 route of a run.
+
+They are chosen by measuring; a resumed run keeps those with which it began. The route is how torch
+computes fp32 products (`Float32Route`).
+"""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -29,19 +33,19 @@ class ComputeChoices:
 
     threads: int
     precision: Precision
-    """Precision of the run, and so that of "auto"."""
+    """Precision of the run; when it is resumed, "auto" means this one."""
     float32_route: Float32Route
     attention: Mapping[str, str]
     """Path of attention by precision, use and length; see model/attention_paths.py."""
 
 
 _kept: list[ComputeChoices] = []
-"""Choices of runs that are continued, the innermost last; they count instead of measurements."""
+"""Choices of runs that are resumed, the innermost last; they replace measurements."""
 
 
 @contextlib.contextmanager
 def computing_as(choices: ComputeChoices | None) -> Iterator[None]:
-    """Compute in the block by earlier choices; None changes nothing."""
+    """Compute in the block by the choices of an earlier run; None changes nothing."""
     if choices is None:
         yield
         return
@@ -60,7 +64,7 @@ def keep_computing_as(choices: ComputeChoices) -> None:
 
 
 def kept_choices() -> ComputeChoices | None:
-    """Return the choices that count instead of measurements."""
+    """Return the choices that replace measurements, if any."""
     return _kept[-1] if _kept else None
 
 
@@ -127,8 +131,8 @@ def count_trainers(device: torch.device) -> int:
 def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precision]]:
     """Set threads and fp32 route for a block; yield device and precision.
 
-    Threads and route are process-wide flags of torch, so they are restored. On a GPU the other
-    routes are TF32, with errors a thousand times those of fp32, so none of them is taken.
+    Threads and route are process-wide flags of torch, so they are restored. On a GPU the route is
+    always "highest": any other is TF32, with errors a thousand times those of fp32.
     """
     device = select_device(settings.device)
     threads = settings.threads
@@ -148,7 +152,7 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
 
 
 def describe_cores(device: torch.device, precision: Precision) -> str:
-    """Describe in one sentence on what a run trains.
+    """Describe in one sentence what a run trains on.
 
     >>> describe_cores(torch.device("cuda", 0), "bf16")
     'Training on cuda:0 in bf16.'
@@ -160,7 +164,7 @@ def describe_cores(device: torch.device, precision: Precision) -> str:
 def describe_computing(
     device: torch.device, precision: Precision, num_processes: int, attention: str
 ) -> str:
-    """Describe in one line how a run computes and by which figures that was chosen."""
+    """Describe in one line how a run computes, and the measurements by which that was chosen."""
     parts = [f"on {device} in {precision}"]
     if device.type == "cpu":
         reason = "as it began" if _kept else _describe_products(precision)

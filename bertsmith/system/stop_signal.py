@@ -20,7 +20,7 @@ NEVER = -float("inf")
 
 
 class _LastRequest:
-    """The last stop request of this process, as signals are a process's."""
+    """The last stop request of this process; signals belong to processes, not to objects."""
 
     number: int = signal.SIGINT
     at: float = NEVER
@@ -32,7 +32,7 @@ class _LastRequest:
     def is_repeated_by(self, number: int) -> bool:
         """Return whether a signal asks for nothing new.
 
-        A hang-up comes from the shell and from the system, at any distance.
+        A hang-up may come from the shell and from the system, at any distance in time.
         """
         if number == HANG_UP:
             return self.at > NEVER
@@ -56,11 +56,11 @@ def exit_code() -> int:
 def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up.
 
-    A second signal right after the first does not disturb the cleaning. A signal stays ignored
-    where it was, and a program's own handlers stay.
+    A second signal right after the first does not interrupt the cleaning up. A signal that was
+    ignored stays ignored, and a program's own handlers stay.
 
     Args:
-        at_exit: after a request, go on so while the process ends.
+        at_exit: after a request, keep these handlers until the process has ended.
 
     Raises:
         KeyboardInterrupt: such a signal came.
@@ -88,7 +88,7 @@ def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_raised:  # other languages' code, such as safetensors', has made an error of it
+        if is_raised:  # code in other languages, such as safetensors, turned it into its own error
             raise KeyboardInterrupt from error
         raise
     finally:
@@ -100,8 +100,8 @@ def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
 class StopSignal:
     """While entered, the first signal sets `requested`; a later one acts as it always does.
 
-    A second one within `REPEAT_SECONDS` is taken for the first. A signal stays ignored where it
-    was, as by nohup, or in the background of a script.
+    A second one within `REPEAT_SECONDS` is taken for the first. A signal that was ignored stays
+    ignored, as under nohup, or in the background of a script.
 
     Python delivers signals to the main thread only; elsewhere nothing is caught.
     """
@@ -141,7 +141,7 @@ def signals_held_back() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # as it begins it would let the signals through
+    resource_tracker.ensure_running()  # which unblocks signals when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

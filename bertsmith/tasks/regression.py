@@ -150,7 +150,7 @@ class Regress(TextTask[NumberPrediction]):
         """Check that the labels of eval examples differ, as correlations need.
 
         Raises:
-            InputError: all are the same number, or one is none.
+            InputError: all are the same number, or one is no number.
         """
         varied_numbers(examples, settings.eval)
 

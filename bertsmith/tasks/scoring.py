@@ -28,7 +28,7 @@ class MetricAccumulator(Protocol):
         ...
 
     def figures(self) -> dict[str, float]:
-        """Compute `loss` and each selectable score, where larger is better."""
+        """Compute `loss`, and the scores by which weights may be chosen: the larger, the better."""
         ...
 
     def result(self, num_skipped: int = 0) -> Evaluation:
@@ -42,6 +42,7 @@ class PredictionCounts(ABC):
     metrics: ClassVar[tuple[str, ...]] = ()
     """Scores of the report by which weights may be chosen."""
     loss = 0.0
+    """Sum over the predictions; `figures` gives its mean."""
     num_predictions = 0
     num_truncated = 0
     num_windowed = 0
@@ -87,7 +88,7 @@ class Outcome:
     is_distance: bool = False
     """Whether answers are numbers, so that `score` is 1 minus the distance from gold."""
     parts: Sequence[MarkedPart] = ()
-    """The text with what is wrong marked, where answers have a place in it."""
+    """The text with wrong answers marked; empty where answers have no place in it."""
 
     @property
     def is_right(self) -> bool:
@@ -96,5 +97,5 @@ class Outcome:
 
     @property
     def urgency(self) -> float:
-        """The order of wrong predictions: the confidence; without one, the negative score."""
+        """Larger for worse wrong predictions: the confidence; without one, the negative score."""
         return -self.score if self.confidence is None else self.confidence

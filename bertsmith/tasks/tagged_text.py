@@ -17,10 +17,10 @@ def marked_text(
 ) -> Any:
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
-    `types` are all that the model knows; each has a colour. If the only type has no name, as in
-    word segmentation, words are separated by spaces instead.
+    `types` are all types that the model knows; each has a colour. If the only type has no name, as
+    in word segmentation, words are separated by spaces instead.
     """
-    from rich.text import Text  # for those who look on
+    from rich.text import Text  # imported only where a line is shown
 
     colours = {type_: COLOURS[index % len(COLOURS)] for index, type_ in enumerate(types)}
     # Replaced character by character, so that places stay valid.
@@ -31,7 +31,7 @@ def marked_text(
         start, end = sentence.places[first][0], sentence.places[last - 1][1]
         colour = colours.get(label, "")
         if scheme == "plain":
-            marked.append(_apart(marked, text[reached:end])).append(f"/{label}", style=colour)
+            marked.append(_with_space(marked, text[reached:end])).append(f"/{label}", style=colour)
         elif label:
             marked.append(text[reached:start])
             marked.append(f"[{text[start:end]} {label}]", style=f"bold {colour}")
@@ -40,30 +40,32 @@ def marked_text(
             marked.append(text[start:end])
         reached = end
     rest = text[reached:]
-    return marked.append(_apart(marked, rest) if scheme == "plain" else rest)
+    return marked.append(_with_space(marked, rest) if scheme == "plain" else rest)
 
 
-def _apart(marked: Any, text: str) -> str:
+def _with_space(marked: Any, text: str) -> str:
+    """Put a space before a text that would touch the one before it."""
     return f" {text}" if marked and text and not text[0].isspace() else text
 
 
 def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[str] = ()) -> str:
     """Format a sentence as `word<TAB>label` lines and an empty line.
 
-    The lines `before` it stay in their places, so that other scorers find each word in the line
-    that it has among the right labels: comments as they are, marks of documents with the label O.
+    Lines that stood `before` it are written, too, since other scorers compare this file with that
+    of the gold labels line by line: comments as they are, marks of documents with the label O.
 
     A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word of
-    nothing else becomes U+FFFD, the replacement character, as an empty cell is no word.
+    spaces alone becomes U+FFFD, the replacement character, as an empty cell is no word.
     """
     rows = [f"{_as_cell(word)}\t{label}\n" for word, label in zip(words, labels, strict=True)]
     return "".join([*map(_as_line, before), *rows, "\n"])
 
 
 def conllu_block(sentence: TaggedSentence, labels: Sequence[str]) -> str:
-    """Format a sentence as CoNLL-U: its own lines if it was read from there, with other labels.
+    """Format a sentence as CoNLL-U, with these labels.
 
-    Of other sentences only form and upos are written.
+    One that was read from CoNLL-U keeps its lines but for the labels: in its `template` a NUL
+    stands for each of them. Of others only form and upos are written.
     """
     cells = enumerate(map(_as_cell, sentence.words), start=1)
     rows = "".join(f"{i}\t{cell}\t_\t\0\t_\t_\t_\t_\t_\t_\n" for i, cell in cells)
@@ -83,6 +85,6 @@ def _as_cell(word: str) -> str:
 
 
 def span_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
-    """List the types that labels name, sorted; plain labels are types themselves."""
+    """List the types that labels name, sorted; a plain label is itself a type."""
     spans = (span for label in labels for span in find_spans([label], scheme))
     return sorted({span.label for span in spans} - {OUTSIDE})

@@ -71,7 +71,7 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
 
     @classmethod
     def select(cls, examples: list[ExampleT], settings: Any) -> list[ExampleT]:
-        """Select what is trained on of the examples that were read."""
+        """Select the examples to train on from those that were read."""
         return random_sample(examples, settings.sample, settings.seed)
 
     def check_held_out(self, examples: Sequence[ExampleT], settings: Any) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertsmith.pages.charts import COLORS, Chart, Point, Series, write_svg
+from bertsmith.pages.charts import COLORS, Chart, Color, Point, Series, write_svg
 from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_terms
 
+REFERENCE_COLOR: Color = 2
+
 CHANCE_TERMS = {"nsp", "sop"}
-"""Terms of two equally frequent answers."""
+"""Terms whose predictions have two answers, equally frequent: guessing is right in half."""
 
 
 def draw_curves(
@@ -35,25 +37,27 @@ def build_charts(
     reference_loss = run.get("data", {}).get("held_out_unigram_entropy")
     settings = run.get("config", {}).get("pretraining", {})
     last_step = max((entry["step"] for entry in entries), default=0)
-    longer = []
+    full_length_mark = []
     if 0 < (start_steps := settings.get("start_steps") or 0) < last_step:
         name = f"rows of {settings['max_length']} tokens from here"
-        longer = [Series(name, [(start_steps, 0.0)], "mark", 2)]
+        full_length_mark = [Series(name, [(start_steps, 0.0)], "mark", REFERENCE_COLOR)]
     terms = list_terms(name for entry in entries for name in entry)
     charts = []
     for term in terms:
         series = _series(entries, terms, term, "loss")
         if series and term == terms[0] and reference_loss is not None:
-            series.append(Series("token frequency alone", [(0, reference_loss)], "reference", 2))
+            series.append(
+                Series("token frequency alone", [(0, reference_loss)], "reference", REFERENCE_COLOR)
+            )
         if series:
             title = f"Loss: {TERM_NAMES.get(term, term)}"
-            charts.append(Chart(title, "step", "", [*series, *longer]))
+            charts.append(Chart(title, "step", "", [*series, *full_length_mark]))
     shown = [term for term in terms if term not in WITHOUT_ACCURACY]
     series = [line for term in shown for line in _series(entries, terms, term, "accuracy")]
     if series and CHANCE_TERMS & {*shown}:
-        series.append(Series("chance", [(0, 0.5)], "reference", 2))
+        series.append(Series("chance", [(0, 0.5)], "reference", REFERENCE_COLOR))
     if series:
-        series += longer
+        series += full_length_mark
         charts.append(Chart("Accuracy", "step", "", series, is_share=True, high=1.0))
     return charts
 

@@ -23,7 +23,7 @@ from bertsmith.model.heads import ClassificationHead, MaskedLMHead
 from bertsmith.model.layers import Embeddings, Pooling, TransformerLayer
 from bertsmith.system.bounds import check_choice
 
-Made = TypeVar("Made", bound=nn.Module)
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 PUBLISHED = {
     "tiny": {"num_hidden_layers": 4, "hidden_size": 128},
@@ -33,8 +33,8 @@ PUBLISHED = {
     "base": {"num_hidden_layers": 22, "hidden_size": 768},
     "large": {"num_hidden_layers": 28, "hidden_size": 1024, "intermediate_size": 2624},
 }
-"""Sizes of Ettin's encoders (Weller et al. 2025), of 17 to 400 million parameters, with a smaller
-one; base and large are those of ModernBERT too."""
+"""Sizes of Ettin's encoders (Weller et al. 2025), mini to large, of 17 to 400 million parameters;
+base and large are also ModernBERT's. tiny is ours."""
 
 LAYER_TYPES = ("full_attention", "sliding_attention")
 
@@ -44,7 +44,7 @@ class ModernBertConfig(BertConfig):
     """The shape of a ModernBERT, with BERT's field names; see `MODERNBERT_KEYS`.
 
     `hidden_dropout_prob` is that inside feed-forward layers, `attention_probs_dropout_prob` that of
-    attention weights and of what attention gives.
+    attention weights and of the output of attention.
     """
 
     hidden_dropout_prob: float = 0.0
@@ -60,8 +60,8 @@ class ModernBertConfig(BertConfig):
     local_attention: int = 128
     """The window of a sliding layer: a token sees half as many on each side."""
     global_attn_every_n_layers: int | None = 3
-    """Distance of layers with full attention, the first being one; None where `layer_types` has no
-    such order. Older versions of transformers read it."""
+    """Distance between layers with full attention, of which the first layer is one; None where
+    `layer_types` are not periodic. Older versions of transformers read it."""
     layer_types: Sequence[str] = ()
     """Attention of each layer, of `LAYER_TYPES`; none: by `global_attn_every_n_layers`."""
     global_rope_theta: float = 160_000.0
@@ -69,7 +69,7 @@ class ModernBertConfig(BertConfig):
     local_rope_theta: float = 10_000.0
     """Base of the rotary wavelengths in sliding layers."""
     rope_parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Both bases as transformers 5 writes them, by layer type; they come first."""
+    """Both bases as transformers 5 writes them, by layer type; they replace the two above."""
     bos_token_id: int | None = None
     eos_token_id: int | list[int] | None = field(default=None, hash=False)
     cls_token_id: int | None = None
@@ -98,10 +98,10 @@ class ModernBertConfig(BertConfig):
         self._set_rope()
 
     def _set_layer_types(self) -> None:
-        """Fill in the layers' types, or their order.
+        """Fill in `layer_types`, or the period that they have.
 
         Raises:
-            ConfigError: either is none that a model can have.
+            ConfigError: one of them is no such value.
         """
         count = self.num_hidden_layers
         every = self.global_attn_every_n_layers
@@ -120,6 +120,7 @@ class ModernBertConfig(BertConfig):
                 f"of {', '.join(LAYER_TYPES)}."
             )
         types = tuple(types)
+        # With few layers several periods fit, so the given one is tried first.
         fitting = (n for n in (every or count, *range(1, count + 1)) if types == periodic(count, n))
         self.__dict__ |= {"layer_types": types, "global_attn_every_n_layers": next(fitting, None)}
 
@@ -129,15 +130,15 @@ class ModernBertConfig(BertConfig):
         Raises:
             ConfigError: positions are scaled, or a base is no number.
         """
-        said = self.rope_parameters
-        if not isinstance(said, Mapping) or not said.keys() <= {*LAYER_TYPES}:
+        written = self.rope_parameters
+        if not isinstance(written, Mapping) or not written.keys() <= {*LAYER_TYPES}:
             raise ConfigError(
-                f"rope_parameters is {said!r}. It must be an object with the names "
+                f"rope_parameters is {written!r}. It must be an object with the names "
                 f"{', '.join(LAYER_TYPES)}."
             )
         parameters = {}
         for kind, name in zip(LAYER_TYPES, ("global_rope_theta", "local_rope_theta"), strict=True):
-            stored = said.get(kind) or {}
+            stored = written.get(kind) or {}
             theta = getattr(self, name)
             if isinstance(stored, Mapping):
                 theta = stored.get("rope_theta", theta)
@@ -159,7 +160,7 @@ class ModernBertConfig(BertConfig):
 
     @classmethod
     def proportions(cls, hidden_size: int) -> dict[str, Any]:
-        """Return BERT's heads, and feed-forward layers narrower than its: gates are as wide."""
+        """Return BERT's heads, and narrower feed-forward layers: gates add half as many weights."""
         return {**super().proportions(hidden_size), "intermediate_size": 3 * hidden_size // 2}
 
     def with_dropout(self, probability: float, attention: float) -> Self:
@@ -182,11 +183,12 @@ class ModernBertConfig(BertConfig):
 
 
 def periodic(count: int, every: int) -> tuple[str, ...]:
-    """Return the types of `count` layers of which one of `every` sees all tokens."""
-    return tuple(LAYER_TYPES[number % every > 0] for number in range(count))
+    """Return the types of `count` layers: each `every`-th, from the first on, sees all tokens."""
+    full, sliding = LAYER_TYPES
+    return tuple(sliding if number % every else full for number in range(count))
 
 
-def without_biases(module: Made) -> Made:
+def without_biases(module: ModuleT) -> ModuleT:
     """Remove the biases of all linear layers and LayerNorms in a module."""
     for each in module.modules():
         if isinstance(each, nn.Linear | nn.LayerNorm):
@@ -214,7 +216,7 @@ class GatedFeedForward(nn.Module):
 
 
 class ModernBertLayer(TransformerLayer):
-    """Attention and feed-forward, each of normalized vectors and added to those before."""
+    """Attention, then feed-forward; each reads normalized vectors, and is added to its input."""
 
     def __init__(self, config: ModernBertConfig, number: int) -> None:
         super().__init__(config, number)
@@ -252,7 +254,8 @@ class ModernBertLayer(TransformerLayer):
 class ModernBertHead(ClassificationHead):
     """A classification head behind a dense layer with activation and LayerNorm.
 
-    These have the names of the masked-LM head's, so that fine-tuning begins with those.
+    In a folder these have the names of the masked-LM head's, so fine-tuning begins with their
+    pre-trained weights.
     """
 
     def __init__(self, config: ModernBertConfig, num_labels: int) -> None:
@@ -274,25 +277,26 @@ def _build_embeddings(config: ModernBertConfig) -> Embeddings:
 
 def _initialize(module: nn.Module, config: ModernBertConfig) -> None:
     """Draw weights as transformers does: narrower where a matrix adds to the residual stream."""
-    wide = config.initializer_range
-    head = config.hidden_size**-0.5
-    narrow = wide / math.sqrt(2 * config.num_hidden_layers)
+    std = config.initializer_range
+    narrow_std = std / math.sqrt(2 * config.num_hidden_layers)
+    classifier_std = config.hidden_size**-0.5
     if isinstance(module, nn.Linear | nn.Embedding):
-        _draw(module.weight, wide, config)
+        _draw(module.weight, std, config)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
     if isinstance(module, SelfAttention):
-        _draw(module.output.weight, narrow, config)
+        _draw(module.output.weight, narrow_std, config)
     if isinstance(module, GatedFeedForward):
-        _draw(module.down.weight, narrow, config)
+        _draw(module.down.weight, narrow_std, config)
     if isinstance(module, MaskedLMHead):
-        _draw(module.dense.weight, narrow, config)
+        _draw(module.dense.weight, narrow_std, config)
     if isinstance(module, ModernBertHead):
-        _draw(module.transform.weight, narrow, config)
-        _draw(module.dense.weight, head, config)
+        _draw(module.transform.weight, narrow_std, config)
+        _draw(module.dense.weight, classifier_std, config)
 
 
 def _draw(weight: Tensor, std: float, config: ModernBertConfig) -> None:
+    """Draw from a normal distribution, cut off at some standard deviations."""
     most = config.initializer_cutoff_factor * std
     if not weight.is_meta:
         nn.init.trunc_normal_(weight, std=std, a=-most, b=most)
