@@ -17,6 +17,7 @@ from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.metrics.reading import ReadingCounts
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import hold_outputs
+from bertsmith.system.progress import only_bar
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors
 
@@ -58,10 +59,11 @@ def embed(encoder: Predictor[TextVectors], source: ExampleReader, out: Path) -> 
     started = time.perf_counter()
     num_texts = num_truncated = 0
     size = encoder.loaded.model.config.hidden_size
-    with vector_writer(out, size) as write:
+    with only_bar("embedding", source.count()) as advance, vector_writer(out, size) as write:
         for examples in in_chunks(source):
             predictions = encoder.predict(examples)
             write(examples, np.stack([each.vector for each in predictions]))
+            advance(len(examples))
             num_texts += len(examples)
             num_truncated += sum(each.is_truncated for each in predictions)
     seconds = time.perf_counter() - started

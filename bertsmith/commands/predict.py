@@ -3,7 +3,7 @@
 import json as json_module
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.predict import Settings
 from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.data.excel_files import import_openpyxl
+from bertsmith.data.reader import Reader
 from bertsmith.data.records import RecordReader
 from bertsmith.data.standard_input import input_is_waiting
 from bertsmith.data.table_rows import is_file_name
@@ -24,6 +25,7 @@ from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.escaping import make_console
 from bertsmith.system.files import hold_outputs
+from bertsmith.system.progress import only_bar
 from bertsmith.tasks.page import PredictionRow, write_predictions_page
 from bertsmith.tasks.prediction_files import KeptRows, endings, write_predictions
 from bertsmith.tasks.task import Task
@@ -52,14 +54,16 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     kept_rows = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
     rows: list[PredictionRow] = []
-    predictions = predictor.iter_predictions(
-        source if kept_rows is None else kept_rows,
-        is_waiting=input_is_waiting if settings.text == ("-",) else None,
-    )
-    pairs = totals.counting(predictions)
-    if settings.page is not None:
-        pairs = _shown(pairs, rows)
-    report = _show(task, settings, pairs, totals, kept_rows)
+    num_examples = source.count() if isinstance(source, Reader) else None
+    with only_bar("predicting", num_examples) as advance:
+        predictions = predictor.iter_predictions(
+            source if kept_rows is None else kept_rows,
+            is_waiting=input_is_waiting if settings.text == ("-",) else None,
+        )
+        pairs = totals.counting(predictions, advance)
+        if settings.page is not None:
+            pairs = _shown(pairs, rows)
+        report = _show(task, settings, pairs, totals, kept_rows)
     if settings.page is not None:
         write_predictions_page(
             settings.page, str(settings.model), task.titles, rows, totals.num_texts
@@ -127,10 +131,13 @@ class _Totals:
     num_empty: int = 0
     num_without_entity: int = 0
 
-    def counting(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-        """Count examples and predictions, and yield them."""
+    def counting(
+        self, pairs: Iterable[tuple[Any, Any]], advance: Callable[[], object]
+    ) -> Iterator[tuple[Any, Any]]:
+        """Count examples and predictions, tell each to `advance`, and yield them."""
         for example, prediction in pairs:
             self.num_texts += 1
+            advance()
             self.num_windowed += prediction.num_windows > 1
             self.num_truncated += prediction.is_truncated
             if getattr(prediction, "scheme", "plain") != "plain":

@@ -173,8 +173,14 @@ class ExampleReader(RecordReader[Example]):
                 f"is expected. Name the right one with {option('text_column')}; or, if pairs are "
                 f"meant, the second with {option('pair_column')}."
             )
+        is_header = (
+            self.is_table and self.has_header and record.get("text") == self.names.get("text")
+        )
+        if text and is_header and self.labelled and record["label"] == self.names["label"]:
+            problem = f"'{text}' and '{self.names['label'][0]}' are the names of the columns again"
+            raise self.incomplete(row, problem, "Remove this row, as of two files joined.")
         is_guessed = columns.header == "auto" and columns.text_column is None
-        if is_guessed and text and record["text"] == self.names["text"] and self.is_table:
+        if is_guessed and text and is_header:
             raise InputError(
                 f"{self.locate_row(row)}: the text '{text}' stands in the first row too, which was "
                 "taken for the names of the columns. If it is that, pass "

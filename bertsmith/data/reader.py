@@ -3,9 +3,12 @@
 import itertools
 from abc import ABC
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from bertsmith.errors import SettingError
+from bertsmith.data.sources import ending_of
+from bertsmith.data.text_files import ExampleSource
+from bertsmith.errors import InputError, SettingError
 from bertsmith.system.bounds import check_largest
 
 ExampleT = TypeVar("ExampleT")
@@ -14,6 +17,7 @@ ExampleT = TypeVar("ExampleT")
 class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
     """Lazy reader of the examples of a file, or of rows in memory."""
 
+    source: ExampleSource
     num_skipped = 0
     """Number of rows left out so far."""
 
@@ -25,6 +29,20 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
         """
         check_limit(limit)
         return itertools.islice(self, limit)
+
+    def count(self) -> int | None:
+        """Count the examples of a file by reading it once more, which takes far less than a model.
+
+        None where that is not known: of rows in memory, of standard input and of Excel files, which
+        take long to read, and where a row cannot be read, which is told when its turn comes.
+        """
+        source = self.source
+        if not isinstance(source, Path) or not source.is_file() or ending_of(source) == "xlsx":
+            return None
+        try:
+            return sum(1 for _ in self)
+        except InputError:
+            return None
 
     def read(self, limit: int | None = None) -> list[ExampleT]:
         """Read at most `limit` examples, as `first` does.

@@ -35,6 +35,8 @@ from bertsmith.errors import InputError, option
 Record = dict[str, tuple[str, ...]]
 """Texts of each column in one row: one, or none if it is optional, or those of many."""
 
+FOR_EXCEL = "sep="
+"""Beginning of a first line that tells Excel the separator of columns."""
 _RANGE = re.compile(r"(\d+)-(\d+)")
 
 
@@ -473,6 +475,8 @@ class RecordReader(Reader[ExampleT]):
         asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
         if spec.trained and not spec.asked:
             asked += f", and none is called {list_names(spec.trained)} as in training"
+        if column_names and column_names[0].startswith(FOR_EXCEL):
+            advice = f"Remove the first line, '{column_names[0]}', which Excel alone reads."
         if len(column_names) == 1:
             advice += rival_hint(self.file_format, column_names[0])
         return f"no column {asked}. {columns}. {advice}"

@@ -154,6 +154,17 @@ def progress_bar(
         _SCREEN.remove(bar)
 
 
+@contextmanager
+def only_bar(what: str, total: float | None) -> Iterator[Bar]:
+    """Show one bar in a command for work whose parts, such as reading, would have bars as well."""
+    with progress_bar(what, total) as bar:
+        shown = _is_shown.set(False)
+        try:
+            yield bar
+        finally:
+            _is_shown.reset(shown)
+
+
 def tracked(items: Collection[T], what: str) -> Iterator[T]:
     """Yield the items, each of which is one unit of work."""
     with progress_bar(what, len(items)) as advance:

@@ -32,7 +32,7 @@ from bertsmith.errors import ConfigError, InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
-from bertsmith.system.progress import progress_bar
+from bertsmith.system.progress import only_bar, progress_bar
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.notebook_tables import Predictions
 from bertsmith.tasks.prediction import InferenceTask
@@ -481,7 +481,12 @@ def accumulate_rows(
     reader = task.reader(source, columns, labelled=True)
     predictor = predictor.with_definition(task)
     path = source if isinstance(source, Path) else IN_MEMORY
-    accumulator = accumulate_examples(predictor, reader.first(limit), path, callbacks)
+    num_examples = reader.count()
+    if limit is not None and num_examples is not None:
+        num_examples = min(limit, num_examples)
+    with only_bar("evaluating", num_examples) as advance:
+        examples = reader.first(limit)
+        accumulator = accumulate_examples(predictor, examples, path, callbacks, advance)
     return accumulator, reader.num_skipped
 
 
@@ -490,8 +495,15 @@ def accumulate_examples(
     examples: Iterable[Any],
     path: Path,
     callbacks: Sequence[OutcomeCallback] = (),
+    advance: Callable[[int], object] | None = None,
 ) -> MetricAccumulator:
-    """Predict examples a portion at a time, and add up their scores; `path` is their file."""
+    """Predict examples a portion at a time, and add up their scores.
+
+    Args:
+        path: their file.
+        callbacks: receive the outcome of each example.
+        advance: receives the number of examples of each portion, when they are predicted.
+    """
     task = predictor.definition
     accumulator = task.accumulator(path)
     for chunk in in_chunks(examples):
@@ -501,6 +513,8 @@ def accumulate_examples(
             outcomes = list(map(task.outcome, chunk, predictions))
         for callback in callbacks:
             callback.see(chunk, outcomes)
+        if advance is not None:
+            advance(len(chunk))
     return accumulator
 
 
@@ -551,5 +565,5 @@ def check_batch_size(asked: int | None) -> int:
 def _bar(
     what: str, total: int | None, *, shown: bool
 ) -> AbstractContextManager[Callable[[int], object]]:
-    """Show a bar if asked; commands already show one for the file."""
+    """Show a bar if asked; commands show one of their own."""
     return progress_bar(what, total, shown=True) if shown else nullcontext(lambda count: None)

@@ -15,6 +15,8 @@ from tiny_models import reviews, save_tiny
 from tiny_runs import FP32
 
 from bertsmith.estimators.texts import TextClassifier
+from bertsmith.system import progress
+from bertsmith.tasks import predictor
 
 TEXTS = [example.text for example in reviews(7)]
 
@@ -212,3 +214,29 @@ def test_a_line_is_answered_before_the_next_is_written(place):
             assert process.stdout.readline().split(b"\t")[2] == text
         process.stdin.close()
         assert process.stdout.read() == b"" and process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    "name, model, options",
+    [
+        ("predict", "classifier", ["--file"]),
+        ("evaluate", "classifier", ["--data"]),
+        ("embed", "pretrained", []),
+    ],
+)
+def test_progress_counts_what_is_answered(
+    typed, monkeypatch, place, tmp_path, name, model, options
+):
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0)
+    monkeypatch.setattr(predictor, "CHUNK_EXAMPLES", 3)
+    columns = ("--text-column", "review")
+    out = {"predict": ("--out", tmp_path / "out.csv"), "embed": ("--out", tmp_path / "out.npy")}
+    data = place / "data.csv"
+    shown = typed(name, place / model, *options, data, *columns, *out.get(name, ()), *FP32).err
+    lines = [line.split(" · ")[:2] for line in shown.splitlines() if " · " in line]
+    verb = {"predict": "predicting", "evaluate": "evaluating", "embed": "embedding"}[name]
+    told = [share for what, share in lines if what == verb]
+    steps = range(1, 8) if name == "predict" else (3, 6, 7)
+    assert told == [f"{100 * done / 7:.0f} %" for done in steps]
+    last_read = max(i for i, (what, _) in enumerate(lines) if what == "data.csv")
+    assert last_read < lines.index([verb, told[0]])

@@ -108,6 +108,21 @@ def test_a_header_that_was_overlooked_or_guessed(tmp_path):
     assert [example.text for example in sure] == ["statement", "question"]
 
 
+def test_a_header_that_stands_again_is_no_example(tmp_path):
+    rest = "good,pos\nbad,neg\n"
+    path = write(tmp_path, "a.csv", f"text,label\n{rest}text,label\n{rest}")
+    for named in ({}, {"header": "yes"}, {"text_column": "text"}, {"label_column": "2"}):
+        check_refusal(path, "a.csv:4:", "'text' and 'label'", "Remove", **named)
+    assert len(rows(path, header="no", text_column="1", label_column="2")) == 6
+    assert len(rows(path, skip_incomplete=True)) == 4
+
+
+def test_a_line_for_excel_alone_is_no_header(tmp_path):
+    path = write(tmp_path, "a.csv", "sep=;\ntext;label\ngood;pos\n")
+    check_refusal(path, "a.csv:", "Remove", "'sep=;'", "--delimiter")
+    check_refusal(path, "a.csv:", "Remove", "'sep='", delimiter=";")
+
+
 def test_lines_of_text(tmp_path):
     path = write(tmp_path, "a.txt", "good, isn't it\nbad\n\n\r\n\n")
     found = [(example.row, example.text) for example in ExampleReader(path, labelled=False)]

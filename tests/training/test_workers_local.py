@@ -82,11 +82,13 @@ def test_a_killed_worker_is_told_of(corpus_dir, is_up):
             train(team, 1, 3)
 
 
-def test_a_run_that_ends_before_its_workers_are_up_does_not_wait_for_them(corpus_dir):
+@pytest.mark.parametrize("num_bytes", [0, 2**24])  # the second is more than any pipe takes at once
+def test_a_run_that_ends_before_its_workers_are_up_does_not_wait_for_them(corpus_dir, num_bytes):
     task = small_objective(corpus_dir)
-    task.ballast = bytes(2**24)
+    task.ballast = bytes(num_bytes)
     with small_workers(task, 2) as team:
-        train(team, 1, 2)
+        if num_bytes:  # else they may be up after a step
+            train(team, 1, 2)
     assert team.workers[0].process.exitcode == -signal.SIGKILL
 
 

@@ -203,7 +203,7 @@ class LocalWorkers:
 
     def __exit__(self, *problem: object) -> None:
         for worker in self.workers:
-            worker.stop()
+            worker.stop(takes_part=self.is_complete)
         if self._file is not None:
             torch.set_num_threads(self._threads_before)
             self._file.close()
@@ -286,9 +286,9 @@ class _Worker:
             f"{option('threads')} need a new run."
         )
 
-    def stop(self) -> None:
-        """End the process: closing the pipe tells it to."""
-        if self._giving.is_alive():  # it has not read its job yet, and has nothing to lose
+    def stop(self, *, takes_part: bool) -> None:
+        """End the process: closing the pipe tells it to, where it takes part in the run yet."""
+        if not takes_part:  # it may take seconds more to start, and has nothing to lose
             self.process.kill()
         self._giving.join(STOP_SECONDS)
         self.connection.close()
