@@ -6,6 +6,7 @@ same numbering in any order. Labels that cannot be classes are refused before tr
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -176,6 +177,27 @@ def several_in_one(names: Sequence[str]) -> str | None:
                 f"each of {len(names):,} combinations such as '{several[0]}' is a class of its "
                 f"own. Where a text may have several labels, pass {advice}"
             )
+    return None
+
+
+def look_alike(names: Sequence[str]) -> str | None:
+    """Describe two classes whose names look the same; None where each looks different.
+
+    They differ in case, in characters without a width, or in how Unicode composes them.
+
+    >>> look_alike(["Pos", "neg", "pos"])
+    "the labels 'Pos' and 'pos' look alike, and are classes of their own"
+    """
+    first_names: dict[str, str] = {}
+    for name in names:
+        composed = unicodedata.normalize("NFKC", name)
+        seen = "".join(char for char in composed if unicodedata.category(char) != "Cf")
+        first = first_names.setdefault(seen.lower(), name)
+        if first == name:
+            continue
+        # Where not only case differs, escapes show what does.
+        show = repr if first.lower() == name.lower() else ascii
+        return f"the labels {show(first)} and {show(name)} look alike, and are classes of their own"
     return None
 
 

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.labels import label_flags, label_names
+from bertsmith.data.labels import label_flags, label_names, look_alike
 from bertsmith.errors import InputError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.tasks.baselines import MultiLabelBaselines
@@ -171,6 +172,11 @@ class MultiLabel(LabelTask[LabelsPrediction]):
 
     def accumulator(self, path: Path) -> MultiLabelAccumulator:
         return MultiLabelAccumulator(self, path)
+
+    def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
+        """Warn if labels look alike."""
+        note = look_alike(self.labels)
+        return [] if note is None else [note]
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
         """Score the share of correct decisions, with the lowest confidence."""

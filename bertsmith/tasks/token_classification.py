@@ -31,6 +31,7 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
 )
 from bertsmith.data.label_values import LabelKind, label_values
+from bertsmith.data.labels import look_alike
 from bertsmith.data.tagged import REMARKS, Remark, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
@@ -254,9 +255,11 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """List what is unusual about the training sentences."""
         num_within = sum(one.remarks.count("misaligned_entities") for one in examples)
         are_numbers = all(label.isdecimal() for label in self.labels)
+        alike = look_alike(self.labels)
         is_lone = len(examples) == 1 and len(examples[0].words) >= LONG_LONE_SENTENCE
         return [
             *([NUMBERS] if are_numbers else []),
+            *([alike] if alike else []),
             *([f"all {len(examples[0].words):,} words are one sentence"] if is_lone else []),
             *counted(
                 num_within,
