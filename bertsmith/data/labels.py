@@ -6,7 +6,6 @@ same numbering in any order. Labels that cannot be classes are refused before tr
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -20,10 +19,6 @@ from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import IN_MEMORY, locate_row
 from bertsmith.errors import InputError, option
-from bertsmith.system.counts import count_noun
-
-LABEL_SEPARATORS = ",;|"
-"""Separators that may stand between several labels of a text."""
 
 MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
@@ -141,64 +136,6 @@ def check_predicted_names(
                 f"{predictions}: prediction {prediction:,} is '{name}', {_same_as(name, other)} "
                 f"in {there}. Write each class in one way."
             )
-
-
-def mixed_labels(examples: Sequence[Example]) -> str | None:
-    """Describe a mix of numbers and names among the labels; None without."""
-    counts = Counter(example.label for example in examples if example.label)
-    numbers = [name for name in counts if NUMBER_TEXT.fullmatch(name)]
-    words = [name for name in counts if name not in numbers]
-    if not numbers or not words:
-        return None
-    num_numbers = sum(counts[name] for name in numbers)
-    are_numbers = count_noun(num_numbers, "label is a number", "labels are numbers")
-    are_names = count_noun(counts.total() - num_numbers, "is a name", "are names")
-    return (
-        f"{are_numbers} ({list_names(numbers)}) and {are_names} ({list_names(words)}); each is a "
-        "class of its own"
-    )
-
-
-def several_in_one(names: Sequence[str]) -> str | None:
-    """Describe classes that seem to be several labels each, as `toxic,insult`; None for others.
-
-    At least half of them hold a separator, and most of the parts occur in several classes.
-    """
-    for separator in LABEL_SEPARATORS:
-        sets = [{part.strip() for part in name.split(separator)} for name in names]
-        several = [name for name in names if separator in name]
-        uses = Counter(part for parts in sets for part in parts)
-        num_recurring = sum(count > 1 for count in uses.values())
-        if 2 * len(several) >= len(names) and 2 * num_recurring > len(uses) > 1:
-            advice = option("multi_label", True)
-            if separator != ",":
-                advice += f" {option('label_separator', separator)}"
-            return (
-                f"each of {len(names):,} combinations such as '{several[0]}' is a class of its "
-                f"own. Where a text may have several labels, pass {advice}"
-            )
-    return None
-
-
-def look_alike(names: Sequence[str]) -> str | None:
-    """Describe two classes whose names look the same; None where each looks different.
-
-    They differ in case, in characters without a width, or in how Unicode composes them.
-
-    >>> look_alike(["Pos", "neg", "pos"])
-    "the labels 'Pos' and 'pos' look alike, and are classes of their own"
-    """
-    first_names: dict[str, str] = {}
-    for name in names:
-        composed = unicodedata.normalize("NFKC", name)
-        seen = "".join(char for char in composed if unicodedata.category(char) != "Cf")
-        first = first_names.setdefault(seen.lower(), name)
-        if first == name:
-            continue
-        # Where not only case differs, escapes show what does.
-        show = repr if first.lower() == name.lower() else ascii
-        return f"the labels {show(first)} and {show(name)} look alike, and are classes of their own"
-    return None
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

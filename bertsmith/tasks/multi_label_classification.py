@@ -21,7 +21,8 @@ from bertsmith.data.examples import (
     Example,
     are_pairs,
 )
-from bertsmith.data.labels import label_flags, label_names, look_alike
+from bertsmith.data.label_remarks import look_alike
+from bertsmith.data.labels import label_flags, label_names
 from bertsmith.errors import InputError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.tasks.baselines import MultiLabelBaselines

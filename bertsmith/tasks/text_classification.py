@@ -16,13 +16,8 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
-from bertsmith.data.labels import (
-    class_names,
-    class_numbers,
-    look_alike,
-    mixed_labels,
-    several_in_one,
-)
+from bertsmith.data.label_remarks import look_alike, mixed_labels, several_in_one
+from bertsmith.data.labels import class_names, class_numbers
 from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix

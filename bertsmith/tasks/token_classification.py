@@ -23,6 +23,7 @@ from bertsmith.data.columns import TagColumns
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.data.json_rows import list_names
+from bertsmith.data.label_remarks import look_alike
 from bertsmith.data.label_schemes import (
     OUTSIDE,
     Scheme,
@@ -31,7 +32,6 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
 )
 from bertsmith.data.label_values import LabelKind, label_values
-from bertsmith.data.labels import look_alike
 from bertsmith.data.tagged import REMARKS, Remark, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line

@@ -6,8 +6,8 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data.examples import Example
-from bertsmith.data.labels import class_names, class_numbers, look_alike, numbers, several_in_one
-from bertsmith.errors import InputError, as_flags
+from bertsmith.data.labels import class_names, class_numbers, numbers
+from bertsmith.errors import InputError
 
 PATH = Path("train.tsv")
 
@@ -49,28 +49,3 @@ def test_labels_that_are_refused(known, labels, parts):
             examples(labels), known, PATH
         )
     assert numbers(examples(["-3.4e38", "3.4e38"]), PATH).tolist() == [-3.4e38, 3.4e38]
-
-
-@pytest.mark.parametrize(("names", "shown"), [
-    (["Pos", "neg", "pos"], "'Pos' and 'pos'"),
-    (["pos", "pos\u200b"], r"'pos' and 'pos\u200b'"),
-    (["caf\u00e9", "cafe\u0301"], r"'caf\xe9' and 'cafe\u0301'"),
-    (["\u597d", "\u597d\ufeff"], r"'\u597d' and '\u597d\ufeff'"),
-    (["\uff30\uff2f\uff33", "pos"], r"'\uff30\uff2f\uff33' and 'pos'"),
-    (["pos", "neg"], None), (["Masse", "Ma\u00dfe"], None), (["1", "11"], None),
-])  # fmt: skip
-def test_labels_that_look_alike_are_named(names, shown):
-    note = look_alike(names)
-    assert note == (shown and f"the labels {shown} look alike, and are classes of their own")
-
-
-@pytest.mark.parametrize(("names", "advice"), [
-    (["toxic", "insult", "toxic,insult", "insult, threat", "threat,toxic"], "--multi-label"),
-    (["a|b", "b|c", "a|c", "a"], "--label-separator '|'"),
-    (["a;b", "b", "a"], None), (["Austin, TX", "Dallas, TX", "Boston, MA"], None),
-    (["pos", "neg"], None), (["1,5", "2,5"], None), (["yes", "no", "yes, no"], None),
-])  # fmt: skip
-def test_classes_that_seem_to_be_several_labels(names, advice):
-    note = several_in_one(names)
-    assert (note is None) is (advice is None)
-    assert advice is None or advice in as_flags(note)

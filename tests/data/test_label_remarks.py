@@ -1,0 +1,31 @@
+"""What seems odd about labels is remarked on, and other labels are not."""
+
+import pytest
+
+from bertsmith.data.label_remarks import look_alike, several_in_one
+from bertsmith.errors import as_flags
+
+
+@pytest.mark.parametrize(("names", "shown"), [
+    (["Pos", "neg", "pos"], "'Pos' and 'pos'"),
+    (["pos", "pos\u200b"], r"'pos' and 'pos\u200b'"),
+    (["caf\u00e9", "cafe\u0301"], r"'caf\xe9' and 'cafe\u0301'"),
+    (["\u597d", "\u597d\ufeff"], r"'\u597d' and '\u597d\ufeff'"),
+    (["\uff30\uff2f\uff33", "pos"], r"'\uff30\uff2f\uff33' and 'pos'"),
+    (["pos", "neg"], None), (["Masse", "Ma\u00dfe"], None), (["1", "11"], None),
+])  # fmt: skip
+def test_labels_that_look_alike_are_named(names, shown):
+    note = look_alike(names)
+    assert note == (shown and f"the labels {shown} look alike, and are classes of their own")
+
+
+@pytest.mark.parametrize(("names", "advice"), [
+    (["toxic", "insult", "toxic,insult", "insult, threat", "threat,toxic"], "--multi-label"),
+    (["a|b", "b|c", "a|c", "a"], "--label-separator '|'"),
+    (["a;b", "b", "a"], None), (["Austin, TX", "Dallas, TX", "Boston, MA"], None),
+    (["pos", "neg"], None), (["1,5", "2,5"], None), (["yes", "no", "yes, no"], None),
+])  # fmt: skip
+def test_classes_that_seem_to_be_several_labels(names, advice):
+    note = several_in_one(names)
+    assert (note is None) is (advice is None)
+    assert advice is None or advice in as_flags(note)
