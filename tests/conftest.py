@@ -39,6 +39,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 side_by_side.TIMED_SECONDS = 0.0
 
 
+PASSED: set[str] = set()
+"""The cases that passed."""
+
+
 def pytest_addoption(parser):
     parser.addoption("--write-wordings", action="store_true", help="see refusals.py")
     parser.addoption(
@@ -67,8 +71,13 @@ def pytest_testnodedown(node):
     plugin.ran |= set(node.workeroutput["ran"])
     plugin.asked |= set(node.workeroutput["asked"])
     if refusals.written is not None:
-        for test, messages in node.workeroutput["wordings"].items():
-            refusals.written.setdefault(test, []).extend(messages)
+        for case, messages in node.workeroutput["wordings"].items():
+            refusals.written.setdefault(case, []).extend(messages)
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.passed:
+        PASSED.add(report.nodeid)
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -79,7 +88,9 @@ def pytest_sessionfinish(session, exitstatus):
         session.config.workeroutput["asked"] = sorted(plugin.asked)
         return
     if refusals.written and exitstatus == 0:
-        refusals.write_tables(refusals.written)
+        options = session.config.option
+        is_partial = bool(options.keyword) or any("::" in path for path in session.config.args)
+        refusals.write_tables(refusals.written, PASSED, is_partial=is_partial)
     is_whole_run = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if is_whole_run and not session.config.getoption("--only-computing"):
         noted = set(session.config.cache.get(NOTED, []))  # of other runs, such as of slow tests

@@ -6,14 +6,14 @@ A test says what its user must find in a message: the file and row, the option, 
         read(tmp_path / "a.csv")
 
 The whole message, with options as flags, must be one of those that `wordings.json` beside the
-test's file has for this test. After a change of a message, run `python -m pytest FILES
+test's file has for this case of the test. After a change of a message, run `python -m pytest FILES
 --write-wordings`, and read how that table has changed.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from bertsmith.errors import BertsmithError, as_flags
 
 PROJECT = Path(__file__).parents[2]
 written: dict[str, list[str]] | None = None
-"""Messages by test, while they are written instead of checked."""
+"""Messages by case of a test, while they are written instead of checked."""
 folders = Path()
 """The folder of all tests' folders; in the table, TMP is one of these."""
 
@@ -54,33 +54,74 @@ def check_message(message: str, *parts: str, worded: bool = True) -> None:
     assert [part for part in parts if part not in message] == [], message
     if not worded:
         return
-    test = re.sub(r"(\[.*)? \(\w+\)$", "", os.environ["PYTEST_CURRENT_TEST"])
+    case = re.sub(r" \(\w+\)$", "", os.environ["PYTEST_CURRENT_TEST"])
     message = re.sub(rf"{re.escape(str(folders))}/[^\s'\"/:;,]+", "TMP", message)
     message = message.replace(str(PROJECT), "PROJECT")
     if written is not None:
-        written.setdefault(test, []).append(message)
+        written.setdefault(case, []).append(message)
         return
-    path = table_of(test)
-    mend = f"python -m pytest {test} --write-wordings"
-    assert message in read_table(path).get(test, []), (
-        f"{message}\nis not in {path}. If it is meant: {mend}"
+    path = table_of(case)
+    file = case.partition("::")[0]
+    assert message in read_table(path).get(key_of(case), []), (
+        f"{message}\nis not in {path} for {key_of(case)}. If it is meant: "
+        f"python -m pytest {file} --write-wordings"
     )
 
 
-def table_of(test: str) -> Path:
+def table_of(case: str) -> Path:
     """Return the table of the folder that a test stands in."""
-    return PROJECT / Path(test.partition("::")[0]).with_name("wordings.json")
+    return PROJECT / Path(case.partition("::")[0]).with_name("wordings.json")
+
+
+def key_of(case: str) -> str:
+    """Return a case's name in the table of its folder: file, test and parameters.
+
+    >>> key_of("tests/data/test_corpus.py::test_columns[a.csv]")
+    'test_corpus.py::test_columns[a.csv]'
+    """
+    file, _, name = case.partition("::")
+    return f"{Path(file).name}::{name}"
 
 
 def read_table(path: Path) -> dict[str, list[str]]:
-    """Read the messages by test; none where there is no such table yet."""
+    """Read the messages by case; none where there is no such table yet."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def write_tables(news: dict[str, list[str]]) -> None:
-    """Replace what the tables have for these tests."""
-    for path in sorted({table_of(test) for test in news}):
-        table = read_table(path)
-        table |= {test: sorted(set(news[test])) for test in news if table_of(test) == path}
+def write_tables(
+    news: Mapping[str, list[str]], passed: Collection[str], *, is_partial: bool
+) -> None:
+    """Replace what the tables have for these cases, and drop cases and tests that are gone.
+
+    Args:
+        news: messages by case.
+        passed: all cases that passed, also without a message.
+        is_partial: whether only some cases of a test may have run, so that the others stay.
+    """
+    for path in sorted({table_of(case) for case in news}):
+        cases = {key_of(case) for case in passed if table_of(case) == path}
+        tests = set(map(without_case, cases))
+        table = {
+            key: messages
+            for key, messages in read_table(path).items()
+            if is_defined(path.parent, key)
+            and key not in cases
+            and (is_partial or without_case(key) not in tests)
+        }
+        for case, messages in news.items():
+            if table_of(case) == path:
+                table[key_of(case)] = sorted(set(messages))
         text = json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False)
         path.write_text(text + "\n", encoding="utf-8")
+
+
+def without_case(key: str) -> str:
+    """Return a key without the parameters of its case."""
+    return key.partition("[")[0]
+
+
+def is_defined(folder: Path, key: str) -> bool:
+    """Tell whether the test of a key is still in its file."""
+    file, _, name = without_case(key).partition("::")
+    path = folder / file
+    return path.exists() and f"def {name.rpartition('::')[2]}(" in path.read_text(encoding="utf-8")
