@@ -88,11 +88,11 @@ def test_the_site_is_searched_without_a_server(browser, tmp_path):
     for name, words in (("index.html", "segmenter"), ("README.zh.html", "词元")):
         page.goto((site / name).as_uri())
         page.fill("input[name=query]", words)
-        page.wait_for_selector(".md-search-result__item", timeout=30_000)
+        page.wait_for_selector(".md-search-result__item", timeout=300_000)
     # On a phone words may come without keys, as by a swipe. Pages for users come first.
     page.set_viewport_size({"width": 400, "height": 800})
     page.goto((site / "index.html").as_uri())
     page.click("label.md-header__button[for=__search]")
     page.keyboard.insert_text("masking")
-    page.click(".md-search-result__item a", timeout=30_000)
+    page.click(".md-search-result__item a", timeout=300_000)
     page.wait_for_url("**/docs/pretraining.html*")
