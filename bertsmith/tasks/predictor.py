@@ -156,7 +156,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 
     def predict(
         self: "Predictor[InferenceTask[Any, PredictionT]]",
-        given: Iterable[Any],
+        inputs: Iterable[Any],
         *,
         batch_size: int | None = None,
         show_progress: bool = False,
@@ -166,12 +166,12 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Raises:
             InputError: a value is missing or of another type; names its place.
         """
-        pairs = self.iter_predictions(given, batch_size=batch_size, show_progress=show_progress)
+        pairs = self.iter_predictions(inputs, batch_size=batch_size, show_progress=show_progress)
         return Predictions(pairs, self.definition.titles)
 
     def iter_predictions(
         self: "Predictor[InferenceTask[Any, PredictionT]]",
-        given: Iterable[Any],
+        inputs: Iterable[Any],
         *,
         batch_size: int | None = None,
         show_progress: bool = False,
@@ -185,14 +185,14 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Raises:
             InputError: a value is missing or of another type; names its place.
         """
-        check_no_pair(given, "examples")
+        check_no_pair(inputs, "examples")
         fields = self.definition.fields
         first, *more = (f'frame["{name}"]' for name in fields)
         cure = f"list({first})"
         if more:
             pairs = f"list(zip({first}, {more[0]}))"
             cure = f"{cure}, or {pairs} for pairs" if fields[1] == "pair" else pairs
-        items = as_items(given, "examples", cure)
+        items = as_items(inputs, "examples", cure)
         total = len(items) if isinstance(items, Sized) else None
         with _bar("predicting", total, shown=show_progress) as advance:
             for chunk in in_chunks(
@@ -202,7 +202,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 advance(len(chunk))
 
     def probabilities(
-        self, given: Iterable[Any], *, batch_size: int | None = None, show_progress: bool = False
+        self, inputs: Iterable[Any], *, batch_size: int | None = None, show_progress: bool = False
     ) -> Any:
         """Compute the probability of each label, fp64 `[texts, labels]`, in the order of `labels`.
 
@@ -217,7 +217,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             raise ConfigError(
                 f"probabilities: {self!r} chooses among no labels. Read what a call of it gives."
             )
-        pairs = self.iter_predictions(given, batch_size=batch_size, show_progress=show_progress)
+        pairs = self.iter_predictions(inputs, batch_size=batch_size, show_progress=show_progress)
         rows = (
             list(row.values()) if isinstance(row, Mapping) else row
             for row in (prediction.probabilities for _, prediction in pairs)
@@ -277,7 +277,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     @overload
     def __call__(
         self: "Predictor[InferenceTask[Any, PredictionT]]",
-        given: str | Mapping[str, Any],
+        inputs: str | Mapping[str, Any],
         *more: Any,
         batch_size: int | None = ...,
         show_progress: bool = ...,
@@ -286,7 +286,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     @overload
     def __call__(
         self: "Predictor[InferenceTask[Any, PredictionT]]",
-        given: Iterable[Any],
+        inputs: Iterable[Any],
         *,
         batch_size: int | None = ...,
         show_progress: bool = ...,
@@ -294,7 +294,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 
     def __call__(
         self,
-        given: Any,
+        inputs: Any,
         *more: Any,
         batch_size: int | None = None,
         show_progress: bool = False,
@@ -304,17 +304,17 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Raises:
             InputError: a value is missing or of another type; names its place.
         """
-        if isinstance(given, str | Mapping):
-            for text in (given, *more):
+        if isinstance(inputs, str | Mapping):
+            for text in (inputs, *more):
                 warn_of_file_name(text)
-            return self._predict([self._as_example((given, *more) if more else given)])[0]
+            return self._predict([self._as_example((inputs, *more) if more else inputs)])[0]
         if more:
             fields = self.definition.fields
             raise InputError(
                 f"{fields[-1]}: found {name_type(more[0])} beside several. Give one list: "
                 f"[({', '.join(fields)}), ...]."
             )
-        return self.predict(given, batch_size=batch_size, show_progress=show_progress)
+        return self.predict(inputs, batch_size=batch_size, show_progress=show_progress)
 
     def _as_examples(self, items: Iterable[Any]) -> Iterator[Any]:
         for index, one in enumerate(items):
