@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bertsmith.errors import ConfigError, option
+from bertsmith.errors import ConfigError, SettingError, option
 
 T = TypeVar("T")
 
@@ -250,5 +250,9 @@ def _nested_keys(cls: type[Any]) -> dict[str, str]:
 def _checked(source: str, build: Callable[[], T]) -> T:
     try:
         return build()
+    except SettingError as error:
+        raise SettingError(
+            error.setting, error.found, error.allowed, error.advice, source
+        ) from None
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None  # in the words of a recipe

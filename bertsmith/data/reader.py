@@ -65,5 +65,5 @@ def check_limit(limit: int | None) -> None:
         ConfigError: it is not.
     """
     if limit is not None and limit < 1:
-        raise SettingError("limit", limit, "a number above 0")
+        raise SettingError("limit", limit, "1 or more")
     check_largest("limit", limit)

@@ -57,19 +57,32 @@ class SettingError(ConfigError):
         found: the value.
         allowed: what is allowed, such as "1 or more"; or the names that are.
         advice: what to do, if that is not plain.
+        source: where the setting stands, such as a recipe's name. Its options are not flags there,
+            so that the message spells them as a recipe and a call of Python do.
     """
 
     def __init__(
-        self, setting: str, found: object, allowed: str | Sequence[str], advice: str = ""
+        self,
+        setting: str,
+        found: object,
+        allowed: str | Sequence[str],
+        advice: str = "",
+        source: str = "",
     ) -> None:
-        super().__init__(setting, found, allowed, advice)
+        super().__init__(setting, found, allowed, advice, source)
         self.setting = setting
         self.found = found
         self.allowed = allowed
         self.advice = advice
+        self.source = source
 
     @property
     def message(self) -> str:
+        if not self.source:
+            return self._describe()
+        return f"{self.source}: {as_arguments(self._describe())}"
+
+    def _describe(self) -> str:
         is_text = isinstance(self.found, str | Path)
         shown = repr(str(self.found)) if is_text else str(self.found)
         if isinstance(self.allowed, str):
@@ -84,6 +97,7 @@ class SettingError(ConfigError):
         """Return the error as fields of JSON: also the setting, its value and what is allowed."""
         return {
             **super().to_json(),
+            "options": [named.name for named in options_in(self._describe())],
             "setting": NamedOption(self.setting).name,
             "found": self.found if isinstance(self.found, bool | int | float) else str(self.found),
             "allowed": self.allowed if isinstance(self.allowed, str) else list(self.allowed),

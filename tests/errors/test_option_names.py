@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertsmith.config import from_mapping
 from bertsmith.errors import (
     BertsmithWarning,
     ConfigError,
@@ -17,6 +18,7 @@ from bertsmith.errors import (
     as_flags,
     option,
 )
+from bertsmith.training.settings import TrainingSettings
 
 
 @pytest.mark.parametrize(("named", "flag", "argument", "field"), [
@@ -91,6 +93,22 @@ def test_a_setting_as_json():
         "found": -1,
         "allowed": "0 or more",
         "advice": 'Leave "keep" out.',
+    }
+
+
+def test_a_setting_of_a_recipe_keeps_its_parts():
+    with pytest.raises(SettingError) as caught:
+        from_mapping(TrainingSettings, {"steps": 1, "batch_size": 0}, "hour.toml")
+    assert as_flags(caught.value.message) == str(caught.value)
+    assert str(caught.value) == "hour.toml: batch_size: found 0; allowed is 1 or more."
+    assert caught.value.to_json() == {
+        "type": "SettingError",
+        "message": "hour.toml: batch_size: found 0; allowed is 1 or more.",
+        "options": ["batch_size"],
+        "setting": "batch_size",
+        "found": 0,
+        "allowed": "1 or more",
+        "advice": "",
     }
 
 

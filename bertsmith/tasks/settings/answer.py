@@ -39,4 +39,4 @@ class AnswerSettings(WindowSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.max_answer_length is not None:
-            self.check_positive("max_answer_length")
+            self.check_positive("max_answer_length", allowed="1 or more")

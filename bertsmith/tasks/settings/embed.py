@@ -49,7 +49,8 @@ class EmbedSettings(FinetuneSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_positive("temperature", "group_size")
+        self.check_positive("temperature")
+        self.check_positive("group_size", allowed="1 or more")
         if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
             raise ConfigError(
                 f"{option('group_size')}, {option('batch_size')}: found {self.group_size} and "

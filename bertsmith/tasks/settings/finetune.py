@@ -119,8 +119,9 @@ class FinetuneSettings(Compute):
             )
         check_all_largest(self)
         self._check_repeats()
+        self.check_positive("epochs")
         self.check_positive(
-            "limit", "sample", "eval_limit", "epochs", "steps", "batch_size", "patience"
+            "limit", "sample", "eval_limit", "steps", "batch_size", "patience", allowed="1 or more"
         )
 
     def _check_repeats(self) -> None:
@@ -157,8 +158,11 @@ class FinetuneSettings(Compute):
                 f"{option('folds', 5)} to take them from {option('train')}."
             )
 
-    def check_positive(self, *names: str) -> None:
+    def check_positive(self, *names: str, allowed: str = "a number above 0") -> None:
         """Check that settings are a finite number above 0, or open.
+
+        Args:
+            allowed: what messages say is allowed; of whole numbers "1 or more".
 
         Raises:
             SettingError: one is not.
@@ -166,7 +170,7 @@ class FinetuneSettings(Compute):
         for name in names:
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
-                raise SettingError(name, value, "a number above 0")
+                raise SettingError(name, value, allowed)
 
     @property
     def sources(self) -> Sources:
