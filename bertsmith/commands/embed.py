@@ -56,17 +56,17 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 def embed(encoder: Predictor[TextVectors], source: ExampleReader, out: Path) -> dict[str, Any]:
     """Write the vectors of all texts, chunk by chunk; return the report."""
-    started = time.perf_counter()
     num_texts = num_truncated = 0
     size = encoder.loaded.model.config.hidden_size
-    with only_bar("embedding", source.count()) as advance, vector_writer(out, size) as write:
+    with only_bar("embedding", source.count) as advance, vector_writer(out, size) as write:
+        started = time.perf_counter()
         for examples in in_chunks(source):
             predictions = encoder.predict(examples)
             write(examples, np.stack([each.vector for each in predictions]))
             advance(len(examples))
             num_texts += len(examples)
             num_truncated += sum(each.is_truncated for each in predictions)
-    seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started
     return {
         "out": str(out),
         "num_texts": num_texts,

@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
     kept_rows = KeptRows(source) if isinstance(source, RecordReader) and settings.out else None
     totals = _Totals()
     rows: list[PredictionRow] = []
-    num_examples = source.count() if isinstance(source, Reader) else None
-    with only_bar("predicting", num_examples) as advance:
+    with only_bar("predicting", partial(_count, source)) as advance:
         predictions = predictor.iter_predictions(
             source if kept_rows is None else kept_rows,
             is_waiting=input_is_waiting if settings.text == ("-",) else None,
@@ -99,6 +99,10 @@ def _check_no_file(words: Sequence[str]) -> None:
                 f"text: '{word}' is a file. For the texts in it pass --file {shlex.quote(word)}; "
                 "a text that reads like that can come from standard input (-)."
             )
+
+
+def _count(source: Any) -> int | None:
+    return source.count() if isinstance(source, Reader) else None
 
 
 def _check_ending(path: Path, task: Task[Any, Any]) -> None:

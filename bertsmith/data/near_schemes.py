@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 MARKS = r"[-‐‒–—−_:./|+~]"
-"""What stands for a hyphen, once full-width and other forms are the usual ones (NFKC)."""
+"""Characters that stand for a hyphen, after NFKC made full-width and other forms the usual ones."""
 WORDS = {
     **dict.fromkeys(("begin", "beginning", "start", "first"), "B"),
     **dict.fromkeys(("inside", "in", "inner", "middle", "mid", "intermediate", "continue"), "I"),

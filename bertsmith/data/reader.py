@@ -30,8 +30,10 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
         check_limit(limit)
         return itertools.islice(self, limit)
 
-    def count(self) -> int | None:
-        """Count the examples of a file by reading it once more, which takes far less than a model.
+    def count(self, limit: int | None = None) -> int | None:
+        """Count the examples of a file, up to `limit`, by reading it once more.
+
+        That takes far less than a model.
 
         None where that is not known: of rows in memory, of standard input and of Excel files, which
         take long to read, and where a row cannot be read, which is told when its turn comes.
@@ -40,7 +42,7 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
         if not isinstance(source, Path) or not source.is_file() or ending_of(source) == "xlsx":
             return None
         try:
-            return sum(1 for _ in self)
+            return sum(1 for _ in self.first(limit))
         except InputError:
             return None
 

@@ -49,8 +49,10 @@ PUNCTUATED = re.compile(f"[{CHINESE}][，。！？；：、…]|[，。！？；
 LEXICON = 100
 """Words of one sentence, hardly any of which recurs: of 100 running words a fifth or more do."""
 SHORT_LEXICON = 50
-"""The same for labels that are of no scheme for spans. In CoNLL-2003, EWT and MSRA, 3 of 939
-sentences of 50 to 69 words have so few that recur, none of them with such labels."""
+"""Words of one sentence whose labels are of no scheme for spans, hardly any of which recurs. In
+CoNLL-2003, EWT and MSRA, 3 of 939 sentences of 50 to 69 words have so few that recur, none of them
+with such labels.
+"""
 FEW_LABELS = 3
 """Most labels of a short table of texts; a sentence of 20 different words has more parts of speech.
 """

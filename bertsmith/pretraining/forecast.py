@@ -73,7 +73,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will take on this computer.
+    """Time, memory and operations that a run will take on this computer.
 
     `state_bytes` are those of weights, optimizer and gradients, `preparation_seconds` those before
     the first step, as for word embeddings that are counted in the corpus.

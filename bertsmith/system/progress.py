@@ -155,8 +155,13 @@ def progress_bar(
 
 
 @contextmanager
-def only_bar(what: str, total: float | None) -> Iterator[Bar]:
-    """Show one bar in a command for work whose parts, such as reading, would have bars as well."""
+def only_bar(what: str, count: Callable[[], float | None]) -> Iterator[Bar]:
+    """Show one bar in a command for work whose parts, such as reading, would have bars as well.
+
+    Args:
+        count: returns the total, None where it is not known; called only if a bar is shown.
+    """
+    total = count() if _is_shown.get() else None
     with progress_bar(what, total) as bar:
         shown = _is_shown.set(False)
         try:

@@ -1,4 +1,4 @@
-"""Logits of a task's head in fp32, and probabilities from logits."""
+"""Logits of a task's head in fp32."""
 
 from torch import Tensor
 

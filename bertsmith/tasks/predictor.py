@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
@@ -481,10 +481,7 @@ def accumulate_rows(
     reader = task.reader(source, columns, labelled=True)
     predictor = predictor.with_definition(task)
     path = source if isinstance(source, Path) else IN_MEMORY
-    num_examples = reader.count()
-    if limit is not None and num_examples is not None:
-        num_examples = min(limit, num_examples)
-    with only_bar("evaluating", num_examples) as advance:
+    with only_bar("evaluating", partial(reader.count, limit)) as advance:
         examples = reader.first(limit)
         accumulator = accumulate_examples(predictor, examples, path, callbacks, advance)
     return accumulator, reader.num_skipped

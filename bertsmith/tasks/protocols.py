@@ -1,4 +1,4 @@
-"""What an example and a prediction of every task have."""
+"""Protocols of examples and predictions, which those of every task follow."""
 
 from typing import Any, Protocol, TypeVar
 

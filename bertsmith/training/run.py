@@ -1,4 +1,4 @@
-"""What happens in a run, on one page: `Run.run` from top to bottom.
+"""A run on one page: `Run.run` from top to bottom.
 
 Every command that trains comes through here, the only place that makes a `Trainer`. A kind of run
 is a subclass, which states what differs: what it checks, what it builds, and what its result is.

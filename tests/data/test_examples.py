@@ -270,3 +270,9 @@ def test_a_pair_is_read_where_its_columns_are_named(tmp_path):
     ):
         (example,) = ExampleReader(path, Columns(**columns), pairs=False)
         assert example.content == expected
+
+
+@pytest.mark.parametrize(("limit", "count"), [(None, 3), (2, 2), (9, 3)])
+def test_examples_of_a_file_are_counted_up_to_a_limit(tmp_path, limit, count):
+    (tmp_path / "a.csv").write_text("text,label\ngood,1\ndull,0\nfine,1\n")
+    assert ExampleReader(tmp_path / "a.csv").count(limit) == count

@@ -5,7 +5,13 @@ import io
 import pytest
 
 from bertsmith.system import progress
-from bertsmith.system.progress import describe_times, progress_bar, showing_progress, tracked
+from bertsmith.system.progress import (
+    describe_times,
+    only_bar,
+    progress_bar,
+    showing_progress,
+    tracked,
+)
 
 
 class Terminal(io.StringIO):
@@ -36,6 +42,23 @@ def test_nothing_is_shown_that_nobody_asked_for(capsys, clock):
     with progress_bar("adding", 40, shown=True, interval=0) as advance:
         advance(40)
     assert "adding" in capsys.readouterr().err
+
+
+def test_a_total_is_counted_only_for_a_bar_that_is_shown(capsys, clock, monkeypatch):
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0)
+    counts = []
+
+    def count():
+        counts.append(2)
+        return 2
+
+    with only_bar("reading", count):
+        assert counts == []
+    with showing_progress(), only_bar("reading", count) as advance:
+        assert counts == [2]
+        advance(1)
+        advance(1)
+    assert "reading · 100 %" in capsys.readouterr().err
 
 
 def test_bars_of_work_within_work_share_the_terminal(monkeypatch, clock):
