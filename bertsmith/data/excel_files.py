@@ -2,7 +2,7 @@
 
 import importlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date, datetime
 from datetime import time as time_of_day
 from pathlib import Path
@@ -75,6 +75,27 @@ def read_xlsx(path: Path) -> Iterator[tuple[int, list[Any]]]:
             cells = _without_empty_end(values)
             width = width or len(cells)
             yield number, cells + [None] * (width - len(cells)) if cells else []
+
+
+def find_formula(path: Path, row: int, columns: Collection[int]) -> str | None:
+    """Return the first formula in a row of the first sheet, such as `=A2&B2`; None without one.
+
+    Reads the file up to the row once more: `read_xlsx` gives a formula's stored result alone, and
+    an empty cell where there is none.
+
+    Args:
+        row: its number, from 1.
+        columns: indices of the cells to look at, from 0.
+    """
+    openpyxl = import_openpyxl(path)
+    with open_seekable(path, lambda num_bytes: None) as file:
+        sheet = openpyxl.load_workbook(file, read_only=True).worksheets[0]
+        sheet.reset_dimensions()
+        for cells in sheet.iter_rows(min_row=row, max_row=row):
+            for cell in (cells[index] for index in columns if index < len(cells)):
+                if cell.data_type == "f":
+                    return str(getattr(cell.value, "text", cell.value))  # text: of an array formula
+    return None
 
 
 def cell_text(value: Any) -> str:

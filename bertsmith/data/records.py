@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from bertsmith.data.delimiters import delimiter_in, rival_hint
-from bertsmith.data.excel_files import cell_text
+from bertsmith.data.excel_files import cell_text, find_formula
 from bertsmith.data.json_rows import json_type, list_names, plain_number
 from bertsmith.data.objects import read_objects
 from bertsmith.data.reader import ExampleT, Reader
@@ -28,7 +28,7 @@ from bertsmith.data.tables import (
     table_format,
     whole_number,
 )
-from bertsmith.data.text_files import ExampleSource, locate_row, name_source
+from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, locate_row, name_source
 from bertsmith.data.training_columns import NUMBERED, TrainingColumns
 from bertsmith.errors import InputError, option
 
@@ -194,6 +194,7 @@ class RecordReader(Reader[ExampleT]):
         self.is_numbered_as_trained = False
         self.specs = self._specs_of([])
         self.names: dict[str, tuple[str, ...]] = {}
+        self._cell_indices: dict[str, list[int]] = {}
 
     def __iter__(self) -> Iterator[ExampleT]:
         """Yield the examples, as `with_rows` does."""
@@ -330,7 +331,7 @@ class RecordReader(Reader[ExampleT]):
         if not cells:
             raise InputError(f"{self.source_name}: no rows. Give a file with at least one.")
         first = [cell_text(cell) for cell in cells]
-        indices = self._resolve_first(first)
+        indices = self._cell_indices = self._resolve_first(first)
         columns = first
         if not self.has_header:
             rows = itertools.chain([(first_row, cells)], rows)
@@ -401,8 +402,27 @@ class RecordReader(Reader[ExampleT]):
                 texts or spec.may_be_empty or spec.name not in self.names
             ):
                 called = " or ".join(f"'{name}'" for name in self.names[spec.name])
+                if formula := self._find_formula(row, spec.name):
+                    raise self.incomplete(
+                        row,
+                        f"{called} is a formula ({formula:.40}) whose result the file does not "
+                        "hold",
+                        "Open the file in a spreadsheet program and save it there, or save the "
+                        "table as .csv.",
+                    )
                 raise self.incomplete(row, f"{called} is empty")
         return record
+
+    def _find_formula(self, row: int, spec_name: str) -> str | None:
+        """Find the formula that makes a cell of an Excel file look empty.
+
+        Not where such rows are skipped: each would be looked for from the start of the file.
+        """
+        if self.options.skip_incomplete or self.source == STANDARD_INPUT:
+            return None
+        if not isinstance(self.source, Path) or self.file_format != "xlsx":
+            return None
+        return find_formula(self.source, row, self._cell_indices[spec_name])
 
     def _extend(self, row: int, column_names: list[str]) -> None:
         """Add the keys that the rows before this one lack.

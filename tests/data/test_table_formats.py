@@ -7,6 +7,7 @@ import sys
 import openpyxl
 import pyarrow as pa
 import pytest
+from openpyxl.worksheet.formula import ArrayFormula
 from pyarrow import parquet
 from refusals import refuses
 
@@ -90,6 +91,28 @@ def test_an_excel_file_names_the_row_as_excel_does(tmp_path):
     )
     with refuses(InputError, "row 5 of ", "'text' is empty", worded=False):
         ExampleReader(path, Columns(label_column="stars")).read()
+
+
+@pytest.mark.parametrize("formula", [
+    '=IF(A3="", "bad", "good")',
+    ArrayFormula("C3", "=A3&A2"),
+], ids=["of a cell", "of an array"])  # fmt: skip
+def test_a_formula_without_a_stored_result_is_told_from_an_empty_cell(tmp_path, formula):
+    """Programs that write Excel files leave results to the spreadsheet program."""
+    book = openpyxl.Workbook()
+    for cells in (["text", "stars", "label"], ["a film", 3, "good"], ["a book", 4, formula]):
+        book.active.append(cells)
+    book.save(tmp_path / "a.xlsx")
+    text = getattr(formula, "text", formula)
+    parts = ("row 3 of ", f"'label' is a formula ({text})", "save it", ".csv")
+    with refuses(InputError, *parts):
+        ExampleReader(tmp_path / "a.xlsx").read()
+    reader = ExampleReader(tmp_path / "a.xlsx", Columns(skip_incomplete=True))
+    assert (len(reader.read()), reader.num_skipped) == (1, 1)
+    book.active["C3"] = None
+    book.save(tmp_path / "a.xlsx")
+    with refuses(InputError, "row 3 of ", "'label' is empty"):
+        ExampleReader(tmp_path / "a.xlsx").read()
 
 
 def test_further_sheets_of_an_excel_file_are_named(tmp_path):
