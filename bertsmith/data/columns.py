@@ -92,7 +92,7 @@ class ChoiceColumns:
     unless you give all columns by their numbers."""
     skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those that lack the prompt, a
-    choice or the label, or have only one choice."""
+    choice or the label, have only one choice, or have the right one twice."""
     format: Advanced[TableFormat] = "auto"
     """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
     xlsx (the first sheet of an Excel file). auto: by the name."""

@@ -96,6 +96,14 @@ class ChoiceReader(RecordReader[ChoiceExample]):
                 f"{option('choice_columns')} says where.",
             )
         label = self._label(row, record["label"][0], len(choices)) if self.labelled else None
+        if label is not None and choices.count(choices[label]) > 1:
+            raise self.incomplete(
+                row,
+                f"the right choice, {choices[label]!r:.60}, is among the choices "
+                f"{choices.count(choices[label])} times, so that it cannot be told from a wrong "
+                "one",
+                "Change or drop the others.",
+            )
         (prompt,) = record.get("prompt") or ("",)
         return ChoiceExample(prompt, choices, label, row)
 

@@ -70,6 +70,18 @@ def test_incomplete_rows_are_skipped_on_request_and_counted():
         read(broken[:1], skip_incomplete=True)
 
 
+def test_a_right_choice_that_stands_there_twice_is_refused():
+    """A model sees no difference between the two; two equal wrong choices do no harm."""
+    for choices in (["a", "b", "b"], ["b", "b"]):
+        row = ROW | {"choices": choices}
+        with refuses(InputError, "row 2 of the rows given", "'b'", "2 times", "--skip-incomplete"):
+            read([ROW, row])
+        reader = ChoiceReader([ROW, row], ChoiceColumns(skip_incomplete=True))
+        assert (len(reader.read()), reader.num_skipped) == (1, 1)
+        assert len(ChoiceReader([row], labelled=False).read()) == 1
+    assert read([ROW | {"choices": ["a", "b", "a"]}])[0].label == 1
+
+
 TABLE = "said,a,b,label\nx,y,z,0\n"
 HEAD = "prompt,choice1,choice2,choice3,label\n"
 NUMBERS = {"text_column": "1", "choice_columns": "2,3", "label_column": "4"}
