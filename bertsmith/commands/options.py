@@ -19,6 +19,8 @@ SUPPRESSED = tyro.conf.Suppress[int].__metadata__[0]  # type: ignore[attr-define
 PLACEHOLDERS = {int: "INT", float: "NUMBER", str: "TEXT", Path: "PATH"}
 UNIONS = (Union, types.UnionType)
 MAIN_PANEL = "options"
+REQUIRED = "(required)"
+"""Hint of an option that is always needed, though its settings have a default."""
 
 
 def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Option]:
@@ -49,7 +51,8 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
         shown = "" if is_missing or isinstance(value, bool) else _shown(value)
         hint = said.get("help_behavior_hint", "")
         if hint:
-            text = f"{text} {hint}"
+            # Help shows it among what is needed, where the bare word says nothing new.
+            text = text if hint == REQUIRED else f"{text} {hint}"
             shown = ""
         metavar = said.get("metavar")
         if POSITIONAL in marks:

@@ -38,6 +38,20 @@ def test_help_names_the_flags_that_are_parsed(monkeypatch, capsys, name):
     assert shown - {"--recipe"} == parsed
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_needed_is_not_called_required_again(bertsmith, name):
+    """Only what can do in its place is named: (required without --folds)."""
+    for flag in ("--help", "--help-all"):
+        assert "(required)" not in bertsmith(*name.split(), flag)
+
+
+def test_what_is_always_needed_stands_among_the_needed(bertsmith):
+    _, _, needed = bertsmith("distill", "pretraining", "--help").partition("\nneeded:\n")
+    assert re.findall("^  (--[a-z]+)", needed.partition("\n\n")[0], re.M) == [
+        "--corpus", "--out", "--teacher",
+    ]  # fmt: skip
+
+
 def test_help_needs_no_model(bertsmith):
     assert "bertsmith predict" in bertsmith("predict", "no/such/folder", "-h")
 
