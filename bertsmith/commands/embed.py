@@ -11,6 +11,7 @@ import numpy as np
 from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.embed import Settings
 from bertsmith.data.examples import ExampleReader
+from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
@@ -25,6 +26,7 @@ from bertsmith.tasks.text_vectors import TextVectors
 def main(settings: Settings, line: Sequence[str]) -> None:
     file, out = settings.file, settings.out
     check_format(out)
+    check_delimiter(settings.columns, file)
     with hold_outputs({"--out": out}, file):
         encoder = Predictor.load(
             settings.model,

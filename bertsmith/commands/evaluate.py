@@ -12,6 +12,7 @@ from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.evaluate import Settings
 from bertsmith.commands.task_flags import load_as_told, parse_for_folder
 from bertsmith.config import to_jsonable
+from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError
@@ -82,6 +83,7 @@ def check_flags(settings: Settings) -> None:
 
 
 def measure_pairs(settings: Settings, model: Path | ModelFolder, path: Path) -> None:
+    check_delimiter(settings.columns, path)
     scorer = load_pair_scorer(
         model,
         device=settings.device,
@@ -128,6 +130,7 @@ def write_scores(file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[P
 
 
 def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
+    check_delimiter(settings.columns, data)
     predictor = load_as_told(settings, model)
     predictor = predictor.with_definition(
         with_separator(predictor.definition, settings.label_separator)

@@ -7,6 +7,7 @@ from typing import Any
 
 from bertsmith.commands.flags import print_report, tell
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.data.tables import check_delimiter
 from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.finetuning.run import finetune
@@ -21,6 +22,8 @@ from bertsmith.training.display import Display
 
 def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> None:
     settings, student = parsed
+    unlabelled = None if student is None else student.unlabelled
+    check_delimiter(settings.columns, settings.train, settings.eval, unlabelled)
     check_outside(settings.out, settings.model)  # only a comparison writes runs into a model folder
     task = task_named(line[2])
     command = resume_command(line)

@@ -18,6 +18,7 @@ from bertsmith.data.records import RecordReader
 from bertsmith.data.standard_input import input_is_waiting
 from bertsmith.data.table_rows import is_file_name
 from bertsmith.data.table_writer import TABLE_ENDINGS
+from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, InputError
@@ -200,6 +201,7 @@ def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[A
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
         return typed_examples(task, list(map(as_characters, settings.text)))
+    check_delimiter(settings.columns, file)
     return task.reader(file, settings.columns, labelled=False)
 
 

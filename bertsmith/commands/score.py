@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from bertsmith.commands.flags import print_report
 from bertsmith.commands.settings.score import Settings
+from bertsmith.data.tables import check_delimiter
 from bertsmith.evaluation.score_task import find_task, score
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     gold, predictions, options = settings.gold, settings.predictions, settings.options
+    check_delimiter(options, gold, predictions)
     task = settings.task or find_task(gold, predictions, options)
     print_report(score(task, gold, predictions, options), settings.json)

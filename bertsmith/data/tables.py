@@ -39,24 +39,51 @@ def table_format(
 ) -> FoundFormat:
     """Return a file's format as asked, else by its name; txt for standard input.
 
-    Rows in memory are as those of jsonl; a text file with a `delimiter` is read as csv.
+    Rows in memory are as those of jsonl; a text file with a `delimiter` is read as csv. Formats
+    without separators take no notice of it, as it may be meant for other files of the same call.
 
     Args:
         asked: None where the user cannot ask for one, so that no message says so.
 
     Raises:
         InputError: there is no such file, or its name ends in something else.
-        ConfigError: a delimiter for a format that has none.
     """
     kind = _table_format(source, asked)
-    if delimiter is None or kind in BORDERS:
-        return kind
-    if kind == "txt":
-        return "csv"
-    raise ConfigError(
-        f"{option('delimiter')}: {name_source(source)} is read as {kind}, which has no separators "
-        f"between columns. Leave it out, or pass {option('format', 'csv')}."
-    )
+    return "csv" if delimiter is not None and kind == "txt" else kind
+
+
+def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
+    """Check that a delimiter, if one is asked for, separates the columns of one of the sources.
+
+    Args:
+        columns: how the sources are read; those of some tasks have no delimiter.
+        sources: all those of a call; None for one that is not given.
+
+    Raises:
+        InputError: as `table_format`.
+        ConfigError: none of the sources has separators between columns.
+    """
+    delimiter = getattr(columns, "delimiter", None)
+    if delimiter is None:
+        return
+    read_as: dict[str, None] = {}
+    advice = "Leave it out."
+    for source in sources:
+        if source is None:
+            continue
+        kind = table_format(source, columns.format, delimiter)
+        if kind in BORDERS:
+            return
+        if isinstance(source, Path):
+            read_as[f"{name_source(source)} is read as {kind}"] = None
+            advice = f"Leave it out, or pass {option('format', 'csv')}."
+        else:
+            read_as[f"{name_source(source)} are objects"] = None
+    if read_as:
+        raise ConfigError(
+            f"{option('delimiter')}: {' and '.join(read_as)}, without separators between columns. "
+            f"{advice}"
+        )
 
 
 def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundFormat:

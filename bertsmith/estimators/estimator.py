@@ -24,6 +24,7 @@ from bertsmith.config import from_mapping, to_jsonable
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.label_values import label_name
 from bertsmith.data.table_rows import Row, as_named, check_names_file
+from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.errors import (
     CheckpointError,
@@ -273,6 +274,7 @@ class Estimator(ABC):
         )
         if folder is None:
             check_outside(settings.out, settings.model)
+        check_delimiter(settings.columns, train, held_out)
         dataset = self.task.read(settings, (train, held_out if is_apart else None))
         if is_share:
             dataset = hold_out(dataset, eval, settings.seed)
@@ -502,6 +504,7 @@ class Estimator(ABC):
             examples: Iterable[Any] = prediction_items(data)
         else:
             # A row that was left out would move the answers of all behind it.
+            check_delimiter(self._settings(columns).columns, named)
             training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
             options = self._settings({**training_columns, **columns}).columns
             examples = predictor.definition.reader(named, options, labelled=False)
@@ -511,8 +514,10 @@ class Estimator(ABC):
         self, data: Any, labels: Any, columns: Mapping[str, Any]
     ) -> tuple[MetricAccumulator, int]:
         predictor = self._fitted
+        asked = columns
         columns = {**self._columns, **columns}
         source = self._source(data, labels, columns)
+        check_delimiter(self._settings(asked).columns, source)
         return accumulate_rows(predictor, source, self._settings(columns).columns)
 
 

@@ -26,6 +26,7 @@ from bertsmith.data.json_rows import list_names
 from bertsmith.data.labels import label_array
 from bertsmith.data.reader import count_chars
 from bertsmith.data.table_rows import as_named, check_names_file, warn_of_file_name
+from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import IN_MEMORY, ExampleSource
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError, SettingError
@@ -261,6 +262,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
                 'as {"text": texts, "label": labels}, or the name of a file.'
             )
         options = from_mapping(definition.columns, columns, "evaluate")
+        check_delimiter(options, source)
         accumulator, num_skipped = accumulate_rows(
             self.with_definition(definition), source, options
         )

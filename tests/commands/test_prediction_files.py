@@ -11,9 +11,11 @@ import sys
 import openpyxl
 import pytest
 from pyarrow import parquet
+from refusals import refuses
 from tiny_models import reviews, save_tiny
 from tiny_runs import FP32
 
+from bertsmith.errors import ConfigError
 from bertsmith.estimators.texts import TextClassifier
 from bertsmith.system import progress
 from bertsmith.tasks import predictor
@@ -120,6 +122,41 @@ def test_a_delimiter_stays(bertsmith, place, tmp_path):
     words = ("--file", tmp_path / "a.csv", "--out", tmp_path / "o.csv", "--delimiter", ";", *FP32)
     bertsmith("predict", place / "classifier", *words)
     assert (tmp_path / "o.csv").read_text().startswith("id;text;label;probability\n1;good, good;")
+
+
+def test_a_delimiter_is_for_the_files_that_have_one(bertsmith, refused, place, tmp_path):
+    rows = [{"text": text, "label": label} for text, label in (("good", "pos"), ("dull", "neg"))]
+    objects, table = tmp_path / "a.json", tmp_path / "a.csv"
+    objects.write_text(json.dumps(rows * 4))
+    table.write_text("text;label\n" + "good;pos\ndull;neg\n" * 4)
+    more = ("--delimiter", ";", *FP32)
+    train = ("finetune", "classify", "--model", place / "pretrained", "--steps", 1, *more)
+    for number, files in enumerate(((objects, table), (table, objects))):
+        out = tmp_path / f"out{number}"
+        files = ("--train", files[0], "--eval", files[1])
+        bertsmith(*train, *files, "--out", out)
+    vectors = tmp_path / "vectors.npy"
+    for words in (
+        (*train, "--train", objects, "--eval", objects, "--out", tmp_path / "no"),
+        ("predict", place / "classifier", "--file", objects, *more),
+        ("evaluate", place / "classifier", "--data", objects, *more),
+        ("embed", place / "classifier", objects, "--out", vectors, *more),
+        ("score", objects, objects, *more[:2]),
+    ):
+        assert f"--delimiter: {objects} is read as json" in refused(*words)
+    assert not (tmp_path / "no").exists() and not vectors.exists()
+    classifier = TextClassifier(str(out), steps=1, precision="fp32", device="cpu", verbose=0)
+    classifier.fit(table, eval=objects, delimiter=";")
+    assert len(classifier.predict(rows)) == len(rows)
+    assert 0 <= classifier.score(objects) <= 1
+    for call in (
+        lambda: classifier.fit(rows * 4, eval=objects, delimiter=";"),
+        lambda: classifier.predict(rows, delimiter=";"),
+        lambda: classifier.score(objects, delimiter=";"),
+        lambda: classifier.predictor_.evaluate(objects, delimiter=";"),
+    ):
+        with refuses(ConfigError, "delimiter", "without separators"):
+            call()
 
 
 @pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.parquet", "o.xlsx", "o.jsonl"])

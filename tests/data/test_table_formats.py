@@ -16,6 +16,8 @@ from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.source_columns import source_columns
 from bertsmith.data.table_writer import table_writer
+from bertsmith.data.tables import check_delimiter
+from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import BertsmithWarning, CheckpointError, ConfigError, InputError
 
@@ -136,13 +138,33 @@ def test_a_missing_openpyxl_is_told(tmp_path, monkeypatch):
         ExampleReader(path).read()
 
 
+def test_a_delimiter_is_for_the_files_that_have_one(tmp_path):
+    """It is refused only where none of a call's files has separators between columns."""
+    table, objects, parquet_file = (
+        write_table(tmp_path / name) for name in ("a.csv", "a.json", "a.parquet")
+    )
+    columns = Columns(label_column="stars", delimiter=";")
+    texts = [
+        [example.text for example in ExampleReader(file, columns)] for file in (table, objects)
+    ]
+    assert texts[0] == texts[1] == [row["text"] for row in ROWS]
+    check_delimiter(columns, objects, table)
+    check_delimiter(columns, objects, ROWS, None, STANDARD_INPUT)
+    check_delimiter(Columns(), objects)
+    for sources, parts in (
+        ([objects, None], ["a.json is read as json,", "--format csv"]),
+        ([parquet_file, objects], ["a.parquet is read as parquet and ", "a.json is read as json"]),
+        ([ROWS], ["the rows given are objects"]),
+    ):
+        with refuses(ConfigError, "--delimiter: ", *parts):
+            check_delimiter(columns, *sources)
+
+
 def test_delimiters_that_are_none(tmp_path):
     path = write_table(tmp_path / "a.csv")
     for delimiter in (";;", '"', "\n", ""):
         with refuses(ConfigError, "--delimiter: found"):
             ExampleReader(path, Columns(delimiter=delimiter)).read()
-    with refuses(ConfigError, "--delimiter: ", "parquet"):
-        ExampleReader(write_table(tmp_path / "a.parquet"), Columns(delimiter=";")).read()
     (tmp_path / "a.txt").write_text("text|label\na|1\nb|2\n")
     assert len(ExampleReader(tmp_path / "a.txt", Columns(delimiter="|")).read()) == 2
     (tmp_path / "a.tsv").write_text("text\tlabel\na\t1\n")
