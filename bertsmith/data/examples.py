@@ -277,7 +277,7 @@ class ExampleReader(RecordReader[Example]):
             ColumnSpec(
                 "label", "label_column", columns.label_column, LABEL_COLUMNS,
                 is_many=self.empty_labels and columns.label_column is not None,
-                may_be_empty=self.empty_labels, scalars=(bool, int, float),
+                may_be_empty=self.empty_labels, scalars=(bool, int, float), is_label=True,
                 read_list=self._read_label_set if self.empty_labels else None,
                 is_read=self.labelled,
             ),

@@ -19,6 +19,31 @@ JSON_TYPE_NAMES: Mapping[type, str] = {
 }
 
 
+class CutText(str):
+    """Text in which U+FFFD replaces half of a surrogate pair; `original` has that half.
+
+    As a text it is as good as any, but two labels may have become one.
+    """
+
+    __slots__ = ("original",)
+
+    original: str
+
+    @classmethod
+    def of(cls, original: str) -> "CutText":
+        text = cls(HALF_CHARACTER.sub("\ufffd", original))
+        text.original = original
+        return text
+
+
+def describe_cut_label(label: str) -> str:
+    """Describe a label, as it was given, that has half of a surrogate pair."""
+    return (
+        f"the label {label!r} has half of a surrogate pair, which no file of a model can hold. "
+        "Give the label another name."
+    )
+
+
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object from pairs; JSON's readers keep the last of equal keys.
 
@@ -39,7 +64,7 @@ JSON = json.JSONDecoder(
 
 
 def without_half_characters(value: Any, source: str) -> Any:
-    r"""Replace each half of a surrogate pair in a JSON value by U+FFFD.
+    r"""Replace each half of a surrogate pair in a JSON value by U+FFFD; see `CutText`.
 
     Such a half (`"\ud83d"`, of a text cut within an emoji) stands in no UTF-8 file. The row stays,
     and its offsets hold.
@@ -59,11 +84,15 @@ def without_half_characters(value: Any, source: str) -> Any:
 def as_json(value: Any) -> Any:
     """Convert a Python value to one that JSON holds: numpy arrays to lists, NaN to None.
 
+    A text with half of a surrogate pair becomes `CutText`.
+
     Raises:
         ValueError: two keys of a mapping become one.
     """
+    if isinstance(value, CutText):
+        return value
     if isinstance(value, str):
-        return HALF_CHARACTER.sub("\ufffd", value)
+        return CutText.of(value) if HALF_CHARACTER.search(value) else str(value)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -99,7 +128,8 @@ def json_fault(error: ValueError | RecursionError) -> str:
 
 def json_type(value: Any) -> str:
     """Name the type of a JSON value, for messages."""
-    return JSON_TYPE_NAMES.get(type(value)) or f"of the type {type(value).__name__}"
+    kind = str if isinstance(value, str) else type(value)
+    return JSON_TYPE_NAMES.get(kind) or f"of the type {type(value).__name__}"
 
 
 def get_value(record: Any, key: str, kind: type, location: str) -> Any:

@@ -15,7 +15,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from bertsmith.data.delimiters import delimiter_in, rival_hint
 from bertsmith.data.excel_files import cell_text, find_formula
-from bertsmith.data.json_rows import json_type, list_names, plain_number
+from bertsmith.data.json_rows import (
+    CutText,
+    describe_cut_label,
+    json_type,
+    list_names,
+    plain_number,
+)
 from bertsmith.data.objects import read_objects
 from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
@@ -82,6 +88,7 @@ class ColumnSpec:
         may_lack_key: whether an object may lack its key, though others of the table have it.
         scalars: JSON types besides strings that are taken for text.
         read_list: makes texts of a list of them; None refuses lists.
+        is_label: whether its texts name classes, so that none may have lost half a character.
         is_read: if false, the column is kept from other specs, but not read.
         instead: advice where only later rows have it, such as "none".
     """
@@ -95,6 +102,7 @@ class ColumnSpec:
     may_be_empty: bool = False
     may_lack_key: bool = False
     scalars: tuple[type, ...] = ()
+    is_label: bool = False
     read_list: Callable[[list[str]], list[str]] | None = None
     is_read: bool = True
     instead: str = "none"
@@ -135,7 +143,8 @@ class ColumnSpec:
         """Convert a JSON value under `key` to texts.
 
         Raises:
-            InputError: a value of another type, in the row at `location`.
+            InputError: a value of another type, or a label that lost half a character, in the row
+                at `location`.
         """
         if self.read_list is not None and isinstance(value, list):
             return self.read_list([self._text(location, key, item) for item in value])
@@ -144,6 +153,8 @@ class ColumnSpec:
     def _text(self, location: str, key: str, value: Any) -> str:
         if float in self.scalars:
             value = plain_number(value)
+        if self.is_label and isinstance(value, CutText):
+            raise InputError(f"{location}: {describe_cut_label(value.original)}")
         if value is None or isinstance(value, str):
             return value or ""
         if type(value) in self.scalars:

@@ -82,7 +82,7 @@ def _types_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _kind_of(value: Any) -> Any:
-    kind = type(value)
+    kind = str if isinstance(value, str) else type(value)
     if kind is int and not -MAX_INTEGER <= value < MAX_INTEGER:
         return Any
     return kind if kind in (str, int, float, bool) else Any

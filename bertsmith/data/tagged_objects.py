@@ -12,7 +12,7 @@ from typing import Any
 
 from bertsmith.data.columns import TagColumns
 from bertsmith.data.examples import LABEL_COLUMNS
-from bertsmith.data.json_rows import as_json, json_type, list_names
+from bertsmith.data.json_rows import CutText, as_json, describe_cut_label, json_type, list_names
 from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TaggedSentence
 from bertsmith.data.tagged_checks import FOR_TEXTS, shorten_cell
@@ -98,15 +98,23 @@ class ObjectParser:
             raise self._refusal(
                 row, f"'{key}' is {json_type(value)}; a list is expected", "Fix the row"
             )
-        numbers = key not in (*WORD_KEYS, self.columns.word_column)
+        is_label = key not in (*WORD_KEYS, self.columns.word_column)
         for index, entry in enumerate(value):
+            if is_label:
+                self._check_label(row, entry)
             is_number = isinstance(entry, int | float) and not isinstance(entry, bool)
-            if not ((isinstance(entry, str) and entry) or (numbers and is_number)):
+            if not ((isinstance(entry, str) and entry) or (is_label and is_number)):
                 kind = "empty" if entry == "" else json_type(entry)
                 raise self._refusal(
                     row, f"entry {index} of '{key}' is {kind}; a string is expected", "Fix it"
                 )
         return tuple(map(str, value))
+
+    def _check_label(self, row: int, label: Any) -> None:
+        if isinstance(label, CutText):
+            raise InputError(
+                f"{locate_row(self.source, row)}: {describe_cut_label(label.original)}"
+            )
 
     def _with_entities(self, sentence: TaggedSentence, value: Mapping[str, Any]) -> TaggedSentence:
         row, text, places = sentence.row, sentence.text, sentence.places
@@ -166,6 +174,7 @@ class ObjectParser:
                     f"an entity is {str(entry)[:60]}",
                     '{"start": 0, "end": 4, "label": "..."} is expected',
                 )
+        self._check_label(row, label)
         if not (0 <= start < end <= len(text)) or not label:
             raise self._refusal(
                 row,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertsmith.data.columns import Columns
 from bertsmith.data.encoded_texts import name_type
 from bertsmith.data.examples import ExampleReader
-from bertsmith.data.json_rows import HALF_CHARACTER, as_json, plain_number
+from bertsmith.data.json_rows import HALF_CHARACTER, as_json, describe_cut_label, plain_number
 from bertsmith.data.label_values import LABEL_TYPES
 from bertsmith.data.labels import label_array
 from bertsmith.data.table_rows import Row, TableRows
@@ -163,10 +163,7 @@ def _labels_of(
     for index, row in enumerate(source):
         cell = {str(key): cell for key, cell in row.items()}.get(name)
         if isinstance(cell, str) and HALF_CHARACTER.search(cell):
-            raise InputError(
-                f"y[{index}]: the label {str(cell)!r} has half of a surrogate pair, which no "
-                "file of a model can hold. Give the label another name."
-            )
+            raise InputError(f"y[{index}]: {describe_cut_label(str(cell))}")
         value = plain_number(as_json(cell))
         if isinstance(value, list | Set) and several:
             yield from value

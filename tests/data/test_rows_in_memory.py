@@ -96,6 +96,43 @@ def test_decimals_are_numbers(form, tmp_path):
     assert reader.num_skipped == 1
 
 
+@pytest.mark.parametrize("form", ["rows", "a.jsonl", "a.json"])
+@pytest.mark.parametrize("kind", ["text", "texts with labels", "words", "entities"])
+def test_a_label_with_half_an_emoji_is_refused(tmp_path, form, kind):
+    """Of two such labels one would be made, as both read U+FFFD; texts are read so."""
+    read, make_row = {
+        "text": (ExampleReader, lambda label: {"text": "a\udfff", "label": label}),
+        "texts with labels": (
+            lambda source: ExampleReader(source, Columns(label_column="tags"), empty_labels=True),
+            lambda label: {"text": "a\udfff", "tags": ["x", label]},
+        ),
+        "words": (
+            TaggedReader,
+            lambda label: {"words": ["a\udfff", "b"], "labels": ["O", f"B-{label}"]},
+        ),
+        "entities": (
+            TaggedReader,
+            lambda label: {
+                "text": "a\udfff b",
+                "entities": [{"start": 0, "end": 1, "label": label}],
+            },
+        ),
+    }[kind]
+    for label in ("g\ufffd", "g\ud83d"):
+        rows = [make_row("good"), make_row(label)]
+        source = rows
+        if form != "rows":
+            source = tmp_path / form
+            lines = list(map(json.dumps, rows))
+            source.write_text("\n".join(lines) if form == "a.jsonl" else f"[{','.join(lines)}]")
+        if label == "g\ufffd":
+            assert len(list(read(source))) == 2
+            continue
+        row = "a.jsonl:2: " if form == "a.jsonl" else "row 2 of "
+        with refuses(InputError, row, "g\\ud83d", "half of a surrogate pair", "another name"):
+            list(read(source))
+
+
 def test_values_as_tables_in_memory_have_them():
     rows = [
         {"text": "a\ud83d", "label": np.int64(1), 7: "unused"},
