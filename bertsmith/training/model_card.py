@@ -27,6 +27,13 @@ PIPELINES = {
     "ForMultipleChoice": "multiple-choice",
 }
 """Tasks of the hub by the end of a class of transformers."""
+EXAMPLES = {
+    "text-classification": '"A text."',
+    "token-classification": '"A text."',
+    "question-answering": '"A question?", "A passage with the answer."',
+    "multiple-choice": '"A beginning.", ["An ending.", "Another."]',
+}
+"""What a model is asked in its card, by the task of the hub."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
@@ -87,7 +94,7 @@ def model_card(directory: Path, run: Mapping[str, Any], name: str) -> str:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     pipeline = _pipeline(directory, config)
     sections = {
-        "Use": _use(pipeline, name),
+        "Use": _use(pipeline, name, config),
         "Scores": "\n".join(_scores(run)),
         "Data": "\n".join(_data(run)),
         "Settings": _table(("setting", "value"), _settings(run)),
@@ -164,13 +171,19 @@ def _summary(run: Mapping[str, Any]) -> str:
     return f"{made}, {what}, by bertsmith {__version__}."
 
 
-def _use(pipeline: str, name: str) -> str:
+def _use(pipeline: str, name: str, config: Mapping[str, Any]) -> str:
+    """Return code that opens the folder and asks the model."""
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
     call = {
         "fill-mask": f'model = bertsmith.load_model("{name}")',
         "feature-extraction": vectors,
         "sentence-similarity": vectors,
-    }.get(pipeline, f'predict = bertsmith.load("{name}")')
+    }.get(pipeline)
+    if call is None:
+        example = EXAMPLES[pipeline]
+        if pipeline == "text-classification" and config.get("bertsmith", {}).get("pairs"):
+            example += ', "Another."'
+        call = f'predict = bertsmith.load("{name}")\nprint(predict({example}).answer)'
     return f"```python\nimport bertsmith\n\n{call}\n```\n\ntransformers opens the folder, too."
 
 

@@ -8,6 +8,7 @@ from huggingface_hub import ModelCard
 from refusals import refuses
 from samples import prepare
 from stop_at import StopAt
+from tiny_models import save_tiny
 from tiny_runs import small_job
 
 from bertsmith.compression.folder import check_model_out
@@ -57,6 +58,27 @@ def test_ones_own_card_stays_and_a_series_tells_its_spread(settings, tmp_path):
     assert (settings.out / "README.md").read_text().endswith("mine\n")
     finetune_repeatedly(Classify, replace(settings, out=tmp_path / "series", seeds=2))
     assert "The best of 2 seeds: " in (tmp_path / "series" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("task", "labels", "is_pair"), [
+    ("classify", ("neg", "pos"), False), ("classify", ("neg", "pos"), True),
+    ("multi_label", ("a", "b"), False), ("regress", ("value",), False),
+    ("tag", ("B-PER", "O"), False), ("answer", (), False), ("choose", (), False),
+    ("masked_lm", (), False), (None, (), False),
+])  # fmt: skip
+def test_the_code_of_a_card_runs(task, labels, is_pair, tmp_path, monkeypatch, capsys):
+    folder = save_tiny(tmp_path / "films", *filter(None, [task]), labels=labels)
+    if is_pair:
+        config = json.loads((folder / "config.json").read_text())
+        settings = config.get("bertsmith", {}) | {"task": "classify", "pairs": True}
+        (folder / "config.json").write_text(json.dumps(config | {"bertsmith": settings}))
+    run = {"config": {"model": {"num_hidden_layers": 2, "hidden_size": 24}}, "settings": {}}
+    card = model_card(folder, run, "films")
+    code = card.partition("```python\n")[2].partition("```")[0]
+    assert ("Another" in code) == (is_pair or task in ("choose", None))
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    assert bool(capsys.readouterr().out) == (task not in ("masked_lm", None))
 
 
 def test_a_pretrained_folder(corpus_dir, tmp_path):
