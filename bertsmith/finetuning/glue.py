@@ -122,7 +122,8 @@ class GlueReport:
             seconds = sum(run.seconds for run in runs)
             rows.append((name, _shown_scores(runs), _shown([run.figure for run in runs]),
                          show_majority(runs), f"{seconds:.0f} s"))  # fmt: skip
-        rows.append(("average", "", _shown(self.averages), "", ""))
+        if len(self.runs) > 1:
+            rows.append(("average", "", _shown(self.averages), "", ""))
         lines = [*align_columns(rows, str.ljust), ""]
         notes = (run.start_note for runs in self.runs.values() for run in runs if run.start_note)
         lines += list(dict.fromkeys(notes))
@@ -181,18 +182,17 @@ def run_glue(
 
 def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
     spreads = {name: spread([run.figure for run in runs]) for name, runs in report.runs.items()}
+    rows = [
+        (name, _shown_scores(report.runs[name]), figures, show_majority(report.runs[name]))
+        for name, figures in spreads.items()
+    ]
+    average = ("average", "", spread(report.averages), "")
     write_page(
         path,
         "finetuning/page.html",
         model=str(model),
-        report=report,
-        rows=[
-            *(
-                (name, _shown_scores(report.runs[name]), figures, show_majority(report.runs[name]))
-                for name, figures in spreads.items()
-            ),
-            ("average", "", spread(report.averages), ""),
-        ],
+        num_seeds=len(report.averages),
+        rows=[*rows, average] if len(rows) > 1 else rows,
         scale=Scale(0, 1),
     )
 

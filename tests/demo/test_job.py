@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from browser import WIDTHS
 from refusals import refuses
 
 from bertsmith.data.examples import ExampleReader
@@ -15,6 +16,13 @@ from bertsmith.demo.job import NUM_PARTS, run_demo
 from bertsmith.demo.question import LABELS, remove_names
 from bertsmith.demo.settings import DemoSettings
 from bertsmith.errors import ConfigError, InputError
+
+LINES = """cells => Object.fromEntries(cells.map(cell => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return [cell.textContent, new Set([...range.getClientRects()].map(box => box.top)).size];
+}))"""
+"""The number of lines of each cell, by its text."""
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +48,18 @@ def demo(tmp_path_factory):
 
 def test_the_page_needs_nothing_beside_it(demo, check_page):
     check_page(demo[0] / "report.html")
+
+
+def test_names_of_libraries_stay_on_one_line(demo, browser):
+    if browser is None:
+        pytest.skip("no chromium on this computer")
+    with browser.new_page() as page:
+        page.goto((demo[0] / "report.html").resolve().as_uri())
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            num_lines = page.eval_on_selector_all("td[data-title='is from']", LINES)
+            assert "scikit-learn" in num_lines
+            assert [name for name, number in num_lines.items() if number > 1] == []
 
 
 def test_folder_holds_what_was_measured(demo):

@@ -111,6 +111,19 @@ def test_glue(tmp_path, check_page):
     check_page(path)
 
 
+def test_glue_of_one_task_and_seed_shows_its_score_once(tmp_path, check_page):
+    """No average of one task, and no mark at the end of a bar."""
+    path = tmp_path / "glue.html"
+    run = GlueRun("CoLA", 0, tmp_path, {"CoLA": {"matthews_correlation": 0.317}}, 1.0)
+    report = GlueReport(tmp_path, {"CoLA": [run]}, ())
+    write_glue_page(path, Path("runs/model"), report)
+    page = path.read_text(encoding="utf-8")
+    assert page.count('<td class="number">31.7') == 1
+    assert "average" not in page and 'class="seed"' not in page and "mark for each" not in page
+    assert "average" not in str(report)
+    check_page(path)
+
+
 def test_chromium_finds_what_is_pale_or_cut_off(browser, tmp_path):
     if browser is None:
         pytest.skip("no chromium on this computer: pages were checked without one")
