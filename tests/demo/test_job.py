@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from html import unescape
 from itertools import product
 from pathlib import Path
@@ -25,10 +26,8 @@ LINES = """cells => Object.fromEntries(cells.map(cell => {
 """The number of lines of each cell, by its text."""
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    """The folder of a short demo of made-up libraries, its figures, and the text of its page."""
-    sources, out = tmp_path_factory.mktemp("lib"), tmp_path_factory.mktemp("runs") / "demo"
+def short_demo(sources, out):
+    """Run a short demo of made-up libraries; give its figures, and what it said."""
     rng = Random(0)
     for library, number in product(LABELS, range(30)):
         words = [f"{rng.choice('bdfg')}{rng.choice('aeiou')}{library[-2:]}" for _ in range(25)]
@@ -40,6 +39,14 @@ def demo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bertsmith.demo.job.LEAST_PRETRAINING", 5.0)
         results = run_demo(DemoSettings(out, minutes=0.1), libraries=libraries, say=said.append)
+    return results, said
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The folder of a short demo, its figures, and the text of its page."""
+    out = tmp_path_factory.mktemp("runs") / "demo"
+    results, said = short_demo(tmp_path_factory.mktemp("lib"), out)
     parts = [line.split("]")[0] for line in said if line.startswith("[")]
     assert parts == [f"[{number} of {NUM_PARTS}" for number in range(1, NUM_PARTS + 1)]
     html = (out / "report.html").read_text(encoding="utf-8")
@@ -80,6 +87,16 @@ def test_folder_holds_what_was_measured(demo):
     assert untouched and not any(
         text != remove_names(text) or text in corpus_text for text in untouched
     )
+
+
+def test_without_scikit_learn_one_method_is_left_out(tmp_path, monkeypatch, check_page):
+    monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
+    results, said = short_demo(tmp_path / "lib", tmp_path / "demo")
+    assert {row["name"] for row in results["comparison"]} == {"pretrained", "untrained", "majority"}
+    assert [line for line in said if "scikit-learn is not installed" in line and "pip" in line]
+    page = tmp_path / "demo" / "report.html"
+    assert "TF-IDF" not in page.read_text(encoding="utf-8")
+    check_page(page)
 
 
 def test_page_says_what_the_figures_say(demo):
