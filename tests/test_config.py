@@ -136,6 +136,15 @@ def test_a_length_on_the_line_replaces_the_other_kind_of_the_recipe(tmp_path):
     assert (settings.steps, settings.epochs) == (10, None)
 
 
+def test_a_recipe_for_a_teacher_says_so_where_there_is_none(refused):
+    """The option that needs one was not typed."""
+    words = ("--model", "m", "--train", "a", "--eval", "b", "--out", "y")
+    line = refused("finetune", "classify", "--recipe", "few-labels", *words)
+    assert "the recipe sets --soft-weight 0.9" in line and "--teacher" in line
+    line = refused("finetune", "classify", "--soft-weight", "0.9", *words)
+    assert "--soft-weight 0.9 needs a --teacher" in line and "recipe" not in line
+
+
 @pytest.mark.parametrize("line", ["pretrain hour --corpus x --out y", "pretrain hour", "plan hour",
     "finetune classify few-labels --out y", "pretrain --corpus x mine.toml"])  # fmt: skip
 def test_a_stray_word_is_no_recipe(refused, line):

@@ -55,7 +55,7 @@ def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
     description = f"{inspect.getdoc(task)}{TEACHER}"
     args = unset_other(args, "epochs", "steps")
     settings: Any = parse_with_recipe(command_line(task), args, prog, description, "finetune")
-    return with_student(settings, settings.distillation)
+    return with_student(settings, settings.distillation, args)
 
 
 def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
@@ -70,9 +70,12 @@ def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
 
 
 def with_student(
-    settings: FinetuneSettings, student: DistillSettings
+    settings: FinetuneSettings, student: DistillSettings, args: Sequence[str]
 ) -> tuple[FinetuneSettings, DistillSettings | None]:
     """Return the settings with the model to begin with, and the teacher's if there is one.
+
+    Args:
+        args: the command line, which says what was typed and what a recipe set.
 
     Raises:
         ConfigError: neither model nor teacher is given, or options of a teacher without one.
@@ -80,10 +83,13 @@ def with_student(
     if student.teacher == NOT_GIVEN:
         for field in dataclasses.fields(student):
             if (value := getattr(student, field.name)) != field.default:
-                flag = field.name.replace("_", "-")
-                raise ConfigError(
-                    f"--{flag} {value} needs a --teacher. Give one, too, or leave the option out."
-                )
+                flag = f"--{field.name.replace('_', '-')}"
+                is_typed = any(arg.partition("=")[0].replace("_", "-") == flag for arg in args)
+                needs, rest = f"{flag} {value} needs a --teacher", "the option"
+                if not is_typed:
+                    needs = f"the recipe sets {flag} {value}, which needs a --teacher"
+                    rest = "the recipe"
+                raise ConfigError(f"{needs}. Give one, too, or leave {rest} out.")
         if settings.model == NOT_GIVEN:
             raise ConfigError(
                 "--model is missing. Name the folder of a pre-trained model, or a --teacher."
