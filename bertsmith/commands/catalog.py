@@ -1,4 +1,4 @@
-"""The commands, by the steps of the road, and where each stands.
+"""The commands, by the step from text to model that they serve, and the module of each.
 
 A command is two modules of its name: one in `commands/settings/`, which parses its line, and one in
 `commands/`, whose `main` does the work. The first needs no torch, so mistakes and help cost no
@@ -13,7 +13,7 @@ from bertsmith.commands.help import HelpAsked, Page
 
 
 class Command(NamedTuple):
-    """A step of the road, and what a command is for."""
+    """The step that a command serves, and its purpose."""
 
     step: str
     summary: str

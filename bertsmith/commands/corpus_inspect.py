@@ -54,8 +54,8 @@ def main(settings: Settings, line: Sequence[str]) -> None:
             console.print(f"  · {example}")
     sources, tokenizer = manifest.sources, manifest.tokenizer
     console.print(f"read from {describe_sources(sources)}")
-    for line in _left_out(sources):
-        console.print(f"  {line}")
+    for reason in _left_out(sources):
+        console.print(f"  {reason}")
     if note := describe_html(sources):
         console.print(f"  note: {note}")
     console.print(f"tokenizer {tokenizer.fingerprint[:12]}, {tokenizer.vocab_size:,} tokens")

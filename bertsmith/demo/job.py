@@ -1,7 +1,7 @@
-"""The whole road in one call, from the documentation on this computer to a report.
+"""All steps of the demo in one call, from the documentation on this computer to a report.
 
-What learns is what everybody can call: `pretrain` and `TextClassifier`. Each part gets a share of
-the minutes, so that a slow computer reads less and trains less, and ends in time.
+The demo trains with the public interface, `pretrain` and `TextClassifier`. Each part gets a share
+of the minutes, so that a slow computer reads less, trains less, and still ends in time.
 """
 
 import csv
@@ -127,7 +127,7 @@ def run_demo(
     callbacks: Sequence[Callback] = (),
     libraries: Mapping[str, Path] | None = None,
 ) -> dict[str, Any]:
-    """Go the whole road and return the figures that `demo.json` and the report hold.
+    """Run all steps and return the figures that `demo.json` and the report hold.
 
     Args:
         callbacks: receive the entries of all trainings.

@@ -1,1 +1,1 @@
-"""The road in Python: `pretrain`, and an estimator with scikit-learn's methods for each task."""
+"""The Python interface: `pretrain`, and an estimator with scikit-learn's methods for each task."""

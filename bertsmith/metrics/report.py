@@ -1,4 +1,4 @@
-"""Reports of scores: what they say stands once, and is shown as text or, in a notebook, as HTML."""
+"""Reports of scores: one list of contents, shown as text or, in a notebook, as HTML."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class Report(ABC):
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, **include: Any) -> dict[str, str]:
-        """Give IPython the text, in the place of the names and values of the fields."""
+        """Return the text, which IPython then shows instead of the fields' names and values."""
         return {"text/plain": str(self)}
 
     def _repr_html_(self) -> str:

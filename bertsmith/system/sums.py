@@ -40,33 +40,34 @@ SUMMED_FILES = frozenset(
 def summed(directory: Path, *names: str) -> Iterator[None]:
     """Let the block write these files, and record their sums when it ends without an error.
 
-    Their old sums go first, so that a process that is killed in between leaves no wrong ones.
+    Old sums of these files are removed before the block, so that a process that is killed while it
+    writes leaves no sum that is wrong.
     """
-    before, _ = _read(SmallFiles(directory))
-    sums = {name: digest for name, digest in before.items() if name not in names}
+    recorded, _ = _read_sums(SmallFiles(directory))
+    sums = {name: digest for name, digest in recorded.items() if name not in names}
     if sums:
         _write(directory, sums)
     else:
         (directory / SUMS_FILE).unlink(missing_ok=True)
     yield
     written = [name for name in names if (directory / name).is_file()]
-    before, _ = _read(SmallFiles(directory))
-    _write(directory, before | {name: sha256_file(directory / name) for name in written})
+    recorded, _ = _read_sums(SmallFiles(directory))
+    _write(directory, recorded | {name: sha256_file(directory / name) for name in written})
 
 
 def has_sum(files: SmallFiles, name: str) -> bool:
     """Return whether the folder's sums have one of this file."""
-    return name in _read(files)[0]
+    return name in _read_sums(files)[0]
 
 
 def check_sums(files: SmallFiles, only: str | None = None) -> None:
-    """Warn of files of a folder, or of `only` one, that differ from their sums."""
-    sums, wrong = _read(files)
+    """Warn of files that differ from their sums, or only of the file named `only`."""
+    sums, malformed_lines = _read_sums(files)
     if only is not None:
         sums = {name: sums[name] for name in sums if name == only}
-        wrong = []
+        malformed_lines = []
     actual: dict[str, str] = {}
-    problems = [f"line {number} of {SUMS_FILE} is not a checksum" for number in wrong]
+    problems = [f"line {number} of {SUMS_FILE} is not a checksum" for number in malformed_lines]
     for name, digest in sums.items():
         is_there = files.has(name)
         if name in SUMMED_FILES and is_there:
@@ -85,20 +86,20 @@ def check_sums(files: SmallFiles, only: str | None = None) -> None:
         )
 
 
-def _read(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
-    """Read the sums by name, and the numbers of lines that are none."""
+def _read_sums(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
+    """Read the sums by file name, and the numbers of lines that are not a checksum."""
     try:
         content = files.read(SUMS_FILE)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return {}, []
     sums = {}
-    wrong = []
+    malformed_lines = []
     for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
         if match := LINE_PATTERN.fullmatch(line):
             sums[match[2].removeprefix("./")] = match[1].lower()
         elif line not in ("", "#") and not line.startswith("# "):  # as in "#" for a damaged "3"
-            wrong.append(number)
-    return sums, wrong if content else [1]
+            malformed_lines.append(number)
+    return sums, malformed_lines if content else [1]
 
 
 def _write(directory: Path, sums: Mapping[str, str]) -> None:

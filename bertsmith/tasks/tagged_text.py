@@ -26,20 +26,20 @@ def marked_text(
     # Replaced character by character, so that places stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked = Text()
-    reached = 0
+    shown_to = 0  # the offset up to which the text is in `marked`
     for label, first, last in find_spans(labels, scheme):
         start, end = sentence.places[first][0], sentence.places[last - 1][1]
         colour = colours.get(label, "")
         if scheme == "plain":
-            marked.append(_with_space(marked, text[reached:end])).append(f"/{label}", style=colour)
+            marked.append(_with_space(marked, text[shown_to:end])).append(f"/{label}", style=colour)
         elif label:
-            marked.append(text[reached:start])
+            marked.append(text[shown_to:start])
             marked.append(f"[{text[start:end]} {label}]", style=f"bold {colour}")
         else:
-            marked.append(text[reached:start]).append(" " if marked else "")
+            marked.append(text[shown_to:start]).append(" " if marked else "")
             marked.append(text[start:end])
-        reached = end
-    rest = text[reached:]
+        shown_to = end
+    rest = text[shown_to:]
     return marked.append(_with_space(marked, rest) if scheme == "plain" else rest)
 
 

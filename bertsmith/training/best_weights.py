@@ -21,8 +21,8 @@ class BestSettings:
     figure: str
     """Name of the metric in the journal's eval lines; larger is better."""
     patience: int | None = None
-    """Early stopping: end the run after so many evals without a better metric, or an equal one with
-    lower loss; None turns it off."""
+    """Early stopping: end the run after this many evals in a row that are not better. With an equal
+    metric, the lower loss is better. None turns it off."""
     from_start: bool = False
     """Whether the initial weights are evaluated and may be the best. Not for a task with a head,
     which as a rule is new."""
@@ -67,7 +67,7 @@ class BestWeights:
         self._weights = {name: value.clone() for name, value in model.state_dict().items()}
 
     def restore(self, model: nn.Module) -> None:
-        """Put the copy into the model and give it up; without one, its weights stay."""
+        """Load the copy into the model and drop it; without a copy, do nothing."""
         if self._weights:
             model.load_state_dict(self._weights)
             self._weights = {}

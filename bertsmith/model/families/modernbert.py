@@ -1,7 +1,7 @@
 """ModernBERT (Warner et al. 2024): a BERT with rotary positions, gates and few biases.
 
-Layers normalize what they read, not what they give. Every third one sees all tokens, the others
-those near a token. There are no segments, and the only biases are those of decoder and classifier.
+Each layer normalizes its input, not its output. In every third layer a token sees all tokens, in
+the others only those near it. There are no segments; only decoder and classifier have biases.
 """
 
 import math
@@ -43,8 +43,8 @@ LAYER_TYPES = ("full_attention", "sliding_attention")
 class ModernBertConfig(BertConfig):
     """The shape of a ModernBERT, with BERT's field names; see `MODERNBERT_KEYS`.
 
-    `hidden_dropout_prob` is that inside feed-forward layers, `attention_probs_dropout_prob` that of
-    attention weights and of the output of attention.
+    `hidden_dropout_prob` applies inside feed-forward layers, `attention_probs_dropout_prob` to
+    attention weights and to the output of attention.
     """
 
     hidden_dropout_prob: float = 0.0
@@ -60,10 +60,10 @@ class ModernBertConfig(BertConfig):
     local_attention: int = 128
     """The window of a sliding layer: a token sees half as many on each side."""
     global_attn_every_n_layers: int | None = 3
-    """Distance between layers with full attention, of which the first layer is one; None where
-    `layer_types` are not periodic. Older versions of transformers read it."""
+    """Period of the layers with full attention, from layer 0 on; None if `layer_types` are not
+    periodic. Older versions of transformers read it."""
     layer_types: Sequence[str] = ()
-    """Attention of each layer, of `LAYER_TYPES`; none: by `global_attn_every_n_layers`."""
+    """One of `LAYER_TYPES` for each layer; if empty, `global_attn_every_n_layers` decides."""
     global_rope_theta: float = 160_000.0
     """Base of the rotary wavelengths in layers with full attention."""
     local_rope_theta: float = 10_000.0
@@ -98,21 +98,21 @@ class ModernBertConfig(BertConfig):
         self._set_rope()
 
     def _set_layer_types(self) -> None:
-        """Fill in `layer_types`, or the period that they have.
+        """Compute `layer_types` and `global_attn_every_n_layers`, each from the other.
 
         Raises:
-            ConfigError: one of them is no such value.
+            ConfigError: a layer type is unknown, their number is wrong, or the period is below 1.
         """
         count = self.num_hidden_layers
-        every = self.global_attn_every_n_layers
+        period = self.global_attn_every_n_layers
         types = self.layer_types
-        if type(every) is not int or every < 1:
-            if every is not None or not types:
+        if type(period) is not int or period < 1:
+            if period is not None or not types:
                 raise ConfigError(
-                    f"global_attn_every_n_layers is {every!r}. It must be a whole number above 0."
+                    f"global_attn_every_n_layers is {period!r}. It must be a whole number above 0."
                 )
         elif not types:
-            types = periodic(count, every)
+            types = periodic(count, period)
         is_list = isinstance(types, list | tuple) and len(types) == count
         if not is_list or not all(each in LAYER_TYPES for each in types):
             raise ConfigError(
@@ -121,7 +121,9 @@ class ModernBertConfig(BertConfig):
             )
         types = tuple(types)
         # With few layers several periods fit, so the given one is tried first.
-        fitting = (n for n in (every or count, *range(1, count + 1)) if types == periodic(count, n))
+        fitting = (
+            n for n in (period or count, *range(1, count + 1)) if types == periodic(count, n)
+        )
         self.__dict__ |= {"layer_types": types, "global_attn_every_n_layers": next(fitting, None)}
 
     def _set_rope(self) -> None:
@@ -130,15 +132,15 @@ class ModernBertConfig(BertConfig):
         Raises:
             ConfigError: positions are scaled, or a base is no number.
         """
-        written = self.rope_parameters
-        if not isinstance(written, Mapping) or not written.keys() <= {*LAYER_TYPES}:
+        by_layer_type = self.rope_parameters
+        if not isinstance(by_layer_type, Mapping) or not by_layer_type.keys() <= {*LAYER_TYPES}:
             raise ConfigError(
-                f"rope_parameters is {written!r}. It must be an object with the names "
+                f"rope_parameters is {by_layer_type!r}. It must be an object with the names "
                 f"{', '.join(LAYER_TYPES)}."
             )
         parameters = {}
         for kind, name in zip(LAYER_TYPES, ("global_rope_theta", "local_rope_theta"), strict=True):
-            stored = written.get(kind) or {}
+            stored = by_layer_type.get(kind) or {}
             theta = getattr(self, name)
             if isinstance(stored, Mapping):
                 theta = stored.get("rope_theta", theta)
@@ -182,10 +184,10 @@ class ModernBertConfig(BertConfig):
         return super().with_layers(keep, layer_types=types, **changes)
 
 
-def periodic(count: int, every: int) -> tuple[str, ...]:
-    """Return the types of `count` layers: each `every`-th, from the first on, sees all tokens."""
+def periodic(count: int, period: int) -> tuple[str, ...]:
+    """Return the types of `count` layers; layers 0, `period`, 2 · `period` … see all tokens."""
     full, sliding = LAYER_TYPES
-    return tuple(sliding if number % every else full for number in range(count))
+    return tuple(sliding if number % period else full for number in range(count))
 
 
 def without_biases(module: ModuleT) -> ModuleT:
@@ -296,10 +298,10 @@ def _initialize(module: nn.Module, config: ModernBertConfig) -> None:
 
 
 def _draw(weight: Tensor, std: float, config: ModernBertConfig) -> None:
-    """Draw from a normal distribution, cut off at some standard deviations."""
-    most = config.initializer_cutoff_factor * std
+    """Draw from a normal distribution, cut off at `initializer_cutoff_factor` deviations."""
+    cutoff = config.initializer_cutoff_factor * std
     if not weight.is_meta:
-        nn.init.trunc_normal_(weight, std=std, a=-most, b=most)
+        nn.init.trunc_normal_(weight, std=std, a=-cutoff, b=cutoff)
 
 
 MODERNBERT_KEYS: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""The base class of what gets a run's figures besides the journal."""
+"""The base class of trackers: they receive a run's figures, as the journal does."""
 
 import time
 from abc import ABC, abstractmethod
@@ -14,8 +14,8 @@ WRITE_SECONDS = 1.0
 class Tracker(ABC):
     """Receiver of a run's figures, named as in the journal; use it as a context.
 
-    A small model takes dozens of steps a second: their means are passed on about once a second, and
-    once more at the end; eval metrics each time.
+    A small model takes dozens of steps a second, so steps are averaged: `log` receives their means
+    about once a second and once more at the end. It receives eval metrics at every eval.
     """
 
     def __init__(self) -> None:
@@ -25,14 +25,14 @@ class Tracker(ABC):
 
     @abstractmethod
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Take figures of a step."""
+        """Send the figures of a step, or the means of several steps, to the service."""
 
     @abstractmethod
     def close(self, *, failed: bool) -> None:
-        """End the run there."""
+        """Tell the service that the run has ended."""
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Take one journal entry; steps are averaged first."""
+        """Receive one journal entry; see the class for the averaging of steps."""
         if is_held_out(entry):
             values = {k: v for k, v in entry.items() if k.startswith("held_out_")}
             self.log(entry["step"], values)
@@ -43,7 +43,7 @@ class Tracker(ABC):
             self.flush()
 
     def flush(self) -> None:
-        """Pass on the means of the steps since the last time."""
+        """Log the means of the steps since the last flush."""
         if values := self._means.take():
             self.log(self._step, values)
         self._written_at = time.monotonic()
