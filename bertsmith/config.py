@@ -5,6 +5,7 @@ in TOML, read strictly: an unknown key, a wrong type or an impossible value is a
 the file, the key and the fix. Precedence, weakest first: default, recipe, command line.
 """
 
+import codecs
 import dataclasses
 import difflib
 import json
@@ -100,6 +101,11 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
             f"{path}: longer than {MOST_RECIPE_BYTES:,} bytes; a recipe is a short TOML file. Name "
             "one."
         )
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigError(
+            f"{path}: UTF-16 text, which TOML is not. Save it as UTF-8 "
+            "(iconv -f UTF-16 -t UTF-8 OLD > NEW)."
+        )
     try:
         text = content.decode("utf-8-sig")  # Windows' editors begin a file with a mark
     except UnicodeDecodeError as error:
@@ -128,6 +134,8 @@ def read_recipe(path: Path, folder: Path = Path(), kind: str = "*") -> dict[str,
 
 def _toml_advice(text: str, error: ValueError) -> str:
     """Say how to mend what TOML's parser refuses: some of it cannot be seen."""
+    if re.search(r"declare .* twice|overwrite a value", str(error)):
+        return "What is set there is set above it, too. Keep one of the two."
     number = re.search(r"at line (\d+)", str(error))
     if number is None:
         return "Mend the end of the file." if "end of document" in str(error) else "Mend it."
@@ -141,7 +149,11 @@ def _toml_advice(text: str, error: ValueError) -> str:
 
 
 def from_mapping(
-    cls: type[T], values: Mapping[str, Any], source: str, default: T | None = None
+    cls: type[T],
+    values: Mapping[str, Any],
+    source: str,
+    default: T | None = None,
+    whole: type[Any] | None = None,
 ) -> T:
     """Build the dataclass `cls` from nested tables, strictly.
 
@@ -150,6 +162,7 @@ def from_mapping(
         values: the tables; keys are field names in the spelling of `spelling`.
         source: what messages call the source of the tables.
         default: values of fields absent from `values`; without it, their declared defaults.
+        whole: the dataclass of the whole tree, if `cls` is a table in it; hints name its keys.
 
     Raises:
         ConfigError: an unknown key, a wrong type, a missing required value, code to run, or a
@@ -160,7 +173,9 @@ def from_mapping(
     changes: dict[str, Any] = {}
     for key, value in values.items():
         if key not in fields:
-            raise ConfigError(_unknown_key(source, key, list(fields), _nested_keys(cls)))
+            raise ConfigError(
+                _unknown_key(source, key, list(fields), _places_of_keys(whole or cls, cls))
+            )
         if fields[key].metadata.get("names code"):
             raise ConfigError(
                 f"{source}: {key}: found {value!r}, code to run, which a file must not name, as it "
@@ -169,7 +184,7 @@ def from_mapping(
             )
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None
-        changes[name] = _convert(hints[name], value, f"{source}: {key}", inner)
+        changes[name] = _convert(hints[name], value, f"{source}: {key}", inner, whole or cls)
     if default is not None:
         return _checked(source, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
     missing = [
@@ -206,11 +221,11 @@ def to_jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _convert(hint: Any, value: Any, location: str, default: Any) -> Any:
+def _convert(hint: Any, value: Any, location: str, default: Any, whole: type[Any]) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         if not isinstance(value, Mapping):
             raise ConfigError(f"{location}: found {value!r}; allowed is a table.")
-        return from_mapping(hint, value, location, default)
+        return from_mapping(hint, value, location, default, whole)
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -231,20 +246,28 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _unknown_key(source: str, key: str, known_keys: list[str], nested: Mapping[str, str]) -> str:
-    near = difflib.get_close_matches(key, [*known_keys, *nested], n=1)
-    hint = f"Did you mean '{nested.get(near[0], near[0])}'? " if near else ""
+def _unknown_key(source: str, key: str, known_keys: list[str], places: Mapping[str, str]) -> str:
+    names = {**places, **{name: repr(name) for name in known_keys}}
+    near = difflib.get_close_matches(key, list(names), n=1)
+    hint = f"Did you mean {names[near[0]]}? " if near else ""
     return f"{source}: unknown key '{key}'. {hint}Known keys: {', '.join(known_keys)}."
 
 
-def _nested_keys(cls: type[Any]) -> dict[str, str]:
-    """Map keys of nested tables to "[table] key", for hints."""
-    return {
-        field.name: f"[{table}] {field.name}"
-        for table, hint in typing.get_type_hints(cls).items()
+def _places_of_keys(whole: type[Any], cls: type[Any]) -> dict[str, str]:
+    """Map keys that stand elsewhere than in `cls` to where they stand, for hints."""
+    tables = {
+        spelling(name): hint
+        for name, hint in typing.get_type_hints(whole).items()
         if dataclasses.is_dataclass(hint)
+    }
+    keys = [spelling(field.name) for field in dataclasses.fields(whole)]
+    above = {key: f"'{key}', above the first [table]" for key in keys if key not in tables}
+    in_tables = {
+        spelling(field.name): f"'[{table}] {spelling(field.name)}'"
+        for table, hint in tables.items()
         for field in dataclasses.fields(hint)
     }
+    return in_tables if whole is cls else above | in_tables
 
 
 def _checked(source: str, build: Callable[[], T]) -> T:

@@ -49,6 +49,7 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
 @pytest.mark.parametrize(("text", "parts", "worded"), [
     ("setps = 3", ["'setps'", "'steps'", "corpus, preset, steps, optim"], True),
     ("learning_rat = 3", ["'learning_rat'", "'[optim] learning_rate'"], True),
+    ("[optim]\nsteps = 3", ["optim: unknown key 'steps'", "'steps', above the first"], True),
     ('steps = "3"', ["steps: found '3'; allowed is a whole number."], False),
     ("steps = 3.5", ["steps: found 3.5; allowed is a whole number"], False),
     ("steps = true", ["steps: found True; allowed is a whole number."], False),
@@ -58,6 +59,8 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
     ("optim = 3", ["optim: found 3"], True),
     ("[optim]\nlearning_rate = -1", ["optim: learning_rate: found -1.0", "above 0"], True),
     ("steps =", ["TOML"], False),
+    ("steps = 3\nsteps = 4", ["above it, too"], False),
+    ("[optim]\n[optim]", ["line 2", "above it, too"], False),
 ])  # fmt: skip
 def test_strict_reading_names_file_and_key(tmp_path, text, parts, worded):
     """Pydantic and tomllib word some of it."""
@@ -86,6 +89,19 @@ def test_recipes_that_would_exhaust_memory_are_refused(text, part, tmp_path):
 def test_a_recipe_of_windows_editors_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "r.toml").write_text('corpus = "c"\nsteps = 7\n', encoding="utf-8-sig")
     assert read_recipe(tmp_path / "r.toml") == {"corpus": "c", "steps": 7}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_recipe_in_utf_16_is_told_as_such(tmp_path, encoding):
+    (tmp_path / "r.toml").write_text("\ufeffsteps = 7\n", encoding=encoding)
+    with refuses(ConfigError, "r.toml: UTF-16", "-t UTF-8"):
+        read_recipe(tmp_path / "r.toml")
+
+
+def test_a_key_is_looked_for_in_the_other_tables(refused, tmp_path):
+    recipe = write(tmp_path, '[model]\npreset = "tiny"\nsteps = 3\n')
+    words = ("--recipe", recipe, "--corpus", "x", "--out", "y")
+    assert "Did you mean '[training] steps'?" in refused("pretrain", *words)
 
 
 @pytest.mark.parametrize(("text", "parts"), [
