@@ -42,6 +42,10 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
         if settings.text:
             raise ConfigError("Give either texts or --file, not both.")
         raise ConfigError("Nothing to predict: give texts in quotes, --file FILE, or -.")
+    if "-" in settings.text and len(settings.text) > 1:
+        raise ConfigError(
+            "- reads texts from standard input and stands alone. Leave it out, or the other texts."
+        )
     _check_no_file(settings.text)
     with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
         _predict(settings, folder)
