@@ -128,7 +128,10 @@ def _is_list_of_names(value: object) -> bool:
 
 def _names_labels(value: object) -> bool:
     try:
-        return isinstance(value, dict) and all(int(number) >= 0 for number in value)
+        return isinstance(value, dict) and all(
+            int(number) >= 0 and isinstance(name, str | int | float)
+            for number, name in value.items()
+        )
     except ValueError:
         return False
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.config_file import own_settings
+from bertsmith.model.config_file import CONFIG_FILE, own_settings
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.head_names import TASK_HEADS
 from bertsmith.model.load_report import LoadReport, list_weights
@@ -83,6 +83,7 @@ def build(
             model = BertModel(folder.config, new_heads, pooler=pooler)
         missing = _fill(model, tensors, folder.path)
     model.load_report = _report(model, missing, folder.stored_names)
+    _tell_unused_layers(model.load_report.unused, folder)
     if is_kept:
         model.id2label = folder.labels
     if is_kept or not (heads or stored):
@@ -204,6 +205,18 @@ def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path
         raise CheckpointError(
             f"{directory}: {name} is {tensor.dtype} {list(tensor.shape)}, config.json asks for "
             f"floating point {expected}. Use config.json and weights that were saved together."
+        )
+
+
+def _tell_unused_layers(unused: Sequence[str], folder: ModelFolder) -> None:
+    """Warn where the weights have more layers than config.json asks for."""
+    num_layers = folder.config.num_hidden_layers
+    next_names = their_names(f"layers.{num_layers}.feed_forward.down.weight", folder.config)
+    if not {canonical(name, folder.family) for name in unused}.isdisjoint(next_names):
+        warn_once(
+            f"{folder.files.path(CONFIG_FILE)}: num_hidden_layers is {num_layers}, but the weights "
+            "have more layers, which are left out. If you did not mean that, correct it there; "
+            "'bertsmith compress' leaves layers out of a model's folder."
         )
 
 

@@ -225,7 +225,9 @@ class ModelFolder:
         head = task_head(self.settings)
         if stored_type is None or (head is not None and kind in (None, head)):
             return
-        allowed = list(PROBLEM_TYPES.values()) if kind is None else [PROBLEM_TYPES[kind]]
+        # A regression is refused for its outputs, and then not offered.
+        others = [each for each in PROBLEM_TYPES.values() if each != stored_type]
+        allowed = others if kind is None else [PROBLEM_TYPES[kind]]
         outputs = f" with {num_labels(self.settings)} outputs" if head is None else ""
         raise CheckpointError(
             f"{self.files.path(CONFIG_FILE)}: problem_type is {stored_type!r}{outputs}; wanted is "

@@ -59,6 +59,14 @@ def _find(directory: Path) -> tuple[str, list[Path]]:
             return name, list(_indexed_shards(index))
     if (directory / ADAPTER_FILE).is_file():
         raise CheckpointError(f"{directory}: {ADAPTER_ALONE}")
+    for name in READERS:
+        stem, ending = name.rsplit(".", 1)
+        if shards := sorted(directory.glob(f"{stem}-*-of-*.{ending}")):
+            raise CheckpointError(
+                f"{directory}: found shards of the weights ({shards[0].name}), but not "
+                f"{name}.index.json, which says what is in them. Copy or download the whole folder "
+                "again."
+            )
     raise CheckpointError(
         f"{directory}: found no weights. Expected {' or '.join(READERS)}, whole or in shards. "
         "Weights of TensorFlow or Flax must first be saved by transformers for PyTorch."

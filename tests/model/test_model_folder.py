@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 import transformers
 from refusals import refuses
-from tiny_models import assert_same_weights
+from tiny_models import assert_same_weights, save_tiny_of
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.loading import load_model
@@ -132,6 +132,25 @@ def test_classifiers_of_other_kinds_are_not_taken_for_ours(tmp_path, labels, pro
     named = ["config.json: problem_type", f"'{problem_type or 'regression'}'", "finetune classify"]
     with refuses(CheckpointError, *named):
         read_folder(tmp_path).check_classifier("classify")
+    if head is None:
+        with refuses(CheckpointError, "'regression' with 3 outputs", worded=False) as error:
+            read_folder(tmp_path).check_classifier(None)
+        assert str(error.value).count("'regression'") == 1
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert"])
+def test_layers_of_the_weights_that_the_config_leaves_out_are_told(tmp_path, family):
+    save_tiny_of(tmp_path, family)
+    (tmp_path / SUMS_FILE).unlink()
+    change_config(tmp_path, **{"n_layers" if family == "distilbert" else "num_hidden_layers": 1})
+    if family == "modernbert":
+        change_config(tmp_path, layer_types="absent")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert load_model(tmp_path).config.num_hidden_layers == 1
+    messages = [str(entry.message) for entry in told]
+    # The layers of an ALBERT share their weights.
+    assert ["num_hidden_layers is 1" in each for each in messages] == [True] * (family != "albert")
 
 
 def test_new_heads_on_an_encoder_without_pooler(small_model, tmp_path):
@@ -157,6 +176,7 @@ def test_new_heads_on_an_encoder_without_pooler(small_model, tmp_path):
     ({"vocab_size": 10**12}, [f".json: vocab_size: found {10**12}", "at most 10,000,000"]),
     ({"architectures": 5}, [".json: architectures is 5"]),
     ({"id2label": ["a", "b"]}, ['.json: id2label is ["a", "b"]']),
+    ({"id2label": {"0": None}}, ['.json: id2label is {"0": null}']),
     ({"num_labels": "x"}, ['.json: num_labels is "x"']),
     *((text, ["config.json:"]) for text in ("", "{", "[]", "\xff")),
 ])  # fmt: skip

@@ -108,14 +108,20 @@ def test_contents_of_other_kinds(tmp_path):
 
 
 def test_shards(tensors, tmp_path):
-    shards = {name: f"model-{number}.safetensors" for number, name in enumerate(tensors)}
+    parts = len(tensors)
+    shards = {name: f"model-{number}-of-{parts}.safetensors" for number, name in enumerate(tensors)}
     for name, shard in shards.items():
         safetensors.torch.save_file({name: tensors[name]}, tmp_path / shard)
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": shards}))
     assert_same(read_weights(tmp_path), tensors)
-    (tmp_path / "model-1.safetensors").unlink()
-    with refuses(CheckpointError, "index.json:", "'model-1.safetensors'"):
+    (tmp_path / f"model-1-of-{parts}.safetensors").unlink()
+    with refuses(CheckpointError, "index.json:", f"'model-1-of-{parts}.safetensors'"):
+        read_weights(tmp_path)
+    index.rename(tmp_path / "index.json")
+    with refuses(
+        CheckpointError, f"model-0-of-{parts}.safetensors", "model.safetensors.index.json"
+    ):
         read_weights(tmp_path)
     for damaged, *named in (
         ("{",), ("[]",), ("{}",), ('{"weight_map": {"a": 5}}', " 5,"),
