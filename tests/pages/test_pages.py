@@ -49,6 +49,27 @@ def test_evaluations_and_predictions_of_texts_that_break_pages(
     assert titles == TITLES[task]
 
 
+@pytest.mark.parametrize("task", ["classify", "answer"])
+def test_a_word_of_ten_thousand_letters_makes_no_table_wide(task, bertsmith, tmp_path, browser):
+    if browser is None:
+        pytest.skip("needs Chromium")
+    word = "w" * 10_000
+    ending, labels, _ = CASES[task]
+    model = save_tiny(tmp_path / "model", task, labels=labels)
+    file, path = tmp_path / f"data.{ending}", tmp_path / "page.html"
+    fields = ("question", "context") if task == "answer" else ("text",)
+    rows = [dict.fromkeys(fields, text) | {"id": text[:1]} for text in (word, "a good film " * 300)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    bertsmith("predict", model, "--file", file, "--page", path, *FP32)
+    with browser.new_page() as page:
+        page.goto(path.resolve().as_uri())
+        for width in (400, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.eval_on_selector_all(
+                ".wide", "all => all.map(each => each.scrollWidth <= each.clientWidth)"
+            ) == [True]
+
+
 def test_predicted_labels_have_names_and_colors(bertsmith, tmp_path, check_page):
     names = ["billing", "praise", "urgent"]
     model = save_tiny(tmp_path / "model", "classify", labels=names)
