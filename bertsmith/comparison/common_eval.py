@@ -12,7 +12,8 @@ from functools import cached_property
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
-from bertsmith.pretraining.objective import RowSource, held_out_figures, pretraining_losses
+from bertsmith.pretraining.objective import held_out_figures, pretraining_losses
+from bertsmith.pretraining.row_source import RowSource
 from bertsmith.pretraining.settings import PairTask, PretrainingSettings
 
 SEED = 0

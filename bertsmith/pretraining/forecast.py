@@ -20,8 +20,9 @@ from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.flops import flops_per_token
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.micro_batch import saved_activations
-from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
+from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve_pretraining
+from bertsmith.pretraining.row_source import EVALUATION_TOKENS
 from bertsmith.pretraining.step_timer import longest_share, timing_steps
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.memory import available_bytes, peak_bytes, resident_bytes

@@ -2,202 +2,39 @@
 
 The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added;
 sentence order prediction (Lan et al. 2020, section 3.1), contrastive pairs or nothing can replace
-the latter. A batch is a function of (corpus, seed, step): each step has a generator of its own for
-pairs and masks, so there is no shuffled copy of the corpus and a run can be resumed anywhere.
+the latter. A row is a function of (corpus, seed, step, place in the step), so there is no shuffled
+copy of the corpus, a run can be resumed anywhere, and the division of a step changes no row.
 Static masks (Liu et al. 2019, section 4.1) repeat those of the first `duplicates` epochs.
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
-import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
-from torch import Tensor
 
-from bertsmith.data.batches import Batch, pack
-from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CorpusError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.pretraining.contrastive import (
-    MIN_COMPARED,
-    contrastive_targets,
-    segment_pair_loss,
-)
-from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
-from bertsmith.pretraining.rows import RowReader
-from bertsmith.pretraining.segments import (
-    Anchors,
-    Segments,
-    draw_lengths,
-    draw_ordered_pairs,
-    draw_pairs,
-    halves_around,
-    passages_around,
-    single_sentence_share,
-    windows_around,
-)
-from bertsmith.pretraining.settings import MaskingRule, PairTask, PretrainingSettings
-from bertsmith.pretraining.token_counts import IdArray, token_counts, unigram_entropy
-from bertsmith.pretraining.word_bounds import WordBounds, chinese_pieces
+from bertsmith.pretraining.contrastive import segment_pair_loss
+from bertsmith.pretraining.row_source import RowSource, StepRows
+from bertsmith.pretraining.segments import single_sentence_share
+from bertsmith.pretraining.settings import PairTask, PretrainingSettings
+from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
+from bertsmith.pretraining.word_bounds import chinese_pieces
 from bertsmith.system.files import sha256_file
 from bertsmith.training.objective import LossTerm, Objective
 
 TRAIN_STREAM = 0
-HELD_OUT_STREAM = 1
 STATIC_STREAM = 2
-EVALUATION_TOKENS = 8192
 
 PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop", "contrastive": "contrast"}
 """Name of the loss term of each pair task."""
-
-
-@dataclass(frozen=True)
-class _MaskedRows:
-    """Sampled rows; a label is IGNORE_INDEX where nothing is predicted."""
-
-    ids: Sequence[IdArray]
-    type_ids: Sequence[IdArray]
-    masked_labels: Sequence[IdArray]
-    pair_labels: IdArray
-    pair_task: PairTask
-    draws: Sequence[NDArray[np.float32]] | None = None
-    """Uniform numbers per token, from which the generator's replacements are sampled."""
-
-    def collate(self, chosen: slice) -> Batch:
-        batch = pack(self.ids[chosen], self.type_ids[chosen])
-        labels = _in_order(self.masked_labels[chosen], batch)
-        positions = np.flatnonzero(labels != IGNORE_INDEX)
-        targets = {
-            "masked_positions": torch.from_numpy(positions),
-            "masked_labels": torch.from_numpy(labels[positions]),
-            **self._pair_targets(self.pair_labels[chosen][list(batch.order)], batch),
-        }
-        if self.draws is not None:
-            draws = _in_order(self.draws[chosen], batch)
-            targets["draws"] = torch.from_numpy(draws[positions])
-        return replace(batch, targets=targets).placed(range(len(self.ids))[chosen])
-
-    def _pair_targets(self, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
-        if self.pair_task == "none":
-            return {}
-        if self.pair_task == "contrastive":
-            return contrastive_targets(labels, batch)
-        rows = np.flatnonzero(labels != IGNORE_INDEX)
-        return {
-            f"{self.pair_task}_rows": torch.from_numpy(rows),
-            f"{self.pair_task}_labels": torch.from_numpy(labels[rows]),
-        }
-
-
-def _in_order(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
-    return np.concatenate([rows[i] for i in batch.order])
-
-
-class RowSource:
-    """Rows of one split by number: token ids, segments, labels and masks.
-
-    Args:
-        corpus: the split to read.
-        settings: lengths, pairs and masking.
-        seed: determines the order of the anchors.
-
-    Raises:
-        ConfigError: the named word list or segmenter cannot be used.
-    """
-
-    def __init__(self, corpus: Corpus, settings: PretrainingSettings, seed: int) -> None:
-        tokenizer = corpus.tokenizer()
-        self.corpus = corpus
-        self.settings = settings
-        self._rows_per_anchor = 2 if settings.pair_task == "contrastive" else 1
-        self.anchors = Anchors(
-            corpus.num_tokens,
-            settings.max_length * self._rows_per_anchor,
-            seed,
-            moving=settings.duplicates == 0,
-        )
-        self._vocabulary = MaskingVocabulary(
-            corpus.vocab_size, tokenizer.mask_id, tokenizer.special_ids
-        )
-        bounds = None
-        if settings.masking != "piece":
-            bounds = WordBounds(tokenizer, settings.load_segmenter())
-        self._room = [settings.max_length - tokenizer.num_special_tokens(n) for n in (1, 2)]
-        """Tokens of text in a row of one segment, and of two."""
-        self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
-
-    @property
-    def rows_per_epoch(self) -> int:
-        """The number of rows that go about once through the text."""
-        return self.anchors.num_anchors * self._rows_per_anchor
-
-    def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
-        """Sample the token ranges of `num_rows` rows from `first_row` on."""
-        per_anchor = self._rows_per_anchor
-        settings = self.settings
-        alone, paired = self._room
-        anchors = self.anchors.positions(first_row // per_anchor, -(-num_rows // per_anchor))
-        if settings.pair_task == "contrastive":
-            return halves_around(self.corpus, anchors, alone)
-        if settings.pair_task == "none":
-            if settings.rows == "across":
-                return passages_around(self.corpus, anchors, alone)
-            return windows_around(self.corpus, anchors, alone).segments()
-        targets = draw_lengths(num_rows, paired, settings.short_seq_prob, rng)
-        draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
-        return draw(self.corpus, anchors, targets, rng).segments()
-
-    def batches(
-        self, segments: Segments, rule: MaskingRule, rng: np.random.Generator, rows_each: int
-    ) -> list[Batch]:
-        """Build batches of `rows_each` rows; the division does not affect masks.
-
-        Their `targets`, int64 but for `draws`: `masked_positions` in the packed row and
-        `masked_labels` `[masked]`; of pair tasks `TASK_rows` and `TASK_labels` `[rows with a
-        label]`, or those of `contrastive_targets`; with replaced tokens `draws`, fp32 from 0 to 1
-        `[masked]`. Contrastive pairs need more than two rows, so the last batch takes two left
-        over.
-        """
-        text = self._reader.read(segments)
-        masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
-        labels = np.full(len(masked.input_ids), IGNORE_INDEX)
-        labels[masked.positions] = masked.labels
-        ends = np.cumsum(text.lengths)[:-1]
-        draws = None
-        if self.settings.replaces:
-            draws = np.split(rng.random(len(labels), dtype=np.float32), ends)
-        rows = _MaskedRows(
-            np.split(masked.input_ids, ends),
-            np.split(text.type_ids, ends),
-            np.split(labels, ends),
-            segments.labels,
-            self.settings.pair_task,
-            draws,
-        )
-        num_rows = len(text.lengths)
-        least = 1
-        if self.settings.pair_task == "contrastive":
-            least = MIN_COMPARED
-            rows_each = max(least, rows_each + rows_each % 2)  # a pair is in one batch
-        cuts = [*range(0, max(1, num_rows + 1 - least), rows_each), num_rows]
-        return [rows.collate(slice(first, end)) for first, end in pairwise(cuts)]
-
-    def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
-        """Build batches of rows that are always the same."""
-        rng = np.random.default_rng([seed, HELD_OUT_STREAM])
-        segments = self.draw(0, num_rows, rng)
-        rule = self.settings.masking_rule()
-        rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
-        return self.batches(segments, rule, rng, rows_each)
 
 
 class Pretraining(Objective[BertModel, Batch]):
@@ -247,7 +84,7 @@ class Pretraining(Objective[BertModel, Batch]):
             self.held_out = RowSource(held_out, settings.of_held_out(task), seed)
         self.eval_rows = eval_rows
         self._evaluation: list[Batch] | None = None
-        self._made: tuple[int, list[Batch]] = (0, [])
+        self._latest: tuple[int, StepRows | None] = (0, None)
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
         """Return a copy with other numbers of rows, for trials; it reads the same corpus."""
@@ -255,25 +92,19 @@ class Pretraining(Objective[BertModel, Batch]):
         other.batch_size = batch_size
         other.eval_rows = eval_rows
         other._evaluation = None
-        other._made = (0, [])
+        other._latest = (0, None)
         return other
 
     def num_micro_batches(self, step: int) -> int:
-        return len(self._batches(step))
+        return len(self._divide(step))
 
     def micro_batch(self, step: int, index: int) -> Batch:
-        return self._batches(step)[index]
+        return self._rows_of(step).batch(self._divide(step)[index])
 
-    def _batches(self, step: int) -> list[Batch]:
-        made_step, batches = self._made
-        if made_step != step:
-            rows, scale = self._rows(step)
-            segments, rng = self._draw(step)
-            rule = self.settings.masking_rule(step)
-            rows_each = self.micro_batch_size * scale
-            batches = rows.batches(segments, rule, rng, rows_each)
-            self._made = (step, batches)
-        return batches
+    def _divide(self, step: int) -> list[range]:
+        """Divide the rows of a step into micro-batches."""
+        rows = self._rows_of(step)
+        return rows.source.divide(rows.num_rows, self.micro_batch_size * self._scale(rows.source))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count masked tokens, and rows with a pair label."""
@@ -286,7 +117,7 @@ class Pretraining(Objective[BertModel, Batch]):
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute `mlm` and, with pairs, `nsp`, `sop` or `contrast`.
 
-        As `pretraining_losses` says, of a batch of `RowSource.batches`.
+        As `pretraining_losses` says, of a batch of `StepRows`.
         """
         return pretraining_losses(model, batch, self.settings.pair_task)
 
@@ -318,10 +149,10 @@ class Pretraining(Objective[BertModel, Batch]):
 
     def describe(self, step: int) -> str:
         """Name documents and sentences of a step's rows, counted from 0."""
-        segments, _ = self._draw(step)
         corpus = self.train.corpus
         rows = [
             " + ".join(_place(corpus, start, end) for start, end in ranges)
+            for segments in self.step_rows(step).segments()
             for ranges in segments.of_rows()
         ]
         return f"{corpus.directory}: " + "; ".join(rows)
@@ -374,27 +205,36 @@ class Pretraining(Objective[BertModel, Batch]):
             )
         return facts
 
-    def _draw(self, step: int) -> tuple[Segments, np.random.Generator]:
-        rows, scale = self._rows(step)
-        num_rows = self.batch_size * scale
-        first_step = 1 if step <= self.start_steps else self.start_steps + 1
+    def _rows_of(self, step: int) -> StepRows:
+        # Local name: another thread may ask for another step at the same time.
+        latest_step, rows = self._latest
+        if latest_step != step or rows is None:
+            rows = self.step_rows(step)
+            self._latest = (step, rows)
+        return rows
+
+    def step_rows(self, step: int) -> StepRows:
+        """Return the rows of a step, of which none is drawn yet."""
+        is_start = step <= self.start_steps
+        source = self.start if is_start else self.train
+        num_rows = self.batch_size * self._scale(source)
+        first_step = 1 if is_start else self.start_steps + 1
         first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
             # The rounds are divided into steps, the last of which may have fewer rows; after it
             # the first step is repeated.
-            all_rows = self.settings.duplicates * rows.rows_per_epoch
+            all_rows = self.settings.duplicates * source.rows_per_epoch
             step_in_round = (step - first_step) % -(-all_rows // num_rows)
             first_row = step_in_round * num_rows
             num_rows = min(num_rows, all_rows - first_row)
             key = [STATIC_STREAM, first_step, step_in_round]
-        rng = np.random.default_rng([self.seed, *key])
-        return rows.draw(first_row, num_rows, rng), rng
+        rule = self.settings.masking_rule(step)
+        return StepRows(source, first_row, num_rows, rule, (self.seed, *key))
 
-    def _rows(self, step: int) -> tuple[RowSource, int]:
-        """Return the rows of a step, and how many of them replace one of full length."""
-        rows = self.start if step <= self.start_steps else self.train
-        return rows, self.settings.max_length // rows.settings.max_length
+    def _scale(self, source: RowSource) -> int:
+        """Return how many of the source's rows replace one of full length."""
+        return self.settings.max_length // source.settings.max_length
 
 
 def _check_pairs(train: Corpus, task: PairTask) -> None:
@@ -427,7 +267,7 @@ def has_pairs(corpus: Corpus, task: PairTask) -> bool:
 def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
     """Compute the loss terms, with vocabulary logits at masked positions only.
 
-    `batch.targets` are those of `RowSource.batches`. Losses are in nats; that of pairs is the cross
+    `batch.targets` are those of `StepRows.batch`. Losses are in nats; that of pairs is the cross
     entropy of two logits, or `segment_pair_loss`.
 
     Raises:

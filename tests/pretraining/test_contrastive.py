@@ -11,7 +11,7 @@ from tiny_runs import small_corpus
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CorpusError
-from bertsmith.pretraining import objective as objectives
+from bertsmith.pretraining import row_source
 from bertsmith.pretraining.contrastive import TEMPERATURE
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
@@ -34,7 +34,7 @@ def test_partners_are_of_one_document_and_the_loss_is_that_of_choosing_them(
     documents = [tuple(corpus.token_ids(*ends).tolist()) for ends in pairwise(bounds)]
     batches = task.micro_batches(3)
     assert [batch.num_sequences for batch in batches] == [6, 8]
-    monkeypatch.setattr(objectives, "EVALUATION_TOKENS", 2 * PAIRS.max_length)
+    monkeypatch.setattr(row_source, "EVALUATION_TOKENS", 2 * PAIRS.max_length)
     held_out = task.held_out_batches(model)
     assert [batch.num_sequences for batch in held_out] == 6 * [4] + [6]
     for batch in batches:

@@ -17,6 +17,7 @@ from bertsmith.config import from_mapping, read_recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.row_source import GROUP_ROWS
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.token_counts import unigram_entropy
 
@@ -169,23 +170,62 @@ def test_every_kind_is_a_function_of_the_step_and_hides_words_of_its_rows(corpus
     for step in (1, 5, 9):
         (batch,) = task.micro_batches(step)
         assert not set(batch.targets["masked_labels"].tolist()) & set(special)
-        segments, _ = task._draw(step)
+        groups = task.step_rows(step).segments()
+        texts = [parts for segments in groups for parts in segments.of_rows()]
+        labels_of_rows = [label for segments in groups for label in segments.labels.tolist()]
         for (ids, _), original in zip(rows(batch), batch.order, strict=True):
             text = [
                 id_
-                for part in segments.of_rows()[original]
+                for part in texts[original]
                 for id_ in task.train.corpus.token_ids(*part).tolist()
             ]
             assert [id_ for id_ in ids.tolist() if id_ not in special] == text
         if (pairs := task.settings.pair_task) != "none":
             labels = batch.targets[f"{pairs}_labels"].tolist()
-            assert labels == [int(segments.labels[original]) for original in batch.order]
+            assert labels == [labels_of_rows[original] for original in batch.order]
         terms = task.losses(model, batch)
         assert {name: term.count for name, term in terms.items()} == task.counts(batch)
         if task.settings.masking == "piece":
             rate = task.settings.masking_rule(step).rate
             wanted = sum(round(length * rate) for length in batch.lengths)
             assert len(batch.targets["masked_labels"]) == pytest.approx(wanted, abs=1)
+
+
+@pytest.mark.parametrize("change", KINDS, ids=str)
+def test_the_division_of_a_step_changes_no_row(corpus_dir, change):
+    """Rows of any micro-batch are those of the whole step, across the groups that are drawn."""
+    settings = replace(SHORT, **change)
+    whole, parts = objective(corpus_dir, settings), objective(corpus_dir, settings)
+    for task, size in ((whole, 80), (parts, 7)):
+        task.batch_size, task.micro_batch_size = 80, size
+    (expected,) = whole.micro_batches(9)
+    divided = parts.micro_batches(9)[::-1]  # in any order
+    assert sum(batch.num_sequences for batch in divided) == expected.num_sequences
+    assert rows_by_place(*divided) == rows_by_place(expected)
+
+
+def rows_by_place(*batches):
+    """Masked ids, type ids, and predicted positions with their labels, by the place in the step."""
+    rows = {}
+    for batch in batches:
+        labels = torch.full_like(batch.input_ids, -1)
+        labels[batch.targets["masked_positions"]] = batch.targets["masked_labels"]
+        lengths = list(batch.lengths)
+        tensors = (batch.input_ids, batch.token_type_ids, labels)
+        columns = zip(*(tensor.split(lengths) for tensor in tensors), strict=True)
+        for place, row in zip(batch.places, columns, strict=True):
+            rows[place] = [values.tolist() for values in row]
+    return rows
+
+
+def test_a_micro_batch_draws_its_own_groups_of_rows_alone(corpus_dir):
+    task = objective(corpus_dir)
+    task.batch_size, task.micro_batch_size = 4 * GROUP_ROWS, GROUP_ROWS
+    rows = task.step_rows(3)
+    assert rows.batch(range(GROUP_ROWS, 2 * GROUP_ROWS)).num_sequences == GROUP_ROWS
+    assert list(rows.groups) == [1]
+    assert rows.batch(range(2 * GROUP_ROWS - 1, 2 * GROUP_ROWS + 1)).num_sequences == 2
+    assert list(rows.groups) == [1, 2]
 
 
 def test_a_changed_word_list_is_another_run(corpus_dir, tmp_path):

@@ -34,10 +34,10 @@ def plain(dropout=0.0):
 class EveryOtherStepInPieces(Pretraining):
     """One micro-batch for all rows of a step, then one for each."""
 
-    def _batches(self, step):
+    def _divide(self, step):
         other = self.resized(self.batch_size, self.eval_rows)
         other.micro_batch_size = self.batch_size if step % 2 else 1
-        return Pretraining._batches(other, step)
+        return Pretraining._divide(other, step)
 
 
 def test_workers_do_what_one_process_would(corpus_dir):

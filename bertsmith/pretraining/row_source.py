@@ -1,0 +1,253 @@
+"""Rows of pre-training by number, and the batches that they are packed into.
+
+Rows are drawn in groups of `GROUP_ROWS`, each with a generator of its own. So whoever computes a
+part of a step draws no more than its rows, and the division of a step changes none of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, pack
+from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.data.shards import Corpus
+from bertsmith.pretraining.contrastive import MIN_COMPARED, contrastive_targets
+from bertsmith.pretraining.masking import MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.rows import RowReader
+from bertsmith.pretraining.segments import (
+    Anchors,
+    Segments,
+    draw_lengths,
+    draw_ordered_pairs,
+    draw_pairs,
+    halves_around,
+    passages_around,
+    windows_around,
+)
+from bertsmith.pretraining.settings import MaskingRule, PairTask, PretrainingSettings
+from bertsmith.pretraining.token_counts import IdArray
+from bertsmith.pretraining.word_bounds import WordBounds
+
+HELD_OUT_STREAM = 1
+EVALUATION_TOKENS = 8192
+
+GROUP_ROWS = 32
+"""Rows that are drawn with one generator. An even number, as two rows are a contrastive pair."""
+
+
+@dataclass(frozen=True)
+class MaskedRows:
+    """Rows one after another; a label is IGNORE_INDEX where nothing is predicted."""
+
+    ids: Sequence[IdArray]
+    type_ids: Sequence[IdArray]
+    masked_labels: Sequence[IdArray]
+    pair_labels: Sequence[int]
+    draws: Sequence[NDArray[np.float32]]
+    """Uniform numbers per token, from which the generator's replacements are sampled; none where
+    no token is replaced."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, chosen: slice) -> "MaskedRows":
+        return MaskedRows(
+            self.ids[chosen],
+            self.type_ids[chosen],
+            self.masked_labels[chosen],
+            self.pair_labels[chosen],
+            self.draws[chosen],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["MaskedRows"]) -> "MaskedRows":
+        return cls(
+            [row for part in parts for row in part.ids],
+            [row for part in parts for row in part.type_ids],
+            [row for part in parts for row in part.masked_labels],
+            [label for part in parts for label in part.pair_labels],
+            [row for part in parts for row in part.draws],
+        )
+
+    def collate(self, pair_task: PairTask) -> Batch:
+        """Pack all rows into a batch with targets, as `StepRows.batch` has them."""
+        batch = pack(self.ids, self.type_ids)
+        labels = _in_order(self.masked_labels, batch)
+        positions = np.flatnonzero(labels != IGNORE_INDEX)
+        pair_labels = np.asarray(self.pair_labels, dtype=np.int64)[list(batch.order)]
+        targets = {
+            "masked_positions": torch.from_numpy(positions),
+            "masked_labels": torch.from_numpy(labels[positions]),
+            **_pair_targets(pair_task, pair_labels, batch),
+        }
+        if self.draws:
+            targets["draws"] = torch.from_numpy(_in_order(self.draws, batch)[positions])
+        return replace(batch, targets=targets)
+
+
+def _in_order(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
+    return np.concatenate([rows[i] for i in batch.order])
+
+
+def _pair_targets(task: PairTask, labels: IdArray, batch: Batch) -> dict[str, Tensor]:
+    if task == "none":
+        return {}
+    if task == "contrastive":
+        return contrastive_targets(labels, batch)
+    rows = np.flatnonzero(labels != IGNORE_INDEX)
+    return {
+        f"{task}_rows": torch.from_numpy(rows),
+        f"{task}_labels": torch.from_numpy(labels[rows]),
+    }
+
+
+class RowSource:
+    """Rows of one split by number: token ids, segments, labels and masks.
+
+    Args:
+        corpus: the split to read.
+        settings: lengths, pairs and masking.
+        seed: determines the order of the anchors.
+
+    Raises:
+        ConfigError: the named word list or segmenter cannot be used.
+    """
+
+    def __init__(self, corpus: Corpus, settings: PretrainingSettings, seed: int) -> None:
+        tokenizer = corpus.tokenizer()
+        self.corpus = corpus
+        self.settings = settings
+        self._rows_per_anchor = 2 if settings.pair_task == "contrastive" else 1
+        self.anchors = Anchors(
+            corpus.num_tokens,
+            settings.max_length * self._rows_per_anchor,
+            seed,
+            moving=settings.duplicates == 0,
+        )
+        self._vocabulary = MaskingVocabulary(
+            corpus.vocab_size, tokenizer.mask_id, tokenizer.special_ids
+        )
+        bounds = None
+        if settings.masking != "piece":
+            bounds = WordBounds(tokenizer, settings.load_segmenter())
+        self._room = [settings.max_length - tokenizer.num_special_tokens(n) for n in (1, 2)]
+        """Tokens of text in a row of one segment, and of two."""
+        self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """The number of rows that go about once through the text."""
+        return self.anchors.num_anchors * self._rows_per_anchor
+
+    def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
+        """Sample the token ranges of `num_rows` rows from `first_row` on."""
+        per_anchor = self._rows_per_anchor
+        settings = self.settings
+        alone, paired = self._room
+        anchors = self.anchors.positions(first_row // per_anchor, -(-num_rows // per_anchor))
+        if settings.pair_task == "contrastive":
+            return halves_around(self.corpus, anchors, alone)
+        if settings.pair_task == "none":
+            if settings.rows == "across":
+                return passages_around(self.corpus, anchors, alone)
+            return windows_around(self.corpus, anchors, alone).segments()
+        targets = draw_lengths(num_rows, paired, settings.short_seq_prob, rng)
+        draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
+        return draw(self.corpus, anchors, targets, rng).segments()
+
+    def mask(self, segments: Segments, rule: MaskingRule, rng: np.random.Generator) -> MaskedRows:
+        """Read the text of rows and mask it."""
+        text = self._reader.read(segments)
+        masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
+        labels = np.full(len(masked.input_ids), IGNORE_INDEX)
+        labels[masked.positions] = masked.labels
+        ends = np.cumsum(text.lengths)[:-1]
+        draws: list[NDArray[np.float32]] = []
+        if self.settings.replaces:
+            draws = np.split(rng.random(len(labels), dtype=np.float32), ends)
+        return MaskedRows(
+            np.split(masked.input_ids, ends),
+            np.split(text.type_ids, ends),
+            np.split(labels, ends),
+            segments.labels.tolist(),
+            draws,
+        )
+
+    def divide(self, num_rows: int, rows_each: int) -> list[range]:
+        """Divide rows into batches of `rows_each`.
+
+        Contrastive pairs need more than two rows, so the last batch takes two left over.
+        """
+        least = 1
+        if self.settings.pair_task == "contrastive":
+            num_rows += num_rows % 2
+            least = MIN_COMPARED
+            rows_each = max(least, rows_each + rows_each % 2)  # a pair is in one batch
+        cuts = [*range(0, max(1, num_rows + 1 - least), rows_each), num_rows]
+        return [range(first, end) for first, end in pairwise(cuts)]
+
+    def evaluation_batches(self, num_rows: int, seed: int) -> list[Batch]:
+        """Build batches of rows that are always the same."""
+        rows = StepRows(self, 0, num_rows, self.settings.masking_rule(), (seed, HELD_OUT_STREAM))
+        rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
+        return [rows.batch(chosen) for chosen in self.divide(num_rows, rows_each)]
+
+
+class StepRows:
+    """Rows `first_row` and following of a source, `num_rows` of them, numbered from 0.
+
+    Group `g` is drawn by the generator `(*key, g)`, when a batch first needs one of its rows.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        first_row: int,
+        num_rows: int,
+        rule: MaskingRule,
+        key: tuple[int, ...],
+    ) -> None:
+        self.source = source
+        self.first_row = first_row
+        self.num_rows = num_rows
+        self.rule = rule
+        self.key = key
+        self.groups: dict[int, MaskedRows] = {}
+        """The groups drawn so far, by number."""
+
+    def batch(self, chosen: range) -> Batch:
+        """Build the batch of these rows, one after another.
+
+        Its `targets`, int64 but for `draws`: `masked_positions` in the packed row and
+        `masked_labels` `[masked]`; of pair tasks `TASK_rows` and `TASK_labels` `[rows with a
+        label]`, or those of `contrastive_targets`; with replaced tokens `draws`, fp32 from 0 to 1
+        `[masked]`.
+        """
+        first_group = chosen.start // GROUP_ROWS
+        end_group = -(-chosen.stop // GROUP_ROWS)
+        rows = MaskedRows.joined([self._group(group) for group in range(first_group, end_group)])
+        start = chosen.start - first_group * GROUP_ROWS
+        batch = rows[start : start + len(chosen)].collate(self.source.settings.pair_task)
+        return batch.placed(chosen)
+
+    def segments(self) -> list[Segments]:
+        """Draw the token ranges of all rows, group by group."""
+        return [self._draw(group)[0] for group in range(-(-self.num_rows // GROUP_ROWS))]
+
+    def _group(self, group: int) -> MaskedRows:
+        if group not in self.groups:
+            segments, rng = self._draw(group)
+            self.groups[group] = self.source.mask(segments, self.rule, rng)
+        return self.groups[group]
+
+    def _draw(self, group: int) -> tuple[Segments, np.random.Generator]:
+        first = group * GROUP_ROWS
+        rng = np.random.default_rng([*self.key, group])
+        num_rows = min(GROUP_ROWS, self.num_rows - first)
+        return self.source.draw(self.first_row + first, num_rows, rng), rng
