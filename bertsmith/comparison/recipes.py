@@ -302,13 +302,17 @@ def _merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[st
 
 def _settings_of(job: PretrainJob) -> dict[str, Any]:
     """Return a job's settings that affect results, except length and seed."""
-    config = same_fields(resolve_unmeasured(job))
+    resolved = resolve_unmeasured(job)
+    config = same_fields(resolved)
     shape = {name: value for name, value in config["model"].items() if name not in COMPARED_SIZES}
     of_model = ("family", "preset", "position_initializer", "word_initializer")
     return {
         "model": {**{name: config[name] for name in of_model}, **shape},
         "pretraining": config["pretraining"],
-        "training": {name: config[name] for name in ("batch_size", "micro_batch_size")},
+        "training": {
+            "batch_size": resolved.batch_size,
+            "micro_batch_size": resolved.micro_batch_size,
+        },
         "optim": config["optim"],
         "from": config["source"],
     }

@@ -55,7 +55,7 @@ class FinetuneConfig:
     """Most tokens of a row."""
     steps: int
     batch_size: int
-    num_parts: int
+    num_parts: int = field(metadata=FREE)
     """Parts of a step, computed at the same time; their sums are rounded otherwise."""
     seed: int
     dropout: float

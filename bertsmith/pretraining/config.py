@@ -49,7 +49,8 @@ class PretrainConfig:
     """Length of the run in steps; without it, it is in `minutes`."""
     minutes: float | None
     batch_size: int
-    micro_batch_size: int
+    micro_batch_size: int = field(metadata=FREE)
+    """Rows computed at once. Where they are compared, the objective's identity has their number."""
     seed: int
     optim: OptimSettings
     precision: Precision

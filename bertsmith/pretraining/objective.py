@@ -33,6 +33,9 @@ from bertsmith.training.objective import LossTerm, Objective
 TRAIN_STREAM = 0
 STATIC_STREAM = 2
 
+COMPARED_ROWS = "compared_rows"
+"""Name in a run's identity: the rows among which a contrastive loss finds the partner."""
+
 PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop", "contrastive": "contrast"}
 """Name of the loss term of each pair task."""
 
@@ -167,11 +170,16 @@ class Pretraining(Objective[BertModel, Batch]):
         )
 
     def identity(self) -> dict[str, Any]:
-        """Return what the run's configuration does not say: the text, and the words of masks."""
+        """Return what the run's configuration does not say.
+
+        This is the text, the words of masks, and the rows that a contrastive loss compares.
+        """
         corpus = self.train.corpus
         words = self.settings.word_list
+        is_contrastive = self.settings.pair_task == "contrastive"
         return {
             "objective": "pretraining",
+            COMPARED_ROWS: self.micro_batch_size if is_contrastive else None,
             "corpus_sha256": sha256_file(corpus.directory / "manifest.json"),
             "tokenizer": corpus.tokenizer_fingerprint,
             "word_list_sha256": None if words is None else sha256_file(words),

@@ -24,6 +24,7 @@ from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
 from bertsmith.pretraining.model_settings import NEW_MODEL, SHAPE_SETTINGS, ModelSettings
+from bertsmith.pretraining.objective import COMPARED_ROWS
 from bertsmith.pretraining.settings import (
     MIN_LENGTH,
     ObjectiveName,
@@ -120,6 +121,12 @@ def resolve_pretraining(
             f"{option('batch_size')}."
         )
 
+    micro_batch_size = rows_of_micro_batch(
+        training, pretraining.max_length, largest or shape, machine
+    )
+    if previous is not None and training.micro_batch_size is None:
+        # Rows that are compared are no matter of the machine once a run has begun.
+        micro_batch_size = previous.get(COMPARED_ROWS) or micro_batch_size
     share = 1.0 if preset else CONTINUED_SHARE
     rate = job.optim.learning_rate or share * LEARNING_RATES[preset or nearest_preset(shape)]
     config = PretrainConfig(
@@ -135,9 +142,7 @@ def resolve_pretraining(
         steps=training.steps,
         minutes=training.minutes,
         batch_size=training.batch_size,
-        micro_batch_size=rows_of_micro_batch(
-            training, pretraining.max_length, largest or shape, machine
-        ),
+        micro_batch_size=micro_batch_size,
         seed=training.seed,
         optim=replace(job.optim, learning_rate=rate),
         precision=machine.precision if machine else "fp32",

@@ -92,7 +92,8 @@ def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any
     Raises:
         ConfigError: lists every setting that differs, with both values.
     """
-    old, new = dict(flatten(before)), dict(flatten(now))
+    old = {name: value for name, value in flatten(before) if name not in NO_LONGER_SHARED}
+    new = dict(flatten(now))
     differing = [name for name in old | new if old.get(name) != new.get(name)]
     sentences = [describe_change(name, old, new) for name in differing]
     causes = [sentence for sentence in sentences if sentence not in CONSEQUENCES]
@@ -120,6 +121,8 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
     return repr(values[name]) if name in values else "not set"
 
 
+NO_LONGER_SHARED = ("num_parts",)
+"""Settings that runs of earlier versions noted, and that may differ."""
 OTHER_EXAMPLES = f"the examples of {option('train')} have changed"
 OTHER_SHAPE = "the model has another shape"
 OTHER_PLAN = (
@@ -142,11 +145,10 @@ CHANGED = {
     "weights_sha256": f"the weights of {option('model')} have changed",
     "unlabelled_sha256": f"the texts of {option('unlabelled')} have changed",
     "teaching.teacher": f"the model of {option('teacher')} has changed",
-    "micro_batch_size": "steps were divided into micro-batches of {was}, and now of {now}: give as "
-    f"many {option('threads')} as before, or {option('micro_batch_size')} {{was}}",
-    "num_parts": (
-        "steps were divided into {was} parts, and now into {now}: give as many "
-        f"{option('threads')} as before"
+    "micro_batch_size": "an earlier version of bertsmith began it, which drew other masks",
+    "compared_rows": (
+        "the rows of a micro-batch, which are compared, were {was}, and now are {now}: give "
+        f"{option('micro_batch_size')} {{was}}, or leave it out"
     ),
     "best.figure": f"{option('metric')} was {{was}}, is now {{now}}",
     "best.from_start": OTHER_EXAMPLES,

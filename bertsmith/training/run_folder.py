@@ -35,6 +35,7 @@ from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError, option, read_error, warn_once
 from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.hub import CARD_FILE, is_own_card
+from bertsmith.system.counts import count_noun
 from bertsmith.system.files import hold_folder, locked, write_json, writing
 from bertsmith.system.hardware import ComputeChoices, compute_choices
 from bertsmith.system.matrix_products import Precision
@@ -53,6 +54,8 @@ CONFIG = "config"
 """Key in `run.json`: the configuration that a resumed run must share."""
 INSTRUCTIONS = "instructions"
 """Key in `run.json`, of the machine: the processor and its instructions, which decide rounding."""
+PROCESSES = "processes"
+"""Key in `run.json`: how many processes computed a step."""
 COMPUTE_CHOICES = "compute_choices"
 """Key in `run.json`: how a run computes on a CPU."""
 
@@ -430,4 +433,15 @@ def tell_other_processor(directory: Path, run: Mapping[str, Any], device: torch.
         warn_once(
             f"{directory}: this run began on another processor, or with other instructions "
             f"({before}; here {now}), so it equals the uninterrupted run but for rounding."
+        )
+
+
+def tell_other_division(directory: Path, run: Mapping[str, Any], num_processes: int) -> None:
+    """Warn where a run continues in another number of processes, whose sums round otherwise."""
+    before = run.get(PROCESSES)
+    if isinstance(before, int) and before != num_processes:
+        began_in = count_noun(before, "process", "processes")
+        warn_once(
+            f"{directory}: this run began in {began_in} and continues in {num_processes}, so it "
+            "equals the uninterrupted run but for rounding."
         )

@@ -49,9 +49,11 @@ from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_config import RunConfig, build_identity, check_same
 from bertsmith.training.run_folder import (
     CONFIG,
+    PROCESSES,
     RunFolder,
     machine_facts,
     note_choices,
+    tell_other_division,
     tell_other_processor,
 )
 from bertsmith.training.workers.local import LocalWorkers
@@ -158,6 +160,7 @@ class Trainer:
             **machine_facts(self.device),
             "computing": self.computing,
             "precision": self.config.precision,
+            PROCESSES: self.config.num_processes,
             **note_choices(self.device, self.config.precision),
         }
         self.folder.write_run({**facts, **own_facts, CONFIG: self.state.identity})
@@ -169,7 +172,9 @@ class Trainer:
             ConfigError: settings differ from those of the run, or it is still at work.
             CheckpointError: run.json or the journal is damaged.
         """
-        tell_other_processor(self.folder.path, self._check_same(), self.device)
+        run = self._check_same()
+        tell_other_processor(self.folder.path, run, self.device)
+        tell_other_division(self.folder.path, run, self.config.num_processes)
         with self.folder.locked():  # a run that is still at work needs both
             clear_leftovers(self.folder.checkpoints_dir)
             if checkpoint is not None:

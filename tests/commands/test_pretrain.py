@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ from bertsmith.commands.settings.pretrain import parse
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError
+from bertsmith.errors import BertsmithWarning, ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.reinitialize import waves
 from bertsmith.pretraining import micro_batch
@@ -157,13 +158,51 @@ def test_another_run_is_not_resumed(corpus_dir, tmp_path):
     job, path = small_job(corpus_dir, steps=2), tmp_path / "run" / "run.json"
     with pytest.raises(KilledError):
         run_pretraining(job, tmp_path / "run", callbacks=[StopAtStep(1)])
-    divided = "micro-batches of 4, and now of 2", "--threads", "--micro-batch-size 4"
-    for training in (replace(job.training, micro_batch_size=2), replace(job.training, threads=2)):
-        with refuses(ConfigError, *divided):
-            run_pretraining(replace(job, training=training), tmp_path / "run", resume=True)
+    other = replace(job, training=replace(job.training, seed=9))
+    with refuses(ConfigError, "--seed was 0, is now 9"):
+        run_pretraining(other, tmp_path / "run", resume=True)
+    run = json.loads(path.read_text())
+    before = {**run, "config": {**run["config"], "micro_batch_size": 4}}
+    path.write_text(json.dumps(before))
+    with refuses(ConfigError, "an earlier version", "other masks", "--out"):
+        run_pretraining(job, tmp_path / "run", resume=True)
     path.write_text(json.dumps({**json.loads(path.read_text()), "command": None}))
     with refuses(ConfigError, f"{path.parent}: ", "--out"):  # a fine-tuning
         run_pretraining(job, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("change", [{"threads": 2}, {"micro_batch_size": 3}], ids=str)
+def test_a_run_goes_on_with_another_division_of_its_steps(corpus_dir, tmp_path, change):
+    """The weights are those of the undisturbed run but for rounding, and more threads say so."""
+    job = small_job(corpus_dir, steps=3, precision="fp32")
+    run_pretraining(job, tmp_path / "whole")
+    with pytest.raises(KilledError):
+        run_pretraining(job, tmp_path / "run", callbacks=[StopAtStep(1)])
+    other = replace(job, training=replace(job.training, **change))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run_pretraining(other, tmp_path / "run", resume=True)
+    told = [str(each.message) for each in caught if "continues in" in str(each.message)]
+    assert len(told) == ("threads" in change)
+    whole, resumed = (load_model(tmp_path / name).state_dict() for name in ("whole", "run"))
+    torch.testing.assert_close(resumed, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_are_compared_stay_as_many(corpus_dir, tmp_path):
+    """Whatever number of threads goes on; another number of rows is another run."""
+    job = small_job(corpus_dir, steps=2, batch_size=8)
+    job = replace(job, pretraining=replace(job.pretraining, pairs="contrastive"))
+    with pytest.raises(KilledError):
+        run_pretraining(job, tmp_path / "run", callbacks=[StopAtStep(1)])
+    other = replace(job, training=replace(job.training, micro_batch_size=4))
+    with refuses(ConfigError, "were 8, and now are 4", "--micro-batch-size 8"):
+        run_pretraining(other, tmp_path / "run", resume=True)
+    other = replace(job, training=replace(job.training, threads=2))
+    with pytest.warns(BertsmithWarning) as caught:
+        run_pretraining(other, tmp_path / "run", resume=True)
+    assert "continues in 2" in str(caught[0].message)
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["config"]["compared_rows"] == 8
 
 
 def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp_path, monkeypatch):
@@ -175,7 +214,6 @@ def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp
     path = tmp_path / "run" / "run.json"
     run = json.loads(path.read_text())
     assert run["config"]["preset"] == "tiny"
-    assert run["config"]["micro_batch_size"] < 8
     run["config"]["evaluations"]["rows"] = 3  # as on a slower machine
     path.write_text(json.dumps(run))
     run_pretraining(job, tmp_path / "run", resume=True)

@@ -12,7 +12,7 @@ from stop_at import StopAt
 from tiny_models import load_for_task, reviews, save_tiny
 from torch_threads import another_number
 
-from bertsmith.errors import ConfigError, InputError, Interrupted
+from bertsmith.errors import BertsmithWarning, ConfigError, InputError, Interrupted
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
@@ -129,7 +129,7 @@ def test_two_processes_learn_what_one_does(settings, tmp_path, monkeypatch):
     together = replace(alone, threads=2, out=tmp_path / "together")
     for each in (alone, together):
         finetune(Classify, each)
-    assert json.loads((together.out / "run.json").read_text())["config"]["num_parts"] == 2
+    assert json.loads((together.out / "run.json").read_text())["processes"] == 2
     # A step of two parts is summed in another order.
     found, expected = (load_model(each.out).state_dict() for each in (together, alone))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
@@ -142,7 +142,6 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole):
     resumed = replace(settings, resume=True)
     other = save_tiny(settings.out.parent / "other", "masked_lm", "next_sentence")
     for changes, *parts in (({"learning_rate": 0.1}, "--learning-rate was 0.005, is now 0.1"),
-                            ({"threads": 2}, "into 1 parts, and now into 2", "--threads"),
                             ({"model": other}, "out: ", "--model")):  # fmt: skip
         refusal(replace(resumed, **changes), *parts)
     content = settings.train.read_text()
@@ -157,6 +156,22 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole):
     assert losses[0] == losses[1]
     assert not (settings.out / "checkpoints").exists()
     assert "--resume" not in refusal(resumed, "out: ", "--out", "--overwrite")
+
+
+def test_another_number_of_threads_may_go_on(settings, tmp_path):
+    """Also where an earlier version noted the parts of a step among what must be the same."""
+    plain = replace(settings, steps=20, dropout=0.0)
+    whole = finetune(Classify, replace(plain, out=tmp_path / "undisturbed"))
+    with refuses(Interrupted, "step 7,", worded=False):
+        finetune(Classify, plain, [StopAt(7)], "typed --resume")
+    path = settings.out / "run.json"
+    run = json.loads(path.read_text())
+    path.write_text(json.dumps({**run, "config": {**run["config"], "num_parts": 1}}))
+    with pytest.warns(BertsmithWarning) as caught:
+        finetune(Classify, replace(plain, resume=True, threads=2))
+    assert "began in 1 process and continues in 2" in str(caught[0].message)
+    found, expected = (load_model(out).state_dict() for out in (settings.out, whole.out))
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_patience_ends_a_run_early_and_macro_f1_may_decide(settings):

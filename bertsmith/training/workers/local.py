@@ -282,8 +282,8 @@ class _Worker:
             f"a worker process ended (exit code {self.process.exitcode}), perhaps because the "
             "memory was full, or because a script trains outside of 'if __name__ == "
             f'"__main__"\'. Earlier checkpoints are as they were. Continue with '
-            f"{option('resume', True)} when more memory is free; smaller batches or fewer "
-            f"{option('threads')} need a new run."
+            f"{option('resume', True)} and fewer {option('threads')}, or when more memory is free; "
+            "smaller batches need a new run."
         )
 
     def stop(self, *, takes_part: bool) -> None:
