@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from bertsmith._version import __version__
@@ -16,6 +17,7 @@ from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.page import made_by
 from bertsmith.system.escaping import command_streams
+from bertsmith.system.launch import Launch, is_first_rank, read_launch
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
@@ -52,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args[:1] == ["help"]:
         args = [*args[1:], "--help"]
     debug, quiet, verbose = (_take(args, *flags) for flags in GLOBAL_FLAGS)
+    quiet |= not is_first_rank()
     with (
         command_streams(),
         _problems_as_messages(args, debug=debug),
@@ -82,11 +85,11 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
         if debug:
             raise
         message = as_flags_of(name_of(args), error.message)
-        print(f"{PROG}: {message}", file=sys.stderr)
+        _tell(message)
         raise SystemExit(exit_code() if isinstance(error, Interrupted) else 2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
-            print(f"{PROG}: {name_of(args)}: {_lack_of_memory(error)}", file=sys.stderr)
+            _tell(f"{name_of(args)}: {_lack_of_memory(error)}")
             raise SystemExit(2) from None
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
@@ -96,10 +99,10 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
             sys.stdout.flush()
         except OSError:
             discard(sys.stdout)
-        print(f"{PROG}: {subject}: {error.strerror}. {advice_on(error)}", file=sys.stderr)
+        _tell(f"{subject}: {error.strerror}. {advice_on(error)}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print(f"{PROG}: stopped by {stopped_by()}. Earlier results are kept.", file=sys.stderr)
+        _tell(f"stopped by {stopped_by()}. Earlier results are kept.")
         raise SystemExit(exit_code()) from None
 
 
@@ -140,7 +143,20 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     prog = f"{PROG} {name}"
     settings = settings_of(name).parse(args, prog)
     configure_process()
-    return partial(_import_work(name), settings, [*prog.split(), *args])
+    work = partial(_import_work(name), settings, [*prog.split(), *args])
+    launch = read_launch()
+    return work if launch is None else partial(_run_on_ranks, launch, work)
+
+
+def _run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
+    # Imported late, as it needs torch.
+    import_module("bertsmith.commands.on_ranks").run_on_ranks(launch, work)
+
+
+def _tell(message: str) -> None:
+    """Print a problem; of several ranks the first does."""
+    if is_first_rank():
+        print(f"{PROG}: {message}", file=sys.stderr)
 
 
 def _import_work(name: str) -> Callable[[Any, Sequence[str]], None]:

@@ -280,7 +280,7 @@ def _try(
         objective.resized(rows, eval_rows),
         model,
         machine.precision,
-        machine.num_processes,
+        machine.processes_here,
         config.optim.optimizer,
     ) as timer:
         measured = timer.time(phase.first, seconds=seconds)

@@ -49,13 +49,14 @@ class Layout:
     size: int
 
     @classmethod
-    def of(cls, specs: Iterable[ParameterSpec]) -> "Layout":
+    def of(cls, specs: Iterable[ParameterSpec], num_parts: int = 1) -> "Layout":
+        """Lay out parameters; `num_parts` ranks can divide the size into equal ranges."""
         slots = []
         end = 0
         for spec in sorted(specs, key=lambda spec: not spec.decay):
             slots.append(Slot(spec, end))
             end += _round_up(slots[-1].count, ALIGNMENT)
-        return cls(tuple(slots), _round_up(end, CHUNK))
+        return cls(tuple(slots), _round_up(end, CHUNK * num_parts))
 
     def views(self, array: Tensor) -> dict[str, Tensor]:
         """Return each parameter's view of an array `[size]`, by name.

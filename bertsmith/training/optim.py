@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
+from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout, Slot
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.update_rules.adamw import AdamW
 from bertsmith.training.update_rules.muon import Muon
@@ -95,14 +95,12 @@ def pieces_of(
         (slot, last, rule_for(slot.spec, rules))
         for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True)
     ]
-    whole = sum(slot.count for slot, _, rule in ruled_slots if rule.granularity == "parameter")
-    before = 0
+    owners = parts_of_parameters(layout, num_parts, settings)
     for slot, last, rule in ruled_slots:
         rate = settings.rate_scale(slot.spec.name)
         decay = settings.weight_decay if slot.spec.decay else 0.0
         if rule.granularity == "parameter":
-            is_ours = (2 * before + slot.count) * num_parts // (2 * whole) == part
-            before += slot.count
+            is_ours = owners[slot] == part
             piece = UpdatePiece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
         else:
             piece = UpdatePiece(max(slot.first, bounds[0]), min(last, bounds[1]), rule, rate, decay)
@@ -113,6 +111,22 @@ def pieces_of(
             piece = replace(piece, first=pieces.pop().first)
         pieces.append(piece)
     return pieces
+
+
+def parts_of_parameters(layout: Layout, num_parts: int, settings: OptimSettings) -> dict[Slot, int]:
+    """Return which of `num_parts` updates each parameter whose rule takes it as a whole.
+
+    They are dealt out in order, each part with about as many numbers.
+    """
+    rules = update_rules(settings)
+    slots = [slot for slot in layout.slots if rule_for(slot.spec, rules).granularity == "parameter"]
+    total = sum(slot.count for slot in slots)
+    parts = {}
+    before = 0
+    for slot in slots:
+        parts[slot] = (2 * before + slot.count) * num_parts // (2 * total)
+        before += slot.count
+    return parts
 
 
 class RangeUpdater:

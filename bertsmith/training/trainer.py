@@ -56,9 +56,11 @@ from bertsmith.training.run_folder import (
     tell_other_division,
     tell_other_processor,
 )
+from bertsmith.training.workers.distributed import DistributedWorkers
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
+from bertsmith.training.workers.rank_group import joined_ranks
 
 CHECKPOINT_SECONDS = 600.0
 """At most this much work is lost where no interval between checkpoints was set."""
@@ -127,8 +129,7 @@ class Trainer:
         self._save = save
         self.budget = config.budget
         self.device = model.device
-        plan = Plan(objective, config.optim, config.seed, config.num_processes)
-        self.workers = workers or LocalWorkers(model, DTYPES[config.precision], plan)
+        self.workers = workers or self._new_workers()
         self.state = TrainingState(identity=build_identity(config, objective.identity()))
         attention = describe_attention(self.device, config.precision)
         computing = describe_computing(
@@ -147,6 +148,18 @@ class Trainer:
         self.is_stop_requested = False
         """Whether the user asked to stop after the last step had begun, so the run is complete."""
         self._is_ended = False
+
+    def _new_workers(self) -> Workers:
+        """Make the workers of this machine, or of all ranks that it has joined."""
+        config = self.config
+        ranks = joined_ranks()
+        num_ranks = 1 if ranks is None else ranks.num_ranks
+        num_members = -(-config.num_processes // num_ranks)
+        plan = Plan(self.objective, config.optim, config.seed, num_members)
+        dtype = DTYPES[config.precision]
+        if ranks is None:
+            return LocalWorkers(self.model, dtype, plan)
+        return DistributedWorkers(self.model, dtype, plan, ranks)
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Clear the folder for a new run and write `run.json` with `facts`.

@@ -19,6 +19,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, starmap
 from multiprocessing.connection import Connection
 from typing import Any, Self, TypeVar
 
@@ -37,6 +38,7 @@ from bertsmith.system.stop_signal import SIGNALS, signals_held_back
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.optim import buffers_of, update_rules
 from bertsmith.training.update_rules.rule import rule_for
+from bertsmith.training.workers.exchange import Exchange
 from bertsmith.training.workers.member import Member, Plan, to_figures
 from bertsmith.training.workers.protocol import BatchSize, Figures
 
@@ -56,20 +58,31 @@ class LocalWorkers:
     Args:
         model: the fp32 weights that are updated; its parameters become views of the arrays.
         dtype: what is computed in, fp32 or bf16.
+        num_processes: how many do the work of the members; by default one for each.
 
     Raises:
         ConfigError: the shared memory of several processes is larger than files may be.
     """
 
-    def __init__(self, model: TrainableModel, dtype: torch.dtype, plan: Plan) -> None:
+    def __init__(
+        self,
+        model: TrainableModel,
+        dtype: torch.dtype,
+        plan: Plan,
+        *,
+        num_processes: int | None = None,
+    ) -> None:
         self.plan = plan
         self.model = model
         self.compute_model = model
-        self.layout = Layout.of(model.parameter_specs())
+        self.layout = Layout.of(model.parameter_specs(), plan.num_ranks)
+        self.exchange: Exchange | None = None
+        """Exchange with other ranks, which compute the other micro-batches of the same steps."""
+        self._num_processes = min(num_processes or plan.num_members, plan.num_members)
         device = model.device
         self._storage = Storage(self.layout.size, plan.num_members, dtype, buffers_of(plan.optim))
         num_bytes = self._storage.num_bytes
-        self._file = SharedFile(num_bytes) if plan.num_members > 1 else None
+        self._file = SharedFile(num_bytes) if self._num_processes > 1 else None
         if self._file is not None:
             memory = self._file.map()
         elif device.type == "cpu":
@@ -94,34 +107,69 @@ class LocalWorkers:
             for index in range(plan.num_members)
         ]
         self.workers: list[_Worker] = []
-        self.is_complete = plan.num_members == 1
+        self.is_complete = self._num_processes == 1
 
     def prepare(self, step: int) -> list[BatchSize]:
+        return in_order(self.prepare_shares(step))
+
+    def prepare_shares(self, step: int) -> list[list[BatchSize]]:
+        """Make the micro-batches of this rank's members; return the sizes of each member's."""
         self.poll_workers()
         self._send("prepare", step)
-        return self._in_order([*(member.prepare(step) for member in self._own), *self._receive()])
+        return [*(member.prepare(step) for member in self._own), *self._receive()]
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
+        return in_order(self.compute_shares(step, counts))
+
+    def compute_shares(self, step: int, counts: Mapping[str, int]) -> list[list[Figures]]:
+        """Compute gradients by this rank's members; return the losses of each member."""
         self._send("compute", step, counts)
         # Numbers are read at the end: that waits for the device, which should have all its work.
         terms = [member.compute(step, counts) for member in self._own]
-        return self._in_order([*map(to_figures, terms), *self._receive()])
-
-    def _in_order(self, dealt: Sequence[Sequence[T]]) -> list[T]:
-        """Put micro-batches, which were dealt out in turn, into their order."""
-        number = self.plan.num_members
-        return [dealt[i % number][i // number] for i in range(sum(map(len, dealt)))]
+        return [*map(to_figures, terms), *self._receive()]
 
     def reduce_gradients(self) -> float:
+        return math.sqrt(sum(map(sum, self.square_sums())))
+
+    def square_sums(self) -> list[list[float]]:
+        """Sum all gradients in this rank's range; return sums of squares for each member's."""
+        if self.exchange is not None:
+            if not self.plan.is_exact:
+                self._do("sum_members")
+            self.exchange.reduce(self.arrays.gradients)
+            self._do("keep_sum")
         self._send("sum_gradients")
         squares = [_to_numbers(member.sum_gradients()) for member in self._own]
-        squares += self._receive()
-        return math.sqrt(sum(map(sum, squares)))
+        return [*squares, *self._receive()]
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        self._send("update", step, rate, divisor)
+        self._do("update", step, rate, divisor)
+        if self.exchange is not None:
+            self.exchange.publish(self.arrays.weights)
+            self._copy_weights()
+
+    def share_state(self) -> None:
+        """Take over the weights and the optimizer's state of rank 0."""
+        if self.exchange is not None:
+            for array in (self.arrays.weights, *self.arrays.buffers.values()):
+                self.exchange.share(array)
+            self._copy_weights()
+
+    def complete_state(self) -> None:
+        """Complete the optimizer's state, of which each rank has its own range."""
+        if self.exchange is not None:
+            for array in self.arrays.buffers.values():
+                self.exchange.publish(array)
+
+    def _copy_weights(self) -> None:
+        if self.arrays.computing is not self.arrays.weights:
+            self.arrays.computing.copy_(self.arrays.weights)
+
+    def _do(self, name: str, *arguments: object) -> None:
+        """Call a method of all members, which returns nothing."""
+        self._send(name, *arguments)
         for member in self._own:
-            member.update(step, rate, divisor)
+            getattr(member, name)(*arguments)
         self._receive()
 
     @contextlib.contextmanager
@@ -158,7 +206,18 @@ class LocalWorkers:
     @property
     def _own(self) -> list[Member]:
         """Members whose work this process does."""
-        return self._members[:1] if self.workers and self.is_complete else self._members
+        if self.workers and self.is_complete:
+            return [self._members[index] for index in self._shares[0]]
+        return self._members
+
+    @property
+    def _shares(self) -> list[range]:
+        """The members whose work each process does."""
+        bounds = [
+            self.plan.num_members * process // self._num_processes
+            for process in range(self._num_processes + 1)
+        ]
+        return list(starmap(range, pairwise(bounds)))
 
     def poll_workers(self) -> None:
         """Give workers their share once all of them are up."""
@@ -179,12 +238,16 @@ class LocalWorkers:
                 worker.send(message)
 
     def _receive(self) -> list[Any]:
-        return [worker.receive() for worker in self.workers] if self.is_complete else []
+        """Receive the answers of workers: one for each of their members."""
+        if not self.is_complete:
+            return []
+        return [answer for worker in self.workers for answer in worker.receive()]
 
     def __enter__(self) -> Self:
-        self._members[0].is_prefetching = True
+        for index in self._shares[0]:
+            self._members[index].is_prefetching = True
         if self._file is not None:
-            threads = max(1, torch.get_num_threads() // self.plan.num_members)
+            threads = max(1, torch.get_num_threads() // self._num_processes)
             self._threads_before = torch.get_num_threads()
             torch.set_num_threads(threads)
             is_bf16 = self._storage.dtype == torch.bfloat16
@@ -192,10 +255,10 @@ class LocalWorkers:
             settings = _Settings(self._file.path, self.layout, self._storage, choices)
             skeleton = without_values(self.compute_model)
             job = pickle.dumps((settings, self.plan, skeleton))
-            number = 1 if multiprocessing.current_process().daemon else self.plan.num_members
+            shares = [] if multiprocessing.current_process().daemon else self._shares[1:]
             try:
-                for index in range(1, number):
-                    self.workers.append(_Worker(index, job))
+                for number, members in enumerate(shares, 1):
+                    self.workers.append(_Worker(number, members, job))
             except BaseException as error:
                 self.__exit__(type(error), error, error.__traceback__)
                 raise
@@ -207,8 +270,15 @@ class LocalWorkers:
         if self._file is not None:
             torch.set_num_threads(self._threads_before)
             self._file.close()
-        self._members[0].close()
+        for member in self._members:
+            member.close()
         self._collector.close()
+
+
+def in_order(dealt: Sequence[Sequence[T]]) -> list[T]:
+    """Put micro-batches, which were dealt out to members in turn, into their order."""
+    number = len(dealt)
+    return [dealt[i % number][i // number] for i in range(sum(map(len, dealt)))]
 
 
 def _to_numbers(squares: Tensor) -> list[float]:
@@ -229,12 +299,12 @@ class _Settings:
 class _Worker:
     """The main process's side of a worker: its process and the pipe to it."""
 
-    def __init__(self, index: int, job: bytes) -> None:
+    def __init__(self, number: int, members: range, job: bytes) -> None:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
         spawn = multiprocessing.get_context("spawn")
         self.connection, theirs = spawn.Pipe()
         self.process = spawn.Process(
-            target=_work, args=(index, theirs), name=f"bertsmith-{index}", daemon=True
+            target=_work, args=(members, theirs), name=f"bertsmith-{number}", daemon=True
         )
         with signals_held_back(), without_script():
             self.process.start()
@@ -298,23 +368,23 @@ class _Worker:
             self.process.join()
 
 
-def _work(index: int, connection: Connection) -> None:
+def _work(indices: range, connection: Connection) -> None:
     """Serve requests until the pipe closes."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     configure_process()
     with contextlib.suppress(EOFError, OSError):  # the pipe is closed
         try:
-            member = _join(index, connection.recv_bytes())
-            connection.send((None, None))
-            _serve(member, connection)
+            members = _join(indices, connection.recv_bytes())
+            connection.send((None, []))
+            _serve(members, connection)
         except Exception as error:
             connection.send((error, None))
     os._exit(0)  # skip torch's teardown (0.3 s)
 
 
-def _join(index: int, job: bytes) -> Member:
-    """Become member `index` of the main process's workers."""
+def _join(indices: range, job: bytes) -> list[Member]:
+    """Become some members of the main process's workers."""
     settings: _Settings
     plan: Plan
     settings, plan, skeleton = pickle.loads(job)
@@ -323,22 +393,27 @@ def _join(index: int, job: bytes) -> Member:
     arrays = storage.place(map_file(settings.path, storage.num_bytes))
     model = skeleton.to_empty(device="cpu")
     use_arrays(model, layout, arrays)
-    member = Member(index, plan, model, arrays, layout, GradientCollector(model, layout))
-    member.is_prefetching = True
-    return member
+    collector = GradientCollector(model, layout)
+    members = [Member(index, plan, model, arrays, layout, collector) for index in indices]
+    for member in members:
+        member.is_prefetching = True
+    return members
 
 
-def _serve(member: Member, connection: Connection) -> None:
-    with contextlib.closing(member):
+def _serve(members: Sequence[Member], connection: Connection) -> None:
+    with contextlib.ExitStack() as stack:
+        for member in members:
+            stack.enter_context(contextlib.closing(member))
         while True:
             name, *arguments = connection.recv()
-            answer: object = None
-            if name == "prepare":
-                answer = member.prepare(*arguments)
-            elif name == "compute":
-                answer = to_figures(member.compute(*arguments))
-            elif name == "sum_gradients":
-                answer = member.sum_gradients().tolist()
-            else:
-                member.update(*arguments)
-            connection.send((None, answer))
+            connection.send((None, [_answer(member, name, arguments) for member in members]))
+
+
+def _answer(member: Member, name: str, arguments: Sequence[Any]) -> object:
+    """Do what the main process asks of a member."""
+    answer = getattr(member, name)(*arguments)
+    if name == "compute":
+        return to_figures(answer)
+    if name == "sum_gradients":
+        return answer.tolist()
+    return answer

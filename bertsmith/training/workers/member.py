@@ -1,4 +1,4 @@
-"""One process's share of a step: some gradients, some updates.
+"""One member's share of a step: some gradients, some updates.
 
 A step's micro-batches are dealt out in turn, and every member sums its gradients separately. The
 order of sums depends on the number of members alone: a process that does the work of several
@@ -25,16 +25,38 @@ from bertsmith.training.workers.protocol import BatchSize, Figures
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings that all members of a run share."""
+    """The settings that the members of a rank share: one machine, or one GPU.
+
+    There are `num_members` on each of `num_ranks` ranks. Micro-batches are dealt out first to the
+    first member of each rank, then to the second, so that few of them keep all ranks busy. Ranges
+    of the weights are given to the members of one rank after another, so that a rank has one range.
+    """
 
     objective: Objective[Any, Any]
     optim: OptimSettings
     seed: int
     num_members: int
+    rank: int = 0
+    num_ranks: int = 1
+    is_exact: bool = False
+    """Whether sums have the same order, and so the same bytes, for any number of ranks."""
+
+    @property
+    def all_members(self) -> int:
+        """The number of members on all ranks."""
+        return self.num_members * self.num_ranks
+
+    def turn(self, index: int) -> int:
+        """Return when this rank's member `index` has its turn at a step's micro-batches."""
+        return self.rank + index * self.num_ranks
+
+    def part(self, index: int) -> int:
+        """Return which of `all_members` ranges of the weights this rank's member updates."""
+        return self.rank * self.num_members + index
 
 
 class Member:
-    """Member `index` of `plan.num_members`.
+    """Member `index` of the `plan.num_members` of its rank.
 
     Steps must follow one another if the member `is_prefetching`.
 
@@ -59,7 +81,9 @@ class Member:
         self._arrays = arrays
         self._gradients = arrays.gradients
         self._collector = collector
-        self._updater = RangeUpdater(arrays, layout, index, plan.num_members, plan.optim)
+        self._updater = RangeUpdater(arrays, layout, plan.part(index), plan.all_members, plan.optim)
+        first, end = layout.divide(plan.num_members)[index]
+        self._summed = slice(first, end)
         self._prefetcher: Prefetcher[_Share] | None = None
         self._share = _Share(0, [], [])
 
@@ -80,15 +104,19 @@ class Member:
         micro-batches by loss term.
         """
         share = self._share
-        num_members = self.plan.num_members
-        self._gradients = self._arrays.gradients_of(share.num_micro_batches)
+        plan = self.plan
+        if plan.num_ranks > 1 or plan.is_exact:
+            self._gradients = self._arrays.gradients  # sums of several, and so in fp32
+        else:
+            self._gradients = self._arrays.gradients_of(share.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
-        objective = self.plan.objective
+        objective = plan.objective
         device = self._gradients.device
         all_terms = []
         for number, batch in enumerate(share.batches):
-            seed = step_seed(self.plan.seed, step, self.index + number * num_members)
-            with dropout_seed(seed, device, step_key=(self.plan.seed, step)):
+            turn = plan.turn(self.index) + number * plan.all_members
+            seed = step_seed(plan.seed, step, turn)
+            with dropout_seed(seed, device, step_key=(plan.seed, step)):
                 terms = objective.losses(self.model, batch.to(device))
             parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
             torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
@@ -103,10 +131,20 @@ class Member:
     def _make(self, step: int) -> "_Share":
         objective = self.plan.objective
         number = objective.num_micro_batches(step)
-        mine = range(self.index, number, self.plan.num_members)
+        mine = range(self.plan.turn(self.index), number, self.plan.all_members)
         batches = [objective.micro_batch(step, index) for index in mine]
         sizes = [BatchSize(batch.num_tokens, objective.counts(batch)) for batch in batches]
         return _Share(number, batches, sizes)
+
+    def sum_members(self) -> None:
+        """Sum the gradients of this rank's members into the first row, in a range of its own."""
+        total = self._gradients[0, self._summed]
+        for gradient in self._gradients[1:]:
+            total += gradient[self._summed]
+
+    def keep_sum(self) -> None:
+        """Update by the first row alone, which now has the sum of all ranks."""
+        self._gradients = self._gradients[:1]
 
     def sum_gradients(self) -> Tensor:
         """Sum gradients in this range; return the square sums of its chunks, fp32 `[chunks]`."""

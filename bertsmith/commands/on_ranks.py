@@ -1,0 +1,36 @@
+"""A command on several processes: rank 0 runs it, and the others do what it asks."""
+
+import contextlib
+import signal
+from collections.abc import Callable
+
+from bertsmith.errors import BertsmithError
+from bertsmith.system.launch import Launch
+from bertsmith.system.stop_signal import SIGNALS, exit_code
+from bertsmith.training.workers.distributed import serve_rank
+from bertsmith.training.workers.rank_group import join_ranks
+
+
+def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
+    """Run `work` on rank 0; end all ranks with its exit code."""
+    ranks = join_ranks(launch)
+    if ranks.rank > 0:
+        for number in SIGNALS:  # rank 0 answers them, and needs the others to save the run
+            signal.signal(number, signal.SIG_IGN)
+        code = serve_rank(ranks)
+        ranks.close()
+        raise SystemExit(code)
+    code = 1
+    try:
+        work()
+        code = 0
+    except BertsmithError:
+        code = 2
+        raise
+    except KeyboardInterrupt:
+        code = exit_code()
+        raise
+    finally:
+        with contextlib.suppress(RuntimeError):  # the others may have ended
+            ranks.tell(("end", code))
+            ranks.close()

@@ -1,0 +1,110 @@
+"""The place of this process among those that a launcher started: torchrun, SLURM, MPI.
+
+torchrun, accelerate, Ray Train, SkyPilot and Lightning Fabric set RANK, WORLD_SIZE, LOCAL_RANK,
+MASTER_ADDR and MASTER_PORT. What `srun` and `mpirun` set is mapped to these names.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bertsmith.errors import ConfigError
+
+DEFAULT_PORT = 29500
+"""Port of rank 0 where the launcher names none, as in torchrun."""
+
+OF_LAUNCHERS = {
+    "RANK": ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"),
+    "WORLD_SIZE": ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
+    "LOCAL_RANK": ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
+}
+"""Names of torchrun, and those of other launchers."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The place of this process: `rank` of `num_ranks`; `local_rank` counts those of a machine."""
+
+    rank: int
+    num_ranks: int
+    local_rank: int
+    address: str
+    port: int
+    num_restarts: int = 0
+    """How often the launcher has started all ranks again after a fault."""
+
+
+def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
+    """Read the place of this process from the environment; None where it is the only one.
+
+    `srun` sets its variables for each job, so a job of one task is the only process.
+
+    Raises:
+        ConfigError: there are several processes, and a variable is missing or no whole number.
+    """
+    values = os.environ if environment is None else environment
+    if "RANK" in values and "WORLD_SIZE" in values:
+        names = {name: name for name in OF_LAUNCHERS}
+    else:
+        names = _names_of_launcher(values)
+    if not names or _number(values, names["WORLD_SIZE"]) == 1:
+        return None
+    return Launch(
+        rank=_number(values, names["RANK"]),
+        num_ranks=_number(values, names["WORLD_SIZE"]),
+        local_rank=_number(values, names["LOCAL_RANK"]) if names["LOCAL_RANK"] in values else 0,
+        address=_address(values),
+        port=_number(values, "MASTER_PORT") if values.get("MASTER_PORT") else DEFAULT_PORT,
+        num_restarts=int(values.get("TORCHELASTIC_RESTART_COUNT", "0")),
+    )
+
+
+def _names_of_launcher(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the names by which another launcher says what torchrun says."""
+    for launcher in zip(*OF_LAUNCHERS.values(), strict=True):
+        names = dict(zip(OF_LAUNCHERS, launcher, strict=True))
+        # An interactive SLURM shell has a job, but no launched task.
+        is_launched = names["RANK"] in values and names["WORLD_SIZE"] in values
+        if is_launched and ("SLURM_STEP_ID" in values or "SLURM_PROCID" not in launcher):
+            return names
+    return {}
+
+
+def _address(values: Mapping[str, str]) -> str:
+    if address := values.get("MASTER_ADDR"):
+        return address
+    if nodes := values.get("SLURM_STEP_NODELIST") or values.get("SLURM_JOB_NODELIST"):
+        return first_host(nodes)
+    raise ConfigError(
+        "Several processes were launched, but MASTER_ADDR is not set, so they cannot find each "
+        "other. Set it to the host name of the machine of rank 0 (and MASTER_PORT to a free port), "
+        "or launch with torchrun, which does that."
+    )
+
+
+def first_host(nodes: str) -> str:
+    """Return the first host of a SLURM list of nodes.
+
+    >>> first_host("gpu[07-09,12],cpu1"), first_host("node3"), first_host("a1,b[2-4]")
+    ('gpu07', 'node3', 'a1')
+    """
+    match = re.match(r"([^,\[]+)(?:\[(\w+))?", nodes)
+    return nodes if match is None else match[1] + (match[2] or "")
+
+
+def _number(values: Mapping[str, str], name: str) -> int:
+    text = values.get(name, "")
+    if not text.isdecimal():
+        raise ConfigError(
+            f"The environment variable {name} is {text!r}, and a launched process needs a whole "
+            "number there. Launch with torchrun, srun or mpirun, which set it."
+        )
+    return int(text)
+
+
+def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
+    """Return whether this process is the only one or the first, which speaks for all."""
+    values = os.environ if environment is None else environment
+    ranks = (values.get(name, "0") for name in ("RANK", *OF_LAUNCHERS["RANK"]))
+    return all(rank == "0" for rank in ranks)

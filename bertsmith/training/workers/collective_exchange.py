@@ -1,0 +1,72 @@
+"""An exchange between ranks by the collectives of torch.distributed.
+
+Each rank sums gradients, and updates weights, in a range of its own, as in ZeRO (Rajbhandari et al.
+2020, arXiv 1910.02054, stage 2). The arrays are flat, so that a step takes two collectives.
+"""
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from bertsmith.training.flat_parameters import Layout
+from bertsmith.training.optim import parts_of_parameters
+from bertsmith.training.workers.member import Plan
+
+
+class CollectiveExchange:
+    """An exchange by the collectives of torch.distributed."""
+
+    def __init__(self, group: dist.ProcessGroup, plan: Plan, layout: Layout) -> None:
+        self._group = group
+        self._plan = plan
+        first, end = layout.divide(plan.num_ranks)[plan.rank]
+        self._own = slice(first, end)
+        parts = parts_of_parameters(layout, plan.all_members, plan.optim)
+        self._wholes = [
+            (slice(slot.first, slot.end), part // plan.num_members) for slot, part in parts.items()
+        ]
+        """Parameters that one rank updates as a whole, and that rank."""
+
+    def reduce(self, gradients: Tensor) -> None:
+        total = gradients[0]
+        if self._plan.is_exact:
+            self._sum_in_order(gradients)
+        else:
+            dist.reduce_scatter_tensor(total[self._own], total, group=self._group)
+        if self._wholes:  # they lie across the ranges
+            self._gather(total)
+
+    def _sum_in_order(self, gradients: Tensor) -> None:
+        """Sum this rank's range member by member, in the order in which they have their turns."""
+        received = torch.empty_like(gradients[0])
+        by_rank = received.view(self._plan.num_ranks, -1)
+        total = gradients[0, self._own]
+        for index, gradient in enumerate(gradients):
+            dist.all_to_all_single(received, gradient, group=self._group)
+            for rank in range(self._plan.num_ranks):
+                if index == rank == 0:
+                    total.copy_(by_rank[0])
+                else:
+                    total += by_rank[rank]
+
+    def publish(self, array: Tensor) -> None:
+        if not self._wholes:
+            self._gather(array)
+            return
+        # Sums of integers with zeros keep each bit, and so does this for numbers.
+        bits = torch.cat([array[place].view(torch.int32) for place, _ in self._wholes])
+        ends = torch.tensor([place.stop - place.start for place, _ in self._wholes]).cumsum(0)
+        pieces = bits.tensor_split(ends[:-1].tolist())
+        for piece, (_, rank) in zip(pieces, self._wholes, strict=True):
+            if rank != self._plan.rank:
+                piece.zero_()
+        dist.all_reduce(bits, group=self._group)
+        self._gather(array)
+        for piece, (place, _) in zip(pieces, self._wholes, strict=True):
+            array[place].copy_(piece.view(torch.float32))
+
+    def _gather(self, array: Tensor) -> None:
+        dist.all_gather_into_tensor(array, array[self._own], group=self._group)
+
+    def share(self, array: Tensor) -> None:
+        dist.broadcast(array, src=0, group=self._group)

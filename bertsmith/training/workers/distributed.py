@@ -1,0 +1,240 @@
+"""Workers on several ranks: machines, or GPUs. Rank 0 trains; the others do what it asks.
+
+Each rank computes by `LocalWorkers` of its own, so a machine uses all its cores. The trainer, the
+folder and the display belong to rank 0 alone.
+"""
+
+import contextlib
+import math
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from bertsmith._version import __version__
+from bertsmith.errors import BertsmithError, ConfigError, TrainingError
+from bertsmith.model.attention_paths import attention_paths
+from bertsmith.model.meta_init import without_values
+from bertsmith.model.trainable import TrainableModel
+from bertsmith.system.hardware import (
+    ComputeChoices,
+    compute_choices,
+    count_trainers,
+    keep_computing_as,
+)
+from bertsmith.system.threads import usable_threads
+from bertsmith.training.workers.collective_exchange import CollectiveExchange
+from bertsmith.training.workers.local import LocalWorkers, in_order
+from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.protocol import BatchSize, Figures
+from bertsmith.training.workers.rank_group import RankGroup
+
+T = TypeVar("T")
+
+BEGIN = "begin"
+END_OF_RUN = "end of run"
+
+
+@dataclass(frozen=True)
+class RankJob:
+    """A run as rank 0 describes it to the others."""
+
+    plan: Plan
+    skeleton: TrainableModel
+    """The model without its values."""
+    dtype: torch.dtype
+    device_type: str
+    choices: ComputeChoices
+    facts: Mapping[str, Any]
+    """What must be the same on all ranks, by name."""
+
+
+class DistributedWorkers:
+    """Workers of all ranks, for the trainer on rank 0.
+
+    Args:
+        model: the fp32 weights that are updated, of rank 0.
+        dtype: what is computed in, fp32 or bf16.
+        plan: of one rank; all have as many members.
+    """
+
+    def __init__(
+        self, model: TrainableModel, dtype: torch.dtype, plan: Plan, ranks: RankGroup
+    ) -> None:
+        self.plan = replace(plan, num_ranks=ranks.num_ranks)
+        self.ranks = ranks
+        self.local = LocalWorkers(model, dtype, self.plan)
+        self._model = model
+        self._dtype = dtype
+
+    def __enter__(self) -> Self:
+        is_bf16 = self._dtype == torch.bfloat16
+        device = self._model.device
+        job = RankJob(
+            self.plan,
+            without_values(self._model),
+            self._dtype,
+            device.type,
+            compute_choices("bf16" if is_bf16 else "fp32", attention_paths()),
+            facts_of(self.plan),
+        )
+        self.ranks.tell(("train", job))
+        try:
+            self._answers(None)
+        except BertsmithError:  # a rank cannot take part, so no other may wait for it
+            self.ranks.tell((END_OF_RUN,))
+            raise
+        self.ranks.tell((BEGIN,))
+        self.local.exchange = new_exchange(self.ranks, self.local, device)
+        self.local.__enter__()
+        self.local.share_state()
+        return self
+
+    def prepare(self, step: int) -> list[BatchSize]:
+        return self._in_order(self._ask("prepare_shares", step))
+
+    def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
+        return self._in_order(self._ask("compute_shares", step, counts))
+
+    def reduce_gradients(self) -> float:
+        # In the order of ranges, so that the norm is the same for any number of ranks.
+        squares = [sums for of_rank in self._ask("square_sums") for sums in of_rank]
+        return math.sqrt(sum(map(sum, squares)))
+
+    def update(self, step: int, rate: float, divisor: float) -> None:
+        self._ask("update", step, rate, divisor)
+
+    def evaluating(self) -> contextlib.AbstractContextManager[TrainableModel]:
+        return self.local.evaluating()
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        self._ask("complete_state")
+        return self.local.state_dict()
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        self.local.load_state_dict(tensors)
+
+    def _ask(self, name: str, *arguments: object) -> list[Any]:
+        """Call a method of the local workers of all ranks; return what each returned."""
+        self.ranks.tell((name, *arguments))
+        return self._answers(getattr(self.local, name)(*arguments))
+
+    def _answers(self, own: object) -> list[Any]:
+        answers = self.ranks.gather((None, own))
+        for rank, (error, _) in enumerate(answers):
+            if error is not None:
+                raise _of_rank(error, rank, self.ranks.hosts[rank])
+        return [answer for _, answer in answers]
+
+    def _in_order(self, by_rank: Sequence[Sequence[Sequence[T]]]) -> list[T]:
+        """Put the micro-batches of all ranks' members into their order."""
+        by_turn = [
+            by_rank[rank][index]
+            for index in range(self.plan.num_members)
+            for rank in range(self.plan.num_ranks)
+        ]
+        return in_order(by_turn)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(RuntimeError):  # the others may have ended
+            self.ranks.tell((END_OF_RUN,))
+        self.local.__exit__(kind, error, traceback)
+
+
+def _of_rank(error: BertsmithError, rank: int, host: str) -> BertsmithError:
+    return type(error)(f"rank {rank} on {host}: {error}")
+
+
+def new_exchange(
+    ranks: RankGroup, workers: LocalWorkers, device: torch.device
+) -> CollectiveExchange:
+    """Connect the workers of all ranks, which all call this."""
+    return CollectiveExchange(ranks.new_group(device), workers.plan, workers.layout)
+
+
+def facts_of(plan: Plan) -> dict[str, Any]:
+    """Return what must be the same on all ranks: versions, and the data of the objective."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {
+        "bertsmith": __version__,
+        "torch": torch.__version__.partition("+")[0],
+        "python": python,
+        **plan.objective.identity(),
+    }
+
+
+def serve_rank(ranks: RankGroup) -> int:
+    """Do what rank 0 asks for, until it ends; return its exit code."""
+    while True:
+        name, *arguments = ranks.hear()
+        if name == "end":
+            code: int = arguments[0]
+            return code
+        if name == "train":
+            _serve_run(ranks, *arguments)
+
+
+def _serve_run(ranks: RankGroup, job: RankJob) -> None:
+    """Compute one run's share of this rank."""
+    plan = replace(job.plan, rank=ranks.rank)
+    try:
+        _check_same(job.facts, facts_of(plan))
+        device = torch.device(job.device_type)
+        if device.type == "cuda":
+            device = torch.device("cuda", ranks.local_rank)
+            torch.cuda.set_device(device)
+        keep_computing_as(replace(job.choices, threads=usable_threads()))
+        model = job.skeleton.to_empty(device=device)
+        workers = LocalWorkers(model, job.dtype, plan, num_processes=count_trainers(device))
+    except BertsmithError as error:
+        ranks.gather((error, None))
+        return
+    ranks.gather((None, None))
+    if ranks.hear()[0] != BEGIN:
+        return
+    workers.exchange = new_exchange(ranks, workers, device)
+    with workers:
+        workers.share_state()
+        for name, *arguments in _messages_of_run(ranks):
+            try:
+                answer = getattr(workers, name)(*arguments)
+            except Exception as error:
+                ranks.gather((_told(error), None))
+            else:
+                ranks.gather((None, answer))
+
+
+def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:
+    while (message := ranks.hear())[0] != END_OF_RUN:
+        yield message
+
+
+def _told(error: Exception) -> BertsmithError:
+    """Return an error as rank 0 can raise it."""
+    if isinstance(error, BertsmithError):
+        return error
+    return TrainingError(f"{type(error).__name__}: {error}")
+
+
+def _check_same(expected: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Refuse to take part with another corpus or version.
+
+    Raises:
+        ConfigError: names what differs.
+    """
+    differing = [name for name in expected if own.get(name) != expected[name]]
+    if differing:
+        name = differing[0]
+        raise ConfigError(
+            f"has another {name} than rank 0: {own.get(name)!r}, not {expected[name]!r}. Give all "
+            "ranks the same code, packages and data."
+        )

@@ -1,0 +1,176 @@
+"""The ranks of a run, as one of them sees the others: rank 0 asks, and all answer.
+
+Messages are Python objects, sent by gloo. Waiting for one has no limit, as a step or an evaluation
+takes as long as it takes. Instead each rank tells every second that it is alive, and one that does
+not for `silence_seconds` is named and ends the run.
+"""
+
+import faulthandler
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.launch import Launch
+
+SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
+"""How long a rank may be silent, and a collective may take, by device."""
+JOIN_SECONDS = 600.0
+"""How long ranks wait for all others when they start, as torchrun does."""
+NEVER = timedelta(days=365)
+BEAT_SECONDS = 1.0
+
+
+class RankGroup:
+    """All ranks of a launch, seen from one of them.
+
+    Raises:
+        ConfigError: not all ranks came within `JOIN_SECONDS`, or this torch cannot connect them.
+    """
+
+    def __init__(self, launch: Launch, *, silence_seconds: float | None = None) -> None:
+        if not dist.is_available():
+            raise ConfigError(
+                "Several processes were launched, and this build of torch has no "
+                "torch.distributed. Install a build that has it, or launch one process."
+            )
+        self.rank = launch.rank
+        self.num_ranks = launch.num_ranks
+        self.local_rank = launch.local_rank
+        self.num_restarts = launch.num_restarts
+        device_type = "cuda" if torch.cuda.is_available() else "cpu"
+        self.silence_seconds = silence_seconds or SILENCE_SECONDS[device_type]
+        os.environ |= {
+            "RANK": str(launch.rank),
+            "WORLD_SIZE": str(launch.num_ranks),
+            "MASTER_ADDR": launch.address,
+            "MASTER_PORT": str(launch.port),
+        }
+        limit = timedelta(seconds=JOIN_SECONDS)
+        try:
+            store, _, _ = next(iter(dist.rendezvous("env://", timeout=limit)))  # type: ignore[attr-defined]
+            dist.init_process_group(
+                "gloo",
+                store=prefixed("messages", store),
+                rank=launch.rank,
+                world_size=launch.num_ranks,
+                timeout=limit,
+            )
+            self._messages = dist.new_group(backend="gloo", timeout=NEVER)
+            self.hosts: list[str] = self._all(socket.gethostname())
+        except (dist.DistError, RuntimeError) as error:
+            raise ConfigError(
+                f"Rank {launch.rank} of {launch.num_ranks} could not reach the others at "
+                f"{launch.address}:{launch.port}: {str(error).splitlines()[0]}. Check MASTER_ADDR "
+                "and MASTER_PORT, and that all ranks have started."
+            ) from error
+        self._watch = Watch(prefixed("alive", store), self)
+
+    def new_group(self, device: torch.device) -> dist.ProcessGroup:
+        """Return a group for the collectives of a run on this kind of device; all ranks call it."""
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        group: dist.ProcessGroup = dist.new_group(
+            backend=backend, timeout=timedelta(seconds=self.silence_seconds)
+        )
+        return group
+
+    def tell(self, message: object) -> None:
+        """Send a message from rank 0 to all others."""
+        dist.broadcast_object_list([message], src=0, group=self._messages)
+
+    def hear(self) -> Any:
+        """Wait for the next message of rank 0."""
+        messages: list[Any] = [None]
+        dist.broadcast_object_list(messages, src=0, group=self._messages)
+        return messages[0]
+
+    def gather(self, answer: object) -> list[Any]:
+        """Gather an answer of each rank at rank 0, in order; elsewhere nothing is returned."""
+        answers: list[Any] | None = [None] * self.num_ranks if self.rank == 0 else None
+        dist.gather_object(answer, answers, dst=0, group=self._messages)
+        return answers or []
+
+    def _all(self, value: object) -> list[Any]:
+        values: list[Any] = [None] * self.num_ranks
+        dist.all_gather_object(values, value, group=self._messages)
+        return values
+
+    def close(self) -> None:
+        """End the connections; no rank may ask anything any more."""
+        self._watch.close()
+        dist.destroy_process_group()
+
+
+def prefixed(prefix: str, store: Any) -> Any:
+    """Return a part of a store, whose keys have a prefix."""
+    return dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
+
+
+class Watch:
+    """A thread that tells that this rank is alive, and watches others.
+
+    Rank 0 watches all others, and they watch rank 0.
+    """
+
+    def __init__(self, store: Any, group: RankGroup) -> None:
+        self._store = store
+        self._group = group
+        self._watched: Sequence[int] = range(1, group.num_ranks) if group.rank == 0 else [0]
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        beats = dict.fromkeys(self._watched, 0)
+        heard_at = dict.fromkeys(self._watched, time.monotonic())
+        while not self._stopped.wait(BEAT_SECONDS):
+            try:
+                self._store.add(str(self._group.rank), 1)
+                for rank in self._watched:
+                    beat = self._store.add(str(rank), 0)
+                    if beat != beats[rank]:
+                        beats[rank] = beat
+                        heard_at[rank] = time.monotonic()
+            except (dist.DistError, RuntimeError):
+                return  # the machine of the store has ended; the next message tells of it
+            for rank in self._watched:
+                if time.monotonic() - heard_at[rank] > self._group.silence_seconds:
+                    self._end(rank)
+
+    def _end(self, rank: int) -> None:
+        """End this process, whose main thread may wait for ever, so that the launcher acts."""
+        print(
+            f"bertsmith: rank {rank} on {self._group.hosts[rank]} has been silent for "
+            f"{self._group.silence_seconds:.0f} s, so the run ends here. Earlier checkpoints are "
+            "as they were. This rank was waiting at:",
+            file=sys.stderr,
+            flush=True,
+        )
+        faulthandler.dump_traceback(file=sys.stderr)
+        os._exit(1)
+
+
+_joined: list[RankGroup] = []
+
+
+def join_ranks(launch: Launch) -> RankGroup:
+    """Join the other ranks, for as long as this process lives."""
+    _joined.append(RankGroup(launch))
+    return _joined[-1]
+
+
+def joined_ranks() -> RankGroup | None:
+    """Return the ranks that this process joined, if any."""
+    return _joined[-1] if _joined else None
