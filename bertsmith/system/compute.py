@@ -35,6 +35,9 @@ class Compute(InferenceCompute):
     """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
     threads: Advanced[int | None] = field(default=None, metadata=FREE)
     """Number of processor threads; by default one for each core."""
+    exact: Advanced[bool] = field(default=False, metadata=FREE)
+    """Train to the same bytes on any number of machines and processor threads: a step always has
+    twelve parts, which are added in one order. It is slower, and for CPUs of one kind."""
     report_to: Advanced[Literal["wandb", "mlflow"] | None] = field(default=None, metadata=FREE)
     """Service that gets the figures of the run besides its journal and TensorBoard: wandb or
     mlflow, with the package and settings that you bring."""

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import torch
 
+from bertsmith.errors import ConfigError, option
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import compute_settings, computing_as, count_trainers
 from bertsmith.system.matrix_products import Precision
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
+
+EXACT_PARTS = 12
+"""Parts of a step where sums have the same order on any number of ranks; many numbers divide it."""
 
 
 @dataclass(frozen=True)
@@ -50,4 +54,21 @@ def computing_on(compute: Compute, before: RunFolder | None = None) -> Iterator[
     with computing_as(choices), compute_settings(compute) as (device, precision):
         ranks = joined_ranks()
         num_ranks = 1 if ranks is None else ranks.num_ranks
-        yield Machine(device, precision, num_ranks * count_trainers(device), num_ranks)
+        num_processes = num_ranks * count_trainers(device)
+        if compute.exact:
+            _check_exact(device, num_ranks)
+            num_processes = EXACT_PARTS
+        yield Machine(device, precision, num_processes, num_ranks)
+
+
+def _check_exact(device: torch.device, num_ranks: int) -> None:
+    if device.type != "cpu":
+        raise ConfigError(
+            f"{option('exact')}: found on the device {device}, whose sums have no fixed order. "
+            f"Leave it out, or train with {option('device', 'cpu')}."
+        )
+    if EXACT_PARTS % num_ranks:
+        raise ConfigError(
+            f"{option('exact')}: a step has {EXACT_PARTS} parts, which {num_ranks} ranks cannot "
+            "share evenly. Launch 1, 2, 3, 4, 6 or 12, or leave it out."
+        )

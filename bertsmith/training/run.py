@@ -166,6 +166,7 @@ class Run(ABC, Generic[Resolved, Result]):
             callbacks=self.callbacks,
             resume_command=self.resume_command,
             report_to=self.compute.report_to,
+            is_exact=self.compute.exact,
             measure=self.measure,
         )
 

@@ -29,7 +29,7 @@ from bertsmith.errors import (
 from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.files import write_json
-from bertsmith.system.hardware import describe_computing, describe_cores
+from bertsmith.system.hardware import count_trainers, describe_computing, describe_cores
 from bertsmith.system.matrix_products import DTYPES
 from bertsmith.system.progress import has_details
 from bertsmith.system.stop_signal import StopSignal
@@ -98,6 +98,7 @@ class Trainer:
         clock: gives the seconds by which a run in minutes is measured.
         workers: compute the steps of `model`; processes of this machine where not given.
         report_to: name of a tracker (`training/trackers/`) that gets the figures, too.
+        is_exact: whether sums have the same order for any number of processes and ranks.
         measure: gives further figures of evaluations, from a model in evaluation mode.
     """
 
@@ -114,6 +115,7 @@ class Trainer:
         clock: Callable[[], float] = time.monotonic,
         workers: Workers | None = None,
         report_to: str | None = None,
+        is_exact: bool = False,
         measure: Measure | None = None,
     ) -> None:
         self.model = model
@@ -129,7 +131,7 @@ class Trainer:
         self._save = save
         self.budget = config.budget
         self.device = model.device
-        self.workers = workers or self._new_workers()
+        self.workers = workers or self._new_workers(is_exact)
         self.state = TrainingState(identity=build_identity(config, objective.identity()))
         attention = describe_attention(self.device, config.precision)
         computing = describe_computing(
@@ -149,17 +151,19 @@ class Trainer:
         """Whether the user asked to stop after the last step had begun, so the run is complete."""
         self._is_ended = False
 
-    def _new_workers(self) -> Workers:
+    def _new_workers(self, is_exact: bool) -> Workers:
         """Make the workers of this machine, or of all ranks that it has joined."""
         config = self.config
         ranks = joined_ranks()
         num_ranks = 1 if ranks is None else ranks.num_ranks
         num_members = -(-config.num_processes // num_ranks)
-        plan = Plan(self.objective, config.optim, config.seed, num_members)
+        plan = Plan(self.objective, config.optim, config.seed, num_members, is_exact=is_exact)
         dtype = DTYPES[config.precision]
+        # Where the members are not those of this machine, it has a process for each of its cores.
+        num_processes = count_trainers(self.device) if is_exact else None
         if ranks is None:
-            return LocalWorkers(self.model, dtype, plan)
-        return DistributedWorkers(self.model, dtype, plan, ranks)
+            return LocalWorkers(self.model, dtype, plan, num_processes=num_processes)
+        return DistributedWorkers(self.model, dtype, plan, ranks, num_processes=num_processes)
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Clear the folder for a new run and write `run.json` with `facts`.

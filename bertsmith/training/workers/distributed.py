@@ -60,14 +60,21 @@ class DistributedWorkers:
         model: the fp32 weights that are updated, of rank 0.
         dtype: what is computed in, fp32 or bf16.
         plan: of one rank; all have as many members.
+        num_processes: how many do the work of the members on rank 0.
     """
 
     def __init__(
-        self, model: TrainableModel, dtype: torch.dtype, plan: Plan, ranks: RankGroup
+        self,
+        model: TrainableModel,
+        dtype: torch.dtype,
+        plan: Plan,
+        ranks: RankGroup,
+        *,
+        num_processes: int | None = None,
     ) -> None:
         self.plan = replace(plan, num_ranks=ranks.num_ranks)
         self.ranks = ranks
-        self.local = LocalWorkers(model, dtype, self.plan)
+        self.local = LocalWorkers(model, dtype, self.plan, num_processes=num_processes)
         self._model = model
         self._dtype = dtype
 

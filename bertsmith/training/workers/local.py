@@ -107,6 +107,7 @@ class LocalWorkers:
             for index in range(plan.num_members)
         ]
         self.workers: list[_Worker] = []
+        self._threads_before = torch.get_num_threads()
         self.is_complete = self._num_processes == 1
 
     def prepare(self, step: int) -> list[BatchSize]:
@@ -177,7 +178,7 @@ class LocalWorkers:
         """Give the model that computes, without dropout, on the cores of the workers too."""
         threads = torch.get_num_threads()
         self.compute_model.eval()
-        if self._file is not None:  # how many cores take part changes last digits
+        if not self.plan.is_exact:  # how many cores take part changes last digits
             torch.set_num_threads(self._threads_before)
         try:
             yield self.compute_model
@@ -246,10 +247,10 @@ class LocalWorkers:
     def __enter__(self) -> Self:
         for index in self._shares[0]:
             self._members[index].is_prefetching = True
+        self._threads_before = torch.get_num_threads()
+        each = 1 if self.plan.is_exact else self._threads_before // self._num_processes
+        torch.set_num_threads(max(1, each))
         if self._file is not None:
-            threads = max(1, torch.get_num_threads() // self._num_processes)
-            self._threads_before = torch.get_num_threads()
-            torch.set_num_threads(threads)
             is_bf16 = self._storage.dtype == torch.bfloat16
             choices = compute_choices("bf16" if is_bf16 else "fp32", attention_paths())
             settings = _Settings(self._file.path, self.layout, self._storage, choices)
@@ -267,8 +268,8 @@ class LocalWorkers:
     def __exit__(self, *problem: object) -> None:
         for worker in self.workers:
             worker.stop(takes_part=self.is_complete)
+        torch.set_num_threads(self._threads_before)
         if self._file is not None:
-            torch.set_num_threads(self._threads_before)
             self._file.close()
         for member in self._members:
             member.close()

@@ -1,0 +1,56 @@
+"""Start the ranks of a launch as a launcher does, by variables of the environment."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+LIMIT = 300.0
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port: int = server.getsockname()[1]
+        return port
+
+
+def variables(rank: int, num_ranks: int, port: int) -> dict[str, str]:
+    """The variables of one rank, as torchrun sets them."""
+    return {
+        "RANK": str(rank), "WORLD_SIZE": str(num_ranks), "LOCAL_RANK": str(rank),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
+
+
+def start_ranks(
+    words: Sequence[object], num_ranks: int, **more: str
+) -> list[subprocess.Popen[str]]:
+    """Start `python WORDS` on all ranks."""
+    port = free_port()
+    path = os.pathsep.join([str(TESTS / "support"), *filter(None, sys.path)])
+    return [
+        subprocess.Popen(
+            [sys.executable, *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | variables(rank, num_ranks, port) | {"PYTHONPATH": path} | more,
+        )
+        for rank in range(num_ranks)
+    ]
+
+
+def end_ranks(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+    """Wait for all ranks; return the exit code and output of each."""
+    try:
+        outputs = [process.communicate(timeout=LIMIT) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [
+        (process.returncode, *output) for process, output in zip(processes, outputs, strict=True)
+    ]

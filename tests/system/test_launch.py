@@ -1,0 +1,66 @@
+"""The place of a process among those of a launcher, whichever it is."""
+
+import pytest
+from refusals import refuses
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.launch import Launch, is_first_rank, read_launch
+
+MASTER = {"MASTER_ADDR": "node1", "MASTER_PORT": "4321"}
+LAUNCHERS = {
+    "torchrun": {
+        "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", **MASTER,
+    },
+    "srun": {
+        "SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "1", "SLURM_STEP_ID": "0",
+        **MASTER,
+    },
+    "mpirun of Open MPI": {
+        "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "1", **MASTER,
+    },
+    "mpirun of Intel MPI": {
+        "PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", **MASTER,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("environment", LAUNCHERS.values(), ids=LAUNCHERS)
+def test_every_launcher_is_understood(environment):
+    assert read_launch(environment) == Launch(3, 4, 1, "node1", 4321)
+    assert not is_first_rank(environment)
+    first = {name: "0" if value == "3" else value for name, value in environment.items()}
+    assert is_first_rank(first)
+
+
+def test_torchruns_variables_come_before_slurms():
+    """torchrun within srun: one task of SLURM on each machine, several processes in each."""
+    both = {**LAUNCHERS["srun"], **LAUNCHERS["torchrun"], "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}
+    assert read_launch(both) == Launch(3, 4, 1, "node1", 4321)
+
+
+def test_one_process_is_no_launch():
+    assert read_launch({}) is None
+    assert read_launch({"RANK": "0", "WORLD_SIZE": "1"}) is None
+    # A shell within a job of SLURM has the job's variables, but was not launched as a task.
+    shell = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
+    assert read_launch(shell) is None
+    assert is_first_rank({})
+
+
+def test_slurm_names_the_first_host_and_torchrun_counts_restarts():
+    job = {name: value for name, value in LAUNCHERS["srun"].items() if name not in MASTER}
+    launch = read_launch({**job, "SLURM_STEP_NODELIST": "gpu[07-09],cpu1"})
+    assert launch == Launch(3, 4, 1, "gpu07", 29500)
+    again = read_launch({**LAUNCHERS["torchrun"], "TORCHELASTIC_RESTART_COUNT": "2"})
+    assert again is not None and again.num_restarts == 2
+
+
+@pytest.mark.parametrize("change, parts", [
+    ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set", "torchrun"]),
+    ({"WORLD_SIZE": "many"}, ["WORLD_SIZE is 'many'", "torchrun"]),
+    ({"MASTER_PORT": "http"}, ["MASTER_PORT is 'http'"]),
+], ids=str)  # fmt: skip
+def test_what_is_missing_or_no_number_is_told(change, parts):
+    with refuses(ConfigError, *parts):
+        read_launch({**LAUNCHERS["torchrun"], **change})

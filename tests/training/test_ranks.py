@@ -1,0 +1,40 @@
+"""Several ranks: the losses of one process, and with exact sums its bytes."""
+
+import json
+
+import pytest
+from launches import TESTS, end_ranks, start_ranks
+from rank_script import results_of
+from torch_threads import threads
+
+
+@pytest.fixture(scope="module")
+def alone(corpus_dir):
+    with threads(1):
+        # As its figures come from the others: JSON has no tuples.
+        return json.loads(json.dumps(results_of(corpus_dir, None)))
+
+
+def flat(figures):
+    """All numbers of nested lists and dicts, in order."""
+    if isinstance(figures, dict):
+        return [number for value in figures.values() for number in flat(value)]
+    if isinstance(figures, list):
+        return [number for value in figures for number in flat(value)]
+    return [figures]
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_the_number_of_ranks_is_no_part_of_the_result(corpus_dir, alone, num_ranks):
+    """With four ranks of two members, some have no micro-batch of a step."""
+    script = TESTS / "support" / "rank_script.py"
+    answers = end_ranks(start_ranks([script, corpus_dir], num_ranks))
+    assert [code for code, *_ in answers] == [0] * num_ranks, answers
+    results = json.loads(answers[0][1])
+    for name, expected in alone.items():
+        if name.startswith("exact"):
+            assert results[name] == expected, name
+            continue
+        tolerance = 2e-2 if name == "bf16" else 1e-6
+        found = flat(results[name]["figures"])
+        assert found == pytest.approx(flat(expected["figures"]), rel=tolerance, abs=tolerance)
