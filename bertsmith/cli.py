@@ -17,7 +17,7 @@ from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.page import made_by
 from bertsmith.system.escaping import command_streams
-from bertsmith.system.launch import Launch, is_first_rank, read_launch
+from bertsmith.system.launch import Launch, is_first_rank, read_launch, resumed_after_restart
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
@@ -143,8 +143,10 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     prog = f"{PROG} {name}"
     settings = settings_of(name).parse(args, prog)
     configure_process()
-    work = partial(_import_work(name), settings, [*prog.split(), *args])
     launch = read_launch()
+    if launch is not None:
+        settings = resumed_after_restart(settings, launch)
+    work = partial(_import_work(name), settings, [*prog.split(), *args])
     return work if launch is None else partial(_run_on_ranks, launch, work)
 
 

@@ -4,7 +4,7 @@ import contextlib
 import signal
 from collections.abc import Callable
 
-from bertsmith.errors import BertsmithError
+from bertsmith.errors import BertsmithError, Interrupted
 from bertsmith.system.launch import Launch
 from bertsmith.system.stop_signal import SIGNALS, exit_code
 from bertsmith.training.workers.distributed import serve_rank
@@ -24,11 +24,11 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
     try:
         work()
         code = 0
+    except (Interrupted, KeyboardInterrupt):
+        code = exit_code()
+        raise
     except BertsmithError:
         code = 2
-        raise
-    except KeyboardInterrupt:
-        code = exit_code()
         raise
     finally:
         with contextlib.suppress(RuntimeError):  # the others may have ended

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-LIMIT = 300.0
+LIMIT = 600.0
 
 
 def free_port() -> int:
@@ -27,11 +27,12 @@ def variables(rank: int, num_ranks: int, port: int) -> dict[str, str]:
 
 
 def start_ranks(
-    words: Sequence[object], num_ranks: int, **more: str
+    words: Sequence[object], num_ranks: int, *, front: Path | None = None, **more: str
 ) -> list[subprocess.Popen[str]]:
-    """Start `python WORDS` on all ranks."""
+    """Start `python WORDS` on all ranks, which import from the folder `front` first."""
     port = free_port()
-    path = os.pathsep.join([str(TESTS / "support"), *filter(None, sys.path)])
+    folders = [*([] if front is None else [str(front)]), str(TESTS / "support"), *sys.path]
+    path = os.pathsep.join(filter(None, folders))
     return [
         subprocess.Popen(
             [sys.executable, *map(str, words)],

@@ -6,6 +6,7 @@ folder and the display belong to rank 0 alone.
 
 import contextlib
 import math
+import pickle
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +90,8 @@ class DistributedWorkers:
             compute_choices("bf16" if is_bf16 else "fp32", attention_paths()),
             facts_of(self.plan),
         )
-        self.ranks.tell(("train", job))
+        # Bytes, so that a rank that cannot read them can say so.
+        self.ranks.tell(("train", pickle.dumps(job)))
         try:
             self._answers(None)
         except BertsmithError:  # a rank cannot take part, so no other may wait for it
@@ -190,25 +192,17 @@ def serve_rank(ranks: RankGroup) -> int:
             _serve_run(ranks, *arguments)
 
 
-def _serve_run(ranks: RankGroup, job: RankJob) -> None:
+def _serve_run(ranks: RankGroup, job: bytes) -> None:
     """Compute one run's share of this rank."""
-    plan = replace(job.plan, rank=ranks.rank)
     try:
-        _check_same(job.facts, facts_of(plan))
-        device = torch.device(job.device_type)
-        if device.type == "cuda":
-            device = torch.device("cuda", ranks.local_rank)
-            torch.cuda.set_device(device)
-        keep_computing_as(replace(job.choices, threads=usable_threads()))
-        model = job.skeleton.to_empty(device=device)
-        workers = LocalWorkers(model, job.dtype, plan, num_processes=count_trainers(device))
-    except BertsmithError as error:
-        ranks.gather((error, None))
+        workers = _join(ranks, job)
+    except Exception as error:
+        ranks.gather((_told(error), None))
         return
     ranks.gather((None, None))
     if ranks.hear()[0] != BEGIN:
         return
-    workers.exchange = new_exchange(ranks, workers, device)
+    workers.exchange = new_exchange(ranks, workers, workers.model.device)
     with workers:
         workers.share_state()
         for name, *arguments in _messages_of_run(ranks):
@@ -218,6 +212,25 @@ def _serve_run(ranks: RankGroup, job: RankJob) -> None:
                 ranks.gather((_told(error), None))
             else:
                 ranks.gather((None, answer))
+
+
+def _join(ranks: RankGroup, pickled_job: bytes) -> LocalWorkers:
+    """Build the workers of this rank.
+
+    Raises:
+        ConfigError: this rank has other data or versions than rank 0.
+        CorpusError: the corpus is not where rank 0 has it.
+    """
+    job: RankJob = pickle.loads(pickled_job)
+    plan = replace(job.plan, rank=ranks.rank)
+    _check_same(job.facts, facts_of(plan))
+    device = torch.device(job.device_type)
+    if device.type == "cuda":
+        device = torch.device("cuda", ranks.local_rank)
+        torch.cuda.set_device(device)
+    keep_computing_as(replace(job.choices, threads=usable_threads()))
+    model = job.skeleton.to_empty(device=device)
+    return LocalWorkers(model, job.dtype, plan, num_processes=count_trainers(device))
 
 
 def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:

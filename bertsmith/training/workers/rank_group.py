@@ -5,6 +5,7 @@ takes as long as it takes. Instead each rank tells every second that it is alive
 not for `silence_seconds` is named and ends the run.
 """
 
+import contextlib
 import faulthandler
 import os
 import socket
@@ -23,6 +24,8 @@ from bertsmith.system.launch import Launch
 
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
 """How long a rank may be silent, and a collective may take, by device."""
+LIMIT_VARIABLE = "BERTSMITH_RANK_SECONDS"
+"""Variable of the environment with another such limit, in seconds."""
 JOIN_SECONDS = 600.0
 """How long ranks wait for all others when they start, as torchrun does."""
 NEVER = timedelta(days=365)
@@ -36,7 +39,7 @@ class RankGroup:
         ConfigError: not all ranks came within `JOIN_SECONDS`, or this torch cannot connect them.
     """
 
-    def __init__(self, launch: Launch, *, silence_seconds: float | None = None) -> None:
+    def __init__(self, launch: Launch) -> None:
         if not dist.is_available():
             raise ConfigError(
                 "Several processes were launched, and this build of torch has no "
@@ -47,7 +50,7 @@ class RankGroup:
         self.local_rank = launch.local_rank
         self.num_restarts = launch.num_restarts
         device_type = "cuda" if torch.cuda.is_available() else "cpu"
-        self.silence_seconds = silence_seconds or SILENCE_SECONDS[device_type]
+        self.silence_seconds = read_limit() or SILENCE_SECONDS[device_type]
         os.environ |= {
             "RANK": str(launch.rank),
             "WORLD_SIZE": str(launch.num_ranks),
@@ -57,6 +60,8 @@ class RankGroup:
         limit = timedelta(seconds=JOIN_SECONDS)
         try:
             store, _, _ = next(iter(dist.rendezvous("env://", timeout=limit)))  # type: ignore[attr-defined]
+            # torchrun keeps its store when it starts all ranks again, with the ports of the dead.
+            store = prefixed(f"attempt-{launch.num_restarts}", store)
             dist.init_process_group(
                 "gloo",
                 store=prefixed("messages", store),
@@ -107,6 +112,24 @@ class RankGroup:
         """End the connections; no rank may ask anything any more."""
         self._watch.close()
         dist.destroy_process_group()
+
+
+def read_limit() -> float | None:
+    """Read the limit of silence that the user set, in seconds; None where there is none.
+
+    Raises:
+        ConfigError: it is no number above 0.
+    """
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return None
+    with contextlib.suppress(ValueError):
+        if (seconds := float(text)) > 0:
+            return seconds
+    raise ConfigError(
+        f"The environment variable {LIMIT_VARIABLE} is {text!r}. Give it a number of seconds above "
+        "0, or unset it."
+    )
 
 
 def prefixed(prefix: str, store: Any) -> Any:

@@ -1,0 +1,109 @@
+"""Commands on several ranks, started as a launcher starts them: by variables."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+import torch
+from launches import end_ranks, start_ranks
+from tiny_runs import SIZE
+
+from bertsmith.model.loading import load_model
+
+
+def command(corpus_dir, out, *more):
+    words = ["-m", "bertsmith", "pretrain", *SIZE, "--corpus", corpus_dir, "--out", out]
+    return [*words, "--threads", 1, "--precision", "fp32", *more]
+
+
+def wait_for_steps(out, count, processes):
+    """Wait until the journal of a run has some steps."""
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline and all(each.poll() is None for each in processes):
+        journal = out / "journal.jsonl"
+        if journal.exists() and len(journal.read_text().splitlines()) >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(end_ranks(processes))
+
+
+EXACT = ("--steps", 20, "--exact", "--batch-size", 12, "--micro-batch-size", 1)
+
+
+@pytest.fixture(scope="module")
+def whole(corpus_dir, tmp_path_factory):
+    """The weights that one process learns."""
+    out = tmp_path_factory.mktemp("alone") / "run"
+    ((code, *output),) = end_ranks(start_ranks(command(corpus_dir, out, *EXACT), 1))
+    assert code == 0, output
+    return load_model(out).state_dict()
+
+
+def test_two_ranks_learn_the_bytes_of_one(whole, corpus_dir, tmp_path):
+    out = tmp_path / "run"
+    answers = end_ranks(start_ranks(command(corpus_dir, out, *EXACT), 2))
+    assert [code for code, *_ in answers] == [0, 0], answers
+    assert "trained" in answers[0][1] and answers[1][1:] == ("", "")
+    weights = load_model(out).state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in whole.items())
+    assert json.loads((out / "run.json").read_text())["processes"] == 12
+
+
+def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, bertsmith, corpus_dir, tmp_path):
+    """SIGTERM to all, as a launcher passes it on: rank 0 saves, and all end with its code."""
+    out = tmp_path / "run"
+    ranks = start_ranks(command(corpus_dir, out, *EXACT), 3)
+    wait_for_steps(out, 3, ranks)
+    for rank in ranks:
+        rank.send_signal(signal.SIGTERM)
+    answers = end_ranks(ranks)
+    assert [code for code, *_ in answers] == 3 * [143], answers
+    assert "Continue with" in answers[0][2] and answers[1][1:] == ("", "")
+    assert not (out / "model.safetensors").exists()
+    bertsmith(*command(corpus_dir, out, *EXACT, "--resume")[2:])
+    weights = load_model(out).state_dict()
+    assert all(torch.equal(weights[name], value) for name, value in whole.items())
+
+
+def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
+    out = tmp_path / "run"
+    words = command(corpus_dir, out, "--steps", 100_000)
+    ranks = start_ranks(words, 2, BERTSMITH_RANK_SECONDS="4")
+    wait_for_steps(out, 3, ranks)
+    os.kill(ranks[1].pid, signal.SIGSTOP)
+    ranks[0].wait(timeout=600)
+    os.kill(ranks[1].pid, signal.SIGCONT)
+    (code, _, errors), _ = end_ranks(ranks)
+    assert code == 1
+    assert "rank 1 on " in errors and "silent for 4 s" in errors and "gather" in errors
+
+
+@pytest.mark.parametrize("change, parts", [
+    ({"MASTER_ADDR": ""}, ["MASTER_ADDR is not set"]),
+    ({"BERTSMITH_RANK_SECONDS": "soon"}, ["BERTSMITH_RANK_SECONDS is 'soon'"]),
+], ids=str)  # fmt: skip
+def test_what_keeps_all_ranks_from_starting_is_told_once(corpus_dir, tmp_path, change, parts):
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 2, **change))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert all(part in answers[0][2] for part in parts)
+    assert answers[1][1:] == ("", "")
+
+
+def test_a_rank_of_another_version_is_refused(corpus_dir, tmp_path):
+    patch = tmp_path / "patch"
+    patch.mkdir()
+    (patch / "sitecustomize.py").write_text(
+        "import os\n"
+        "import bertsmith._version\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    bertsmith._version.__version__ = '0.0.1'\n"
+    )
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 2, front=patch))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert "rank 1 on " in answers[0][2]
+    assert "has another bertsmith than rank 0: '0.0.1'" in answers[0][2]
+    assert not (tmp_path / "run" / "model.safetensors").exists()
