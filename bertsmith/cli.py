@@ -17,7 +17,7 @@ from bertsmith.commands.mistakes import as_flags_of
 from bertsmith.errors import BertsmithError, Interrupted, advice_on
 from bertsmith.pages.page import made_by
 from bertsmith.system.escaping import command_streams
-from bertsmith.system.launch import Launch, is_first_rank, read_launch, resumed_after_restart
+from bertsmith.system.launch import Launch, is_first_rank, read_launch
 from bertsmith.system.memory import asked_bytes, lacks_memory
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.progress import showing_progress
@@ -141,13 +141,23 @@ def _find(args: list[str]) -> Callable[[], None]:
 def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
     """Read a command's line, then import what does its work."""
     prog = f"{PROG} {name}"
-    settings = settings_of(name).parse(args, prog)
+    parse = settings_of(name).parse
+    settings = parse(args, prog)
     configure_process()
     launch = read_launch()
-    if launch is not None:
-        settings = resumed_after_restart(settings, launch)
+    if launch is not None and launch.num_restarts and _has_begun(settings):
+        # The launcher repeats the line with which the run began.
+        args = [*(word for word in args if word not in ("--resume", "--overwrite")), "--resume"]
+        settings = parse(args, prog)
     work = partial(_import_work(name), settings, [*prog.split(), *args])
     return work if launch is None else partial(_run_on_ranks, launch, work)
+
+
+def _has_begun(settings: Any) -> bool:
+    """Return whether a command has a run in its folder that can be resumed."""
+    if not hasattr(settings, "resume") or settings.out is None:
+        return False
+    return (settings.out / "run.json").exists()
 
 
 def _run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:

@@ -7,8 +7,7 @@ MASTER_ADDR and MASTER_PORT. What `srun` and `mpirun` set is mapped to these nam
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 from bertsmith.errors import ConfigError
 
@@ -109,17 +108,3 @@ def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
     values = os.environ if environment is None else environment
     ranks = (values.get(name, "0") for name in ("RANK", *OF_LAUNCHERS["RANK"]))
     return all(rank == "0" for rank in ranks)
-
-
-def resumed_after_restart(settings: Any, launch: Launch) -> Any:
-    """Return a command's settings such that a run that a fault has stopped goes on.
-
-    A launcher that starts all ranks again (`torchrun --max-restarts`) repeats the command's line.
-    """
-    names = {field.name for field in fields(settings)}
-    if not launch.num_restarts or not {"out", "resume"} <= names:
-        return settings
-    if settings.out is None or not (settings.out / "run.json").exists():
-        return settings  # nothing has begun yet
-    changes = {"resume": True, "overwrite": False}
-    return replace(settings, **{name: changes[name] for name in names & changes.keys()})

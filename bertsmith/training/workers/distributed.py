@@ -36,12 +36,12 @@ from bertsmith.training.workers.rank_group import RankGroup
 
 T = TypeVar("T")
 
-BEGIN = "begin"
-END_OF_RUN = "end of run"
+BEGIN_RUN = "begin"
+END_RUN = "end of run"
 
 
 @dataclass(frozen=True)
-class RankJob:
+class RankRun:
     """A run as rank 0 describes it to the others."""
 
     plan: Plan
@@ -82,22 +82,22 @@ class DistributedWorkers:
     def __enter__(self) -> Self:
         is_bf16 = self._dtype == torch.bfloat16
         device = self._model.device
-        job = RankJob(
+        run = RankRun(
             self.plan,
             without_values(self._model),
             self._dtype,
             device.type,
             compute_choices("bf16" if is_bf16 else "fp32", attention_paths()),
-            facts_of(self.plan),
+            shared_facts(self.plan),
         )
         # Bytes, so that a rank that cannot read them can say so.
-        self.ranks.tell(("train", pickle.dumps(job)))
+        self.ranks.tell(("train", pickle.dumps(run)))
         try:
             self._answers(None)
         except BertsmithError:  # a rank cannot take part, so no other may wait for it
-            self.ranks.tell((END_OF_RUN,))
+            self.ranks.tell((END_RUN,))
             raise
-        self.ranks.tell((BEGIN,))
+        self.ranks.tell((BEGIN_RUN,))
         self.local.exchange = new_exchange(self.ranks, self.local, device)
         self.local.__enter__()
         self.local.share_state()
@@ -155,7 +155,7 @@ class DistributedWorkers:
         traceback: TracebackType | None,
     ) -> None:
         with contextlib.suppress(RuntimeError):  # the others may have ended
-            self.ranks.tell((END_OF_RUN,))
+            self.ranks.tell((END_RUN,))
         self.local.__exit__(kind, error, traceback)
 
 
@@ -170,7 +170,7 @@ def new_exchange(
     return CollectiveExchange(ranks.new_group(device), workers.plan, workers.layout)
 
 
-def facts_of(plan: Plan) -> dict[str, Any]:
+def shared_facts(plan: Plan) -> dict[str, Any]:
     """Return what must be the same on all ranks: versions, and the data of the objective."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {
@@ -192,15 +192,15 @@ def serve_rank(ranks: RankGroup) -> int:
             _serve_run(ranks, *arguments)
 
 
-def _serve_run(ranks: RankGroup, job: bytes) -> None:
+def _serve_run(ranks: RankGroup, pickled: bytes) -> None:
     """Compute one run's share of this rank."""
     try:
-        workers = _join(ranks, job)
+        workers = _join(ranks, pickled)
     except Exception as error:
         ranks.gather((_told(error), None))
         return
     ranks.gather((None, None))
-    if ranks.hear()[0] != BEGIN:
+    if ranks.hear()[0] != BEGIN_RUN:
         return
     workers.exchange = new_exchange(ranks, workers, workers.model.device)
     with workers:
@@ -214,27 +214,27 @@ def _serve_run(ranks: RankGroup, job: bytes) -> None:
                 ranks.gather((None, answer))
 
 
-def _join(ranks: RankGroup, pickled_job: bytes) -> LocalWorkers:
+def _join(ranks: RankGroup, pickled: bytes) -> LocalWorkers:
     """Build the workers of this rank.
 
     Raises:
         ConfigError: this rank has other data or versions than rank 0.
         CorpusError: the corpus is not where rank 0 has it.
     """
-    job: RankJob = pickle.loads(pickled_job)
-    plan = replace(job.plan, rank=ranks.rank)
-    _check_same(job.facts, facts_of(plan))
-    device = torch.device(job.device_type)
+    run: RankRun = pickle.loads(pickled)
+    plan = replace(run.plan, rank=ranks.rank)
+    _check_same(run.facts, shared_facts(plan))
+    device = torch.device(run.device_type)
     if device.type == "cuda":
         device = torch.device("cuda", ranks.local_rank)
         torch.cuda.set_device(device)
-    keep_computing_as(replace(job.choices, threads=usable_threads()))
-    model = job.skeleton.to_empty(device=device)
-    return LocalWorkers(model, job.dtype, plan, num_processes=count_trainers(device))
+    keep_computing_as(replace(run.choices, threads=usable_threads()))
+    model = run.skeleton.to_empty(device=device)
+    return LocalWorkers(model, run.dtype, plan, num_processes=count_trainers(device))
 
 
 def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:
-    while (message := ranks.hear())[0] != END_OF_RUN:
+    while (message := ranks.hear())[0] != END_RUN:
         yield message
 
 

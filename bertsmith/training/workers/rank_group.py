@@ -28,7 +28,7 @@ LIMIT_VARIABLE = "BERTSMITH_RANK_SECONDS"
 """Variable of the environment with another such limit, in seconds."""
 JOIN_SECONDS = 600.0
 """How long ranks wait for all others when they start, as torchrun does."""
-NEVER = timedelta(days=365)
+NO_LIMIT = timedelta(days=365)
 BEAT_SECONDS = 1.0
 
 
@@ -69,7 +69,7 @@ class RankGroup:
                 world_size=launch.num_ranks,
                 timeout=limit,
             )
-            self._messages = dist.new_group(backend="gloo", timeout=NEVER)
+            self._messages = dist.new_group(backend="gloo", timeout=NO_LIMIT)
             self.hosts: list[str] = self._all(socket.gethostname())
         except (dist.DistError, RuntimeError) as error:
             raise ConfigError(
