@@ -12,6 +12,10 @@ from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.optim import parts_of_parameters
 from bertsmith.training.workers.member import Plan
 
+# torch 2.13 has new names for both, and warns of the old ones.
+reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+
 
 class CollectiveExchange:
     """An exchange by the collectives of torch.distributed."""
@@ -32,7 +36,7 @@ class CollectiveExchange:
         if self._plan.is_exact:
             self._sum_in_order(gradients)
         else:
-            dist.reduce_scatter_tensor(total[self._own], total, group=self._group)
+            reduce_scatter(total[self._own], total, group=self._group)
         if self._wholes:  # they lie across the ranges
             self._gather(total)
 
@@ -66,7 +70,7 @@ class CollectiveExchange:
             array[place].copy_(piece.view(torch.float32))
 
     def _gather(self, array: Tensor) -> None:
-        dist.all_gather_into_tensor(array, array[self._own], group=self._group)
+        all_gather(array, array[self._own], group=self._group)
 
     def share(self, array: Tensor) -> None:
         dist.broadcast(array, src=0, group=self._group)
