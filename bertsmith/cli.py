@@ -195,7 +195,7 @@ def _overview() -> str:
         "",
         "BERT is a neural network that reads text. It first learns a language by guessing hidden",
         "words in plain text (pre-training), then learns your task from a few labelled examples",
-        "(fine-tuning). The commands below are the steps of that road, in order.",
+        "(fine-tuning). The commands below are these steps, in order.",
         "",
         f"usage: {PROG} COMMAND [options]        ({PROG} COMMAND --help explains each option)",
     ]

@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     device: str
     precision: Literal["auto", "fp32", "bf16"]
     threads: int | None
+    exact: bool
     report_to: Literal["wandb", "mlflow"] | None
 
 

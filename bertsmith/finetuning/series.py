@@ -18,7 +18,7 @@ import numpy as np
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.finetuning.resolve import count_parts, sum_weights
+from bertsmith.finetuning.resolve import sum_weights
 from bertsmith.finetuning.run import (
     NOTES,
     START_NOTE,
@@ -35,7 +35,7 @@ from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.system.terminal import Say
 from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
-from bertsmith.training.machine import Machine, computing_on
+from bertsmith.training.machine import computing_on
 from bertsmith.training.model_card import write_card
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, same_fields
@@ -217,7 +217,7 @@ def finetune_repeatedly(
     before = folder if settings.resume else None
     with computing_on(settings, before) as machine, ExitStack() as stack:
         runs = list(_runs_of(task_type, settings, kind))
-        facts = _describe(settings, kind, machine)
+        facts = _describe(settings, kind)
         _check_series(folder, settings, facts)
 
         def take_folder() -> None:
@@ -347,18 +347,15 @@ def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> 
     return folds
 
 
-def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
+def _describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
     """Build a series' entry in `run.json`: settings and hashes of its files."""
-    series = {**same_fields(settings), **_resolved_parts(settings, machine)}
+    series = {**same_fields(settings), **_weights_of(settings)}
     return {"series": series, "kind": kind, "files": file_sums(settings)}
 
 
-def _resolved_parts(settings: FinetuneSettings, machine: Machine) -> dict[str, Any]:
-    """Return what a run's configuration takes from the machine and from the model."""
-    return {
-        "num_parts": count_parts(settings.batch_size, machine),
-        "weights_sha256": sum_weights(settings, find_checkpoint(settings.model)),
-    }
+def _weights_of(settings: FinetuneSettings) -> dict[str, str]:
+    """Return what a run's configuration takes from the model, as it stands there."""
+    return {"weights_sha256": sum_weights(settings, find_checkpoint(settings.model))}
 
 
 def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
@@ -395,9 +392,8 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     expected = same_fields(settings)
     del expected["model"]  # whose weights are compared, so that it may have been moved
     check_same(folder.path, {name: run["settings"].get(name) for name in expected}, expected)
-    with computing_on(settings, folder) as machine:
-        parts = _resolved_parts(settings, machine)
-    check_same(folder.path, {name: run[CONFIG].get(name) for name in parts}, parts)
+    weights = _weights_of(settings)
+    check_same(folder.path, {name: run[CONFIG].get(name) for name in weights}, weights)
     _check_files(folder.path, run, file_sums(settings))
 
 

@@ -11,7 +11,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -33,8 +33,6 @@ from bertsmith.training.workers.local import LocalWorkers, in_order
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Figures
 from bertsmith.training.workers.rank_group import RankGroup
-
-T = TypeVar("T")
 
 BEGIN_RUN = "begin"
 END_RUN = "end of run"
@@ -104,10 +102,10 @@ class DistributedWorkers:
         return self
 
     def prepare(self, step: int) -> list[BatchSize]:
-        return self._in_order(self._ask("prepare_shares", step))
+        return in_order(self._ask("prepare", step))
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
-        return self._in_order(self._ask("compute_shares", step, counts))
+        return in_order(self._ask("compute", step, counts))
 
     def reduce_gradients(self) -> float:
         # In the order of ranges, so that the norm is the same for any number of ranks.
@@ -138,15 +136,6 @@ class DistributedWorkers:
             if error is not None:
                 raise _of_rank(error, rank, self.ranks.hosts[rank])
         return [answer for _, answer in answers]
-
-    def _in_order(self, by_rank: Sequence[Sequence[Sequence[T]]]) -> list[T]:
-        """Put the micro-batches of all ranks' members into their order."""
-        by_turn = [
-            by_rank[rank][index]
-            for index in range(self.plan.num_members)
-            for rank in range(self.plan.num_ranks)
-        ]
-        return in_order(by_turn)
 
     def __exit__(
         self,

@@ -111,23 +111,15 @@ class LocalWorkers:
         self.is_complete = self._num_processes == 1
 
     def prepare(self, step: int) -> list[BatchSize]:
-        return in_order(self.prepare_shares(step))
-
-    def prepare_shares(self, step: int) -> list[list[BatchSize]]:
-        """Make the micro-batches of this rank's members; return the sizes of each member's."""
         self.poll_workers()
         self._send("prepare", step)
-        return [*(member.prepare(step) for member in self._own), *self._receive()]
+        return in_order([*(member.prepare(step) for member in self._own), *self._receive()])
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
-        return in_order(self.compute_shares(step, counts))
-
-    def compute_shares(self, step: int, counts: Mapping[str, int]) -> list[list[Figures]]:
-        """Compute gradients by this rank's members; return the losses of each member."""
         self._send("compute", step, counts)
         # Numbers are read at the end: that waits for the device, which should have all its work.
         terms = [member.compute(step, counts) for member in self._own]
-        return [*map(to_figures, terms), *self._receive()]
+        return in_order([*map(to_figures, terms), *self._receive()])
 
     def reduce_gradients(self) -> float:
         return math.sqrt(sum(map(sum, self.square_sums())))
@@ -277,7 +269,7 @@ class LocalWorkers:
 
 
 def in_order(dealt: Sequence[Sequence[T]]) -> list[T]:
-    """Put micro-batches, which were dealt out to members in turn, into their order."""
+    """Put micro-batches, which were dealt out in turn to members or ranks, into their order."""
     number = len(dealt)
     return [dealt[i % number][i // number] for i in range(sum(map(len, dealt)))]
 
