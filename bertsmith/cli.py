@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from bertsmith._version import __version__
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with 128 and its number: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
     if argv is None:
+        _check_folder()
         restart_in_utf8()
     open_streams()
     allow_any_character()
@@ -70,6 +72,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         except HelpAsked as asked:
             asked.print(f"{PROG} {name_of(args)}")
         sys.stdout.flush()  # a closed pipe raises here, and not when Python exits
+
+
+def _check_folder() -> None:
+    """End where the folder of this process is deleted: nothing can be found from there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        _tell("the folder that you are in no longer exists. Change to another one with cd.")
+        raise SystemExit(2) from None
 
 
 @contextmanager

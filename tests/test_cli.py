@@ -123,3 +123,15 @@ def test_a_file_is_not_opened_in_place_of_a_closed_standard_error(tmp_path):
     words = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", program]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, cwd=tmp_path)
     assert (tmp_path / "journal").read_text() == "step\n"
+
+
+def test_a_folder_that_was_deleted_is_told(tmp_path):
+    """Under it, libraries that torch loads by name are not found, and end the process."""
+    line = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m bertsmith predict a b'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(bertsmith.__file__).parents[1])},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bertsmith: the folder that you are in no longer exists")

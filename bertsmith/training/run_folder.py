@@ -86,6 +86,16 @@ FACTS: Mapping[str, type | tuple[type, ...]] = {
 """Types of the facts of `run.json` that are read again, where they are there; outer ones first."""
 
 
+CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
+    "threads": lambda value: type(value) is int and value >= 1,
+    "precision": lambda value: value in ("fp32", "bf16"),
+    "float32_route": lambda value: value in ("highest", "high", "medium"),
+    "attention": lambda value: (
+        isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
+    ),
+}
+"""What the values of a run's choices of computing may be."""
+
 NEEDED = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
 """Facts that the end of any run reads, for the model card."""
 NEEDED_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
@@ -310,6 +320,12 @@ class RunFolder:
         for name in sorted(names ^ choices.keys()):
             problem = "missing" if name in names else "not known"
             raise _damaged_run(self.run_path, f"'{COMPUTE_CHOICES}.{name}' is {problem}")
+        for name, is_allowed in CHOICE_VALUES.items():
+            if not is_allowed(value := choices[name]):
+                shown = json.dumps(value)[:60]
+                raise _damaged_run(
+                    self.run_path, f"'{COMPUTE_CHOICES}.{name}' is {shown}, which is no such choice"
+                )
         return ComputeChoices(**choices)
 
     def write_run(self, facts: Mapping[str, Any]) -> None:

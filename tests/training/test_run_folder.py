@@ -105,6 +105,10 @@ def test_choices_that_are_damaged_are_named(tmp_path):
         (without, "'compute_choices.threads' is missing"),
         ({**choices, "cores": 2}, "'compute_choices.cores' is not known"),
         ([1], "compute_choices is [1], and must be an object"),
+        ({**choices, "threads": "x"}, "'compute_choices.threads' is \"x\""),
+        ({**choices, "precision": None}, "'compute_choices.precision' is null"),
+        ({**choices, "float32_route": 2}, "'compute_choices.float32_route' is 2"),
+        ({**choices, "attention": {"a": None}}, "'compute_choices.attention' is {\"a\": null}"),
     ):
         folder.write_run({"compute_choices": value})
         with refuses(CheckpointError, "run.json: ", part, "--overwrite"):
