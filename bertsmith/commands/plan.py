@@ -9,13 +9,30 @@ from bertsmith.commands.settings.plan import Settings
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.forecast import forecast
+from bertsmith.pretraining.scaling import Scaling, parse_bandwidth
 from bertsmith.system.counts import count_noun
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     estimate = forecast(build_job(settings), settings.measure_seconds)
     facts = estimate.to_json()
-    lines = describe_forecast(facts, estimate.config)
+    lines = list(describe_forecast(facts, estimate.config))
+    num_ranks = settings.nodes * settings.ranks
+    if num_ranks > 1:
+        scaling = Scaling(
+            num_ranks,
+            estimate.parameters,
+            facts["step"]["seconds"],
+            parse_bandwidth(settings.bandwidth),
+        )
+        facts["ranks"] = {
+            "num_ranks": num_ranks,
+            "step_seconds": scaling.seconds,
+            "collective_seconds": scaling.collective_seconds,
+            "bytes": scaling.num_bytes,
+            "efficiency": scaling.efficiency,
+        }
+        lines += describe_scaling(scaling, settings.bandwidth)
     print(json.dumps(facts) if settings.json else "\n".join(lines))
 
 
@@ -48,6 +65,18 @@ def describe_forecast(facts: dict[str, Any], config: PretrainConfig) -> Iterator
     yield (
         f"measured in {count_noun(facts['measured_steps'], 'step')} on {facts['device']} in "
         f"{facts['precision']} with {count_noun(facts['processes'], 'process', 'processes')}"
+    )
+
+
+def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
+    yield (
+        f"ranks   {scaling.num_ranks}: {_time_of(scaling.seconds)} a step, of which "
+        f"{_time_of(scaling.collective_seconds)} for {_big(scaling.num_bytes)}B that each rank "
+        f"sends at {bandwidth}; efficiency {scaling.efficiency:.0%}"
+    )
+    yield (
+        "        This assumes machines like this one, and a network that sends and receives at the "
+        "same time, while no rank computes."
     )
 
 

@@ -25,6 +25,8 @@ LARGEST: Mapping[str, int] = {
     "epochs": 1_000_000,
     "batch_size": 1_048_576,
     "micro_batch_size": 1_048_576,
+    "nodes": 100_000,
+    "ranks": 1_024,
     "max_length": 1_048_576,
     "start_length": 1_048_576,
     "start_steps": 1_000_000_000,

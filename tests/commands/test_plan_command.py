@@ -29,6 +29,22 @@ def test_the_lines_of_a_plan(bertsmith, corpus_dir, tmp_path):
     assert f"model   {folder}: 2 layers" in page
 
 
+def test_several_machines_are_planned_by_what_must_travel(bertsmith, corpus_dir):
+    words = ("plan", *SIZE, "--corpus", corpus_dir, "--steps", 50, *SHORT)
+    several = ("--nodes", 4, "--ranks", 2, "--bandwidth", "100Mbit")
+    facts = json.loads(bertsmith(*words, *several, "--json"))
+    ranks = facts["ranks"]
+    assert ranks["num_ranks"] == 8
+    assert ranks["bytes"] == pytest.approx(2 * 4 * facts["parameters"] * 7 / 8)
+    assert ranks["collective_seconds"] == pytest.approx(ranks["bytes"] / 12.5e6)
+    alone = facts["step"]["seconds"]
+    assert ranks["step_seconds"] == pytest.approx(alone / 8 + ranks["collective_seconds"])
+    assert ranks["efficiency"] == pytest.approx(alone / 8 / ranks["step_seconds"])
+    page = bertsmith(*words, *several)
+    assert "ranks   8: " in page and "at 100Mbit; efficiency" in page and "This assumes" in page
+    assert "ranks   " not in bertsmith(*words)
+
+
 def test_a_recipe_of_pretrain_can_be_given(bertsmith, corpus_dir, tmp_path):
     recipe = tmp_path / "mine.toml"
     recipe.write_text(
@@ -45,6 +61,8 @@ def test_a_recipe_of_pretrain_can_be_given(bertsmith, corpus_dir, tmp_path):
     ("--steps 9", ["--corpus"]),
     ("--steps 9 --corpus no/corpus", ["no/corpus", "corpus build"]),
     ("--corpus no/corpus", ["--steps ", "--minutes "]),
+    ("--steps 9 --corpus c --nodes 0", ["--nodes: found 0", "1 or more"]),
+    ("--steps 9 --corpus c --bandwidth fast", ["--bandwidth: found 'fast'", "1Gbit"]),
     ("--steps 9 --corpus c --measure-seconds 0", ["--measure-seconds: found 0", "above 0"]),
 ])  # fmt: skip
 def test_what_cannot_be_is_one_line_and_code_2(refused, more, parts):

@@ -9,6 +9,7 @@ import tyro
 from bertsmith.commands.flags import parse_with_recipe, unset_other
 from bertsmith.commands.settings import pretrain
 from bertsmith.errors import SettingError
+from bertsmith.pretraining.scaling import parse_bandwidth
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced
 
@@ -26,11 +27,22 @@ class Settings(pretrain.Settings):
     resume: tyro.conf.Suppress[bool] = False
     overwrite: tyro.conf.Suppress[bool] = False
     page: tyro.conf.Suppress[Path | None] = None
+    nodes: int = 1
+    """Number of machines like this one on which the run is planned."""
+    ranks: int = 1
+    """Number of processes on each of these machines: 1 on CPUs, one for each GPU otherwise."""
+    bandwidth: str = "1Gbit"
+    """Speed of the network between the machines in each direction, such as 1Gbit, 100Mbit or
+    25GB per second."""
     measure_seconds: Advanced[float] = 5.0
     """Seconds for which steps are timed, after some that warm up."""
 
     def __post_init__(self) -> None:
         check_all_largest(self)
+        parse_bandwidth(self.bandwidth)
+        for name in ("nodes", "ranks"):
+            if getattr(self, name) < 1:
+                raise SettingError(name, getattr(self, name), "1 or more")
         if not self.measure_seconds > 0:
             raise SettingError("measure_seconds", self.measure_seconds, "a number above 0")
 

@@ -1,0 +1,62 @@
+"""What a step takes on several ranks, by the bytes that must travel in it.
+
+Each rank sends and receives every gradient but those of its own range, and then every weight
+(Rajbhandari et al. 2020, arXiv 1910.02054, section 7): 2·N·(P - 1)/P numbers each way for N weights
+and P ranks, with a ring or not.
+"""
+
+import re
+from dataclasses import dataclass
+
+from bertsmith.errors import SettingError
+
+BYTES_PER_NUMBER = 4
+"""Gradients and weights travel in fp32."""
+UNITS = {"bit": 1 / 8, "B": 1.0}
+PREFIXES = {"M": 1e6, "G": 1e9}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A step of `step_seconds` on one rank, divided among `num_ranks`."""
+
+    num_ranks: int
+    parameters: int
+    step_seconds: float
+    bytes_per_second: float
+
+    @property
+    def num_bytes(self) -> float:
+        """The bytes that each rank sends in a step, and as many that it receives."""
+        share = (self.num_ranks - 1) / self.num_ranks
+        return 2 * BYTES_PER_NUMBER * self.parameters * share
+
+    @property
+    def collective_seconds(self) -> float:
+        return self.num_bytes / self.bytes_per_second
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of a step on all ranks, with as many rows as on one."""
+        return self.step_seconds / self.num_ranks + self.collective_seconds
+
+    @property
+    def efficiency(self) -> float:
+        """The share, 0 to 1, of the ranks' time in which they compute."""
+        return self.step_seconds / (self.num_ranks * self.seconds)
+
+
+def parse_bandwidth(text: str) -> float:
+    """Return bytes per second.
+
+    >>> parse_bandwidth("1Gbit"), parse_bandwidth("100 Mbit/s"), parse_bandwidth("25GB")
+    (125000000.0, 12500000.0, 25000000000.0)
+
+    Raises:
+        SettingError: it is no number with Mbit, Gbit, MB or GB.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MG])(bit|B)(?:/s)?", text.strip())
+    speed = 0.0 if match is None else float(match[1]) * PREFIXES[match[2]] * UNITS[match[3]]
+    if speed == 0:
+        raise SettingError("bandwidth", text, "a speed such as 1Gbit, 100Mbit or 25GB")
+    return speed
