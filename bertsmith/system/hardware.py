@@ -151,13 +151,17 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
         torch.set_num_threads(threads_before)
 
 
-def describe_cores(device: torch.device, precision: Precision) -> str:
+def describe_cores(device: torch.device, precision: Precision, num_ranks: int = 1) -> str:
     """Describe in one sentence what a run trains on.
 
     >>> describe_cores(torch.device("cuda", 0), "bf16")
     'Training on cuda:0 in bf16.'
+    >>> describe_cores(torch.device("cuda", 0), "bf16", num_ranks=4)
+    'Training on 4 ranks, the first with cuda:0, in bf16.'
     """
     hardware = count_noun(torch.get_num_threads(), "CPU core") if device.type == "cpu" else device
+    if num_ranks > 1:
+        return f"Training on {num_ranks} ranks, the first with {hardware}, in {precision}."
     return f"Training on {hardware} in {precision}."
 
 

@@ -60,7 +60,7 @@ from bertsmith.training.workers.distributed import DistributedWorkers
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
-from bertsmith.training.workers.rank_group import joined_ranks
+from bertsmith.training.workers.rank_group import RankGroup, joined_ranks
 
 CHECKPOINT_SECONDS = 600.0
 """At most this much work is lost where no interval between checkpoints was set."""
@@ -131,14 +131,16 @@ class Trainer:
         self._save = save
         self.budget = config.budget
         self.device = model.device
-        self.workers = workers or self._new_workers(is_exact)
+        ranks = joined_ranks()
+        num_ranks = 1 if ranks is None else ranks.num_ranks
+        self.workers = workers or self._new_workers(ranks, is_exact=is_exact)
         self.state = TrainingState(identity=build_identity(config, objective.identity()))
         attention = describe_attention(self.device, config.precision)
         computing = describe_computing(
-            self.device, config.precision, config.num_processes, attention
+            self.device, config.precision, -(-config.num_processes // num_ranks), attention
         )
         self.computing = "\n".join([computing, *config.notes])
-        head = describe_cores(self.device, config.precision)
+        head = describe_cores(self.device, config.precision, num_ranks)
         if has_details():
             head = f"{head}\ncomputing {computing}"
         self.shown_computing = "\n".join([head, *config.notes])
@@ -151,10 +153,9 @@ class Trainer:
         """Whether the user asked to stop after the last step had begun, so the run is complete."""
         self._is_ended = False
 
-    def _new_workers(self, is_exact: bool) -> Workers:
+    def _new_workers(self, ranks: RankGroup | None, *, is_exact: bool) -> Workers:
         """Make the workers of this machine, or of all ranks that it has joined."""
         config = self.config
-        ranks = joined_ranks()
         num_ranks = 1 if ranks is None else ranks.num_ranks
         num_members = -(-config.num_processes // num_ranks)
         plan = Plan(self.objective, config.optim, config.seed, num_members, is_exact=is_exact)

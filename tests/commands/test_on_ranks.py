@@ -45,6 +45,7 @@ def test_two_ranks_learn_the_bytes_of_one(whole, corpus_dir, tmp_path):
     out = tmp_path / "run"
     answers = end_ranks(start_ranks(command(corpus_dir, out, *EXACT), 2))
     assert [code for code, *_ in answers] == [0, 0], answers
+    assert "Training on 2 ranks, the first with 1 CPU core, in fp32." in answers[0][2]
     assert "trained" in answers[0][1] and answers[1][1:] == ("", "")
     weights = load_model(out).state_dict()
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
