@@ -68,6 +68,13 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, bertsmith, corpus_dir
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
 
 
+def test_srun_starts_ranks_without_torchrun(corpus_dir, tmp_path):
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 2, launcher="srun"))
+    assert [code for code, *_ in answers] == [0, 0], answers
+    assert "Training on 2 ranks" in answers[0][2] and answers[1][1:] == ("", "")
+
+
 def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
     out = tmp_path / "run"
     words = command(corpus_dir, out, "--steps", 100_000)

@@ -18,16 +18,24 @@ def free_port() -> int:
         return port
 
 
-def variables(rank: int, num_ranks: int, port: int) -> dict[str, str]:
-    """The variables of one rank, as torchrun sets them."""
-    return {
-        "RANK": str(rank), "WORLD_SIZE": str(num_ranks), "LOCAL_RANK": str(rank),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
+def variables(launcher: str, rank: int, num_ranks: int, port: int) -> dict[str, str]:
+    """The variables of one rank, as a launcher sets them."""
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    if launcher == "srun":
+        return common | {
+            "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(num_ranks),
+            "SLURM_LOCALID": str(rank), "SLURM_STEP_ID": "0",
+        }  # fmt: skip
+    return common | {"RANK": str(rank), "WORLD_SIZE": str(num_ranks), "LOCAL_RANK": str(rank)}
 
 
 def start_ranks(
-    words: Sequence[object], num_ranks: int, *, front: Path | None = None, **more: str
+    words: Sequence[object],
+    num_ranks: int,
+    *,
+    launcher: str = "torchrun",
+    front: Path | None = None,
+    **more: str,
 ) -> list[subprocess.Popen[str]]:
     """Start `python WORDS` on all ranks, which import from the folder `front` first."""
     port = free_port()
@@ -39,7 +47,10 @@ def start_ranks(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | variables(rank, num_ranks, port) | {"PYTHONPATH": path} | more,
+            env=os.environ
+            | variables(launcher, rank, num_ranks, port)
+            | {"PYTHONPATH": path}
+            | more,
         )
         for rank in range(num_ranks)
     ]
