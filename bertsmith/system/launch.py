@@ -44,10 +44,7 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
         ConfigError: there are several processes, and a variable is missing or no whole number.
     """
     values = os.environ if environment is None else environment
-    if "RANK" in values and "WORLD_SIZE" in values:
-        names = {name: name for name in OF_LAUNCHERS}
-    else:
-        names = _names_of_launcher(values)
+    names = _names_of_launcher(values)
     if not names or _number(values, names["WORLD_SIZE"]) == 1:
         return None
     return Launch(
@@ -60,8 +57,17 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
     )
 
 
+def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
+    """Return whether this process is the only one or the first, which speaks for all."""
+    values = os.environ if environment is None else environment
+    names = _names_of_launcher(values)
+    return not names or values[names["WORLD_SIZE"]] == "1" or values[names["RANK"]] == "0"
+
+
 def _names_of_launcher(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the names by which another launcher says what torchrun says."""
+    """Return the names by which the launcher says what torchrun says; empty without a launcher."""
+    if "RANK" in values and "WORLD_SIZE" in values:
+        return {name: name for name in OF_LAUNCHERS}
     for launcher in zip(*OF_LAUNCHERS.values(), strict=True):
         names = dict(zip(OF_LAUNCHERS, launcher, strict=True))
         # An interactive SLURM shell has a job, but no launched task.
@@ -101,10 +107,3 @@ def _number(values: Mapping[str, str], name: str) -> int:
             "number there. Launch with torchrun, srun or mpirun, which set it."
         )
     return int(text)
-
-
-def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
-    """Return whether this process is the only one or the first, which speaks for all."""
-    values = os.environ if environment is None else environment
-    ranks = (values.get(name, "0") for name in ("RANK", *OF_LAUNCHERS["RANK"]))
-    return all(rank == "0" for rank in ranks)

@@ -45,7 +45,8 @@ def test_one_process_is_no_launch():
     # A shell within a job of SLURM has the job's variables, but was not launched as a task.
     shell = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
     assert read_launch(shell) is None
-    assert is_first_rank({})
+    alone = ({}, {"RANK": "1"}, {"RANK": "0", "WORLD_SIZE": "1"}, {**shell, "SLURM_PROCID": "2"})
+    assert all(is_first_rank(environment) for environment in alone)
 
 
 def test_slurm_names_the_first_host_and_torchrun_counts_restarts():
