@@ -2,9 +2,10 @@
 
 import contextlib
 import signal
+import sys
 from collections.abc import Callable
 
-from bertsmith.errors import BertsmithError, Interrupted
+from bertsmith.errors import BertsmithError, Interrupted, TrainingError, as_flags
 from bertsmith.system.launch import Launch
 from bertsmith.system.stop_signal import SIGNALS, exit_code
 from bertsmith.training.workers.distributed import serve_rank
@@ -17,7 +18,11 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
     if ranks.rank > 0:
         for number in SIGNALS:  # rank 0 answers them, and needs the others to save the run
             signal.signal(number, signal.SIG_IGN)
-        code = serve_rank(ranks)
+        try:
+            code = serve_rank(ranks)
+        except TrainingError as error:
+            print(f"bertsmith: rank {ranks.rank}: {as_flags(error.message)}", file=sys.__stderr__)
+            code = 1
         ranks.close()
         raise SystemExit(code)
     code = 1
@@ -31,6 +36,6 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
         code = 2
         raise
     finally:
-        with contextlib.suppress(RuntimeError):  # the others may have ended
+        with contextlib.suppress(TrainingError):  # the others may have ended
             ranks.tell(("end", code))
             ranks.close()

@@ -75,6 +75,18 @@ def test_srun_starts_ranks_without_torchrun(corpus_dir, tmp_path):
     assert "Training on 2 ranks" in answers[0][2] and answers[1][1:] == ("", "")
 
 
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_rank_that_is_killed_ends_the_others_with_a_message(corpus_dir, tmp_path, killed):
+    out = tmp_path / "run"
+    ranks = start_ranks(command(corpus_dir, out, "--steps", 100_000), 2)
+    wait_for_steps(out, 3, ranks)
+    ranks[killed].kill()
+    code, _, errors = end_ranks(ranks)[1 - killed]
+    assert code == (2 if killed else 1)
+    assert "A rank has ended" in errors and "--resume" in errors
+    assert "Traceback" not in errors
+
+
 def test_a_rank_that_hangs_is_named(corpus_dir, tmp_path):
     out = tmp_path / "run"
     words = command(corpus_dir, out, "--steps", 100_000)

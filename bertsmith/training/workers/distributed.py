@@ -128,7 +128,12 @@ class DistributedWorkers:
     def _ask(self, name: str, *arguments: object) -> list[Any]:
         """Call a method of the local workers of all ranks; return what each returned."""
         self.ranks.tell((name, *arguments))
-        return self._answers(getattr(self.local, name)(*arguments))
+        try:
+            own = getattr(self.local, name)(*arguments)
+        except Exception:
+            self.ranks.gather((None, None))  # the others wait for it
+            raise
+        return self._answers(own)
 
     def _answers(self, own: object) -> list[Any]:
         answers = self.ranks.gather((None, own))
@@ -143,7 +148,7 @@ class DistributedWorkers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(RuntimeError):  # the others may have ended
+        with contextlib.suppress(TrainingError):  # the others may have ended
             self.ranks.tell((END_RUN,))
         self.local.__exit__(kind, error, traceback)
 

@@ -12,14 +12,14 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, TrainingError, option
 from bertsmith.system.launch import Launch
 
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
@@ -30,6 +30,12 @@ JOIN_SECONDS = 600.0
 """How long ranks wait for all others when they start, as torchrun does."""
 NO_LIMIT = timedelta(days=365)
 BEAT_SECONDS = 1.0
+
+LOST_RANK = (
+    "A rank has ended, and so the run ends here. Its own message may say why. Earlier checkpoints "
+    f"are as they were: launch the same line again with {option('resume', True)}, or launch it "
+    "with torchrun --max-restarts 3, which does that by itself."
+)
 
 
 class RankGroup:
@@ -48,7 +54,8 @@ class RankGroup:
         self.rank = launch.rank
         self.num_ranks = launch.num_ranks
         self.local_rank = launch.local_rank
-        self.num_restarts = launch.num_restarts
+        self.is_broken = False
+        """Whether an exchange ended early, as where a rank has ended."""
         device_type = "cuda" if torch.cuda.is_available() else "cpu"
         self.silence_seconds = read_limit() or SILENCE_SECONDS[device_type]
         os.environ |= {
@@ -88,20 +95,47 @@ class RankGroup:
         return group
 
     def tell(self, message: object) -> None:
-        """Send a message from rank 0 to all others."""
-        dist.broadcast_object_list([message], src=0, group=self._messages)
+        """Send a message from rank 0 to all others.
+
+        Raises:
+            TrainingError: a rank has ended.
+        """
+        with self._in_step():
+            dist.broadcast_object_list([message], src=0, group=self._messages)
 
     def hear(self) -> Any:
-        """Wait for the next message of rank 0."""
+        """Wait for the next message of rank 0.
+
+        Raises:
+            TrainingError: rank 0 has ended.
+        """
         messages: list[Any] = [None]
-        dist.broadcast_object_list(messages, src=0, group=self._messages)
+        with self._in_step():
+            dist.broadcast_object_list(messages, src=0, group=self._messages)
         return messages[0]
 
     def gather(self, answer: object) -> list[Any]:
-        """Gather an answer of each rank at rank 0, in order; elsewhere nothing is returned."""
+        """Gather an answer of each rank at rank 0, in order; elsewhere nothing is returned.
+
+        Raises:
+            TrainingError: a rank has ended.
+        """
         answers: list[Any] | None = [None] * self.num_ranks if self.rank == 0 else None
-        dist.gather_object(answer, answers, dst=0, group=self._messages)
+        with self._in_step():
+            dist.gather_object(answer, answers, dst=0, group=self._messages)
         return answers or []
+
+    @contextlib.contextmanager
+    def _in_step(self) -> Iterator[None]:
+        """Exchange something in the block; if it ends early, ranks no longer agree what is next."""
+        if self.is_broken:
+            raise TrainingError(LOST_RANK)
+        self.is_broken = True
+        try:
+            yield
+        except (dist.DistError, RuntimeError) as error:
+            raise TrainingError(LOST_RANK) from error
+        self.is_broken = False
 
     def _all(self, value: object) -> list[Any]:
         values: list[Any] = [None] * self.num_ranks
@@ -111,7 +145,8 @@ class RankGroup:
     def close(self) -> None:
         """End the connections; no rank may ask anything any more."""
         self._watch.close()
-        dist.destroy_process_group()
+        if not self.is_broken:  # else it would wait for the others
+            dist.destroy_process_group()
 
 
 def read_limit() -> float | None:
