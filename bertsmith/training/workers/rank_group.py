@@ -33,8 +33,8 @@ BEAT_SECONDS = 1.0
 
 LOST_RANK = (
     "A rank has ended, and so the run ends here. Its own message may say why. Earlier checkpoints "
-    f"are as they were: launch the same line again with {option('resume', True)}, or launch it "
-    "with torchrun --max-restarts 3, which does that by itself."
+    f"are as they were: launch the same line again with {option('resume', True)}. The restarts "
+    "of torchrun do that by themselves."
 )
 
 
