@@ -48,10 +48,10 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
     Whole numbers among names are allowed, as in `1, 2, spam`; `mixed_labels` says so.
 
     Raises:
-        InputError: the labels cannot be classes: only one of them, another in every row,
-            fractional numbers, either many of them or mixed with names, one number in two
-            spellings (`1` and `1.0`) where all are numbers, or one truth value in two (`1`, `true`
-            and `True`).
+        InputError: the labels cannot be classes, in one of five cases: there is only one label;
+            each row has a label of its own; there are many fractional numbers, or some beside
+            names; all are numbers, and one has two spellings (`1` and `1.0`); one truth value has
+            two spellings (`true` and `True`).
     """
     rows = {example.label: example.row for example in reversed(examples) if example.label}
     fractions = [
@@ -81,7 +81,8 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
 def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
     """Refuse a value in two spellings; `rows` has the first row of each label.
 
-    Numbers among other names may be names too, unless truth values stand there.
+    If some labels are other names, numbers may be names, too. Spellings are then checked only if
+    a label is a truth value.
     """
     values = {name: value for name in rows if (value := _value(name)) is not None}
     if len(values) < len(rows) and not any(name.lower() in TRUTH for name in rows):
@@ -116,10 +117,10 @@ def check_predicted_names(
 
     Args:
         rows: where in `gold` each label stands first.
-        first_predictions: which of the predictions is the first with each label, in rising order.
+        first_predictions: for each label the number of the first prediction with it, ascending.
 
     Raises:
-        InputError: the gold labels hold such a number, or the predictions do beside them.
+        InputError: one value has two spellings, among the gold labels or across both files.
     """
     _check_spellings(rows, gold)
     seen = {
@@ -168,7 +169,7 @@ def class_numbers(
 def _numbers_of(names: Sequence[str], path: Path) -> dict[str | None, int]:
     """Number the names.
 
-    Labels of a file have no white space at their ends, so there a name is also known without it.
+    Labels that are read from a file are stripped, so a name is also known in its stripped form.
     """
     stripped = Counter(name.strip() for name in names)
     numbers: dict[str | None, int] = {}
@@ -225,9 +226,8 @@ def _unknown_label(
     value = _value(label or "")
     same = next((name for name in names if value is not None and _value(name) == value), None)
     hint = "" if same is None else f" It is {_same_as(label or '', same)}."
-    if example.row == 1 and {".csv", ".tsv", ".xlsx"} & set(
-        path.suffixes
-    ):  # so read without a header
+    # Row 1 is an example only where the table was read without a header.
+    if example.row == 1 and {".csv", ".tsv", ".xlsx"} & set(path.suffixes):
         hint += f" If the row names the columns, pass {option('header', 'yes')}."
     return InputError(
         f"{locate_row(path, example.row)}: the label '{label}' is none of those that the model "

@@ -36,8 +36,8 @@ UNPACKED_BY = {
 """Commands for endings of compressed files and archives that are not read."""
 
 _BUFFER_BYTES = 1 << 20
-# A block of Zstandard holds up to 128 KiB and may be four bytes long, so this much input gives at
-# most 32 MiB at once, whatever the file is made of; of xz it gives less.
+# Four compressed bytes of Zstandard may give 128 KiB, so this much input gives at most 32 MiB at
+# once, whatever the file is made of; of xz it gives less.
 _INPUT_BYTES = 1 << 10
 
 
@@ -146,7 +146,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_vocabulary(file: Path) -> bool:
-    """Return whether a file that was found, not named, is a tokenizer's list."""
+    """Return whether a file that was found in a folder, not named by the user, is a vocabulary."""
     is_list = file.name in ("vocab.txt", "merges.txt")
     return is_list and file.with_name("tokenizer_config.json").exists()
 
@@ -192,8 +192,8 @@ def open_path(
         ) from error
     except _WideWindowError as error:
         raise InputError(
-            f"{path}: needs more than 128 MiB of memory to be decompressed, as zstd --long=28 and "
-            "above write it, or is damaged. Decompress it first (zstd -d --long=31)."
+            f"{path}: needs more than 128 MiB of memory to be decompressed (zstd --long=28 or more "
+            "writes such files), or the file is damaged. Decompress it first (zstd -d --long=31)."
         ) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise InputError(
@@ -227,9 +227,9 @@ def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
 class _StreamReader(io.RawIOBase):
     """Decompressed bytes of streams, one after another.
 
-    The libraries' own readers take some files that are cut short, or damaged at the head of a later
-    stream, for files that end there. Here an open stream at the end is an EOFError, and whatever
-    else stands behind a stream is damage.
+    The libraries' own readers stop without a word at some cuts, and at a damaged head of a later
+    stream. Here an open stream at the end is an EOFError, and whatever else stands behind a stream
+    is damage.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -261,7 +261,7 @@ class _StreamReader(io.RawIOBase):
                 self._stream = None
 
     def _begin(self, chunk: bytes) -> bytes:
-        """Begin a stream, if `chunk` holds more than padding; return what it holds of it."""
+        """Begin a stream, if `chunk` holds more than padding; return its part of the stream."""
         raise NotImplementedError
 
 

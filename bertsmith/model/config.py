@@ -34,11 +34,11 @@ SIZES = (
 class BertConfig:
     """The shape of a model; every field has Hugging Face's name, except `pooling`.
 
-    The config of another family inherits from it and says what it builds otherwise. Sizes are
-    counts of numbers, `max_position_embeddings` of tokens.
+    The config of another family inherits from it and overrides what its family builds differently.
+    Widths count the numbers of a vector, `max_position_embeddings` counts tokens.
 
     Raises:
-        ConfigError: a value is of another type, out of range, or does not fit another.
+        ConfigError: a value has the wrong type, is out of range, or contradicts another field.
     """
 
     model_type: ClassVar[str] = "bert"
@@ -46,9 +46,9 @@ class BertConfig:
     has_pooler: ClassVar[bool] = True
     """Whether a model without heads has a pooler."""
     has_position_embedding: ClassVar[bool] = True
-    """Whether positions are added to the embeddings, not turned into queries and keys."""
+    """Whether positions are added to the embeddings, instead of rotating queries and keys."""
     kept_inner: ClassVar[int] = 2
-    """Numbers of `intermediate_size` a token that a layer keeps for its backward pass."""
+    """Vectors of `intermediate_size` numbers that a layer keeps per token for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
     """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
 
@@ -71,7 +71,10 @@ class BertConfig:
     """Input of the pooler: the vector of [CLS], or the mean over a sequence's tokens."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field once. transformers' Trainer sets `use_cache`, which is none."""
+        """Set a field once.
+
+        Names that are no fields may be set: transformers' Trainer sets `use_cache`.
+        """
         if name in self.__dict__ and name in self.__dataclass_fields__:
             raise AttributeError(f"{name}: a config is fixed. Use dataclasses.replace for another.")
         super().__setattr__(name, value)
@@ -139,7 +142,8 @@ class BertConfig:
     def proportions(cls, hidden_size: int) -> dict[str, Any]:
         """Return the fields that follow from the hidden size.
 
-        They are heads of 64 numbers each, and layers four times as wide.
+        They are the number of heads, each 64 wide, and the width of the feed-forward layer, four
+        times the hidden size.
         """
         heads = max(1, hidden_size // 64)
         return {"num_attention_heads": heads, "intermediate_size": 4 * hidden_size}
@@ -166,9 +170,9 @@ class BertConfig:
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """The name prefix of each part that layers share, and the last layer with it.
+        """The name prefix of each part that layers share, with the last layer that uses it.
 
-        Such as "layers.0.attention" and 11; parts of one layer alone are not in it.
+        Such as "layers.0.attention" and 11. Parts that only one layer uses are not in it.
         """
         return {}
 

@@ -35,12 +35,12 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 PREDICTION_BYTES = 6144
 """Budget of a forward pass without gradients: real tokens times the bytes of a number, hence 1,536
 tokens in fp32 and in int8 (which outputs fp32), 3,072 in bf16; on a CPU each thread has a pass of
-its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8, as long in bf16 (one
-thread of a Zen 4); with AMX bf16 gains a sixth from 1,536 to 3,072."""
+its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8 and the same time in bf16
+(one thread of a Zen 4); with AMX, bf16 gains a sixth from 1,536 to 3,072."""
 
 MIN_TOKENS_ALONE = 128
-"""Real tokens per thread from which threads have forward passes of their own; with fewer that is no
-faster than threads that share one (all-MiniLM-L6-v2, two threads of a Zen 4)."""
+"""From this many real tokens per thread on, each thread has a forward pass of its own. With fewer,
+sharing one pass is as fast (all-MiniLM-L6-v2, two threads of a Zen 4)."""
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
@@ -157,7 +157,8 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.
     """
     if device.type == "cpu":
-        attention_paths()  # measured now, with nothing beside it: threads that read each would
+        # Measured now, while nothing else runs: else each thread would measure for itself later.
+        attention_paths()
     if name == "int8":
         if device.type != "cpu" or not can_quantize():
             raise ConfigError(
@@ -223,7 +224,8 @@ def compute_groups(
     """Yield indices of sequences of similar length, and their outputs in fp32, on the CPU.
 
     `make_batch` packs the sequences at the indices that it gets, which come longest first;
-    `compute` returns `[sequences, ...]` or `[tokens, ...]` of a batch, and so do the outputs.
+    `compute` returns `[sequences, ...]` or `[tokens, ...]` of a batch. The outputs have that
+    shape, too.
     """
     device = model.device
 

@@ -2,7 +2,8 @@
 
 The model is BERT's encoder and pooler with one linear output on [CLS], trained by the mean squared
 error, as the paper does for STS-B (section 4.1). It learns standardized numbers, so that a rate of
-0.00003 is learned as well as a price in millions; saved, its last layer has the labels' unit.
+0.00003 is learned as well as a price in millions. In a saved model the last layer gives numbers in
+the labels' unit.
 """
 
 import contextlib
@@ -42,14 +43,14 @@ CLOSE_VALUE = 0.5
 """Largest error that counts as correct, in standard deviations of the training labels."""
 
 DEVIATIONS = 1e-30, 1e30
-"""Standard deviations of labels whose weights fp32 can hold."""
+"""Least and greatest standard deviation of labels for which fp32 can hold the head's weights."""
 
 FINEST = 1e-5
 """Deviations, relative to the mean, below which fp32 rounds predictions noticeably."""
 
 TOO_FINE = 5e-7
-"""Those at which fp32 has only 4 to 8 numbers in a deviation; with finer ones a saved model would
-give all texts one number."""
+"""Deviation, relative to the mean, that spans only 4 to 8 numbers of fp32. Below it, a saved model
+would give nearly the same number for every text."""
 
 HEAD_LAYER = "heads.regress.dense"
 
@@ -60,7 +61,7 @@ class NumberAccumulator(PredictionCounts):
     metrics = ("pearson", "spearman", "rmse")
 
     def __init__(self, path: Path, deviation: float = 1.0) -> None:
-        """Build an empty one; the loss has the unit in which numbers deviate by `deviation`."""
+        """Build an empty one; the loss is of numbers that were divided by `deviation`."""
         self.path = path
         self.deviation = deviation
         self.parts: list[NDArray[np.float64]] = []
@@ -88,7 +89,7 @@ class Regress(TextTask[NumberPrediction]):
     activation: Activation = "identity"
     """Function of the output, as a CrossEncoder's folder says it."""
     teacher_activation: Activation = "identity"
-    """That of a teacher, whose outputs come without it."""
+    """The function of a teacher, which is applied to its raw outputs."""
 
     titles = ("value", "text", "second text")
     name = "regress"
@@ -163,7 +164,7 @@ class Regress(TextTask[NumberPrediction]):
         ]
 
     def continue_head(self, model: BertModel) -> None:
-        """Give a head in the labels' unit that of standardized labels."""
+        """Convert a head from the labels' unit to standardized labels."""
         layer = _last_layer(model)
         with torch.no_grad():
             layer.weight.copy_(layer.weight.double() / self.deviation)
@@ -199,7 +200,7 @@ class Regress(TextTask[NumberPrediction]):
         return LossTerm(*self._compare(logits, batch.targets["labels"]), len(logits))
 
     def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum the squared error; correct are close predictions."""
+        """Return the summed squared error and the number of close predictions."""
         is_close = (logits[:, 0] - targets).abs() <= CLOSE_VALUE
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 

@@ -51,8 +51,8 @@ def _with_space(marked: Any, text: str) -> str:
 def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[str] = ()) -> str:
     """Format a sentence as `word<TAB>label` lines and an empty line.
 
-    Lines that stood `before` it are written, too, since other scorers compare this file with that
-    of the gold labels line by line: comments as they are, marks of documents with the label O.
+    Lines that stood `before` it are written, too (comments as they are, marks of documents with the
+    label O), since other scorers compare this file line by line with that of the gold labels.
 
     A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word of
     spaces alone becomes U+FFFD, the replacement character, as an empty cell is no word.
@@ -64,8 +64,8 @@ def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[st
 def conllu_block(sentence: TaggedSentence, labels: Sequence[str]) -> str:
     """Format a sentence as CoNLL-U, with these labels.
 
-    One that was read from CoNLL-U keeps its lines but for the labels: in its `template` a NUL
-    stands for each of them. Of others only form and upos are written.
+    A sentence that was read from CoNLL-U keeps its lines: each NUL of its `template` is replaced by
+    a label. For other sentences only FORM and UPOS are written.
     """
     cells = enumerate(map(_as_cell, sentence.words), start=1)
     rows = "".join(f"{i}\t{cell}\t_\t\0\t_\t_\t_\t_\t_\t_\n" for i, cell in cells)

@@ -17,7 +17,8 @@ ClsAttention = Literal["auto", "keep", "reset"]
 NOT_GIVEN = Path()
 """A path that the user did not give."""
 Sources = tuple[ExampleSource, ExampleSource | None]
-"""The files or rows of training and eval examples; None where those are held out of training's."""
+"""Sources of training and of eval examples. The second is None where eval examples are held out of
+the training examples."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class FinetuneSettings(Compute):
     out: Path = field(metadata=FREE)
     """Folder to write the fine-tuned model to."""
     eval: Path = NOT_GIVEN
-    """Labelled examples to score by. They are never trained on, and should not be among --train."""
+    """Labelled examples to score by. They only score the model: keep them out of
+    --train."""
     seeds: int | None = None
     """Number of runs with different seeds, from --seed on. The mean and the standard deviation of
     the scores are reported, and the best model is kept."""
@@ -42,12 +44,12 @@ class FinetuneSettings(Compute):
     """Number of parts of --train for cross-validation. They have equal shares of each label, and
     each is held out once. The mean and the standard deviation of the scores are reported."""
     limit: int | None = None
-    """Number of examples of --train to use, from the first. All by default."""
+    """Use only the first N examples of --train. All by default."""
     sample: Advanced[int | None] = None
     """Number of rows of --train to use, drawn at random; classes keep their shares. All by default.
     """
     eval_limit: Advanced[int | None] = None
-    """Number of examples of --eval to use, from the first; all by default."""
+    """Use only the first N examples of --eval. All by default."""
     max_length: int | None = None
     """Maximum sequence length in tokens. Less saves time and memory. By default the model's
     maximum."""
@@ -80,13 +82,14 @@ class FinetuneSettings(Compute):
     metric: str = ""
     """Score by which the best weights are chosen."""
     patience: Advanced[int | None] = None
-    """Early stopping: number of evaluations in a row without a better score, or an equal one with a
-    lower loss, after which training ends. By default it does not end early."""
+    """Early stopping: training ends after this many evaluations in a row that bring neither a
+    better score nor an equal score with a lower loss. By default it does not end early."""
     cls_attention: Advanced[ClsAttention] = "auto"
     """Attention of [CLS] in the last layer at the start, for heads that read [CLS]. `keep`: as
     pre-trained. `reset`: uniform over all tokens, by setting the layer's queries to zero. `auto`:
-    reset if `bertsmith pretrain` trained the model from random weights and it learned next to
-    nothing about pairs of segments, as in a run of minutes, or had --pairs none or contrastive."""
+    reset if `bertsmith pretrain` trained the model from random weights, and either used --pairs
+    none or contrastive, or learned next to nothing about pairs of segments (as in a run of
+    minutes)."""
     from_scratch: Advanced[bool] = False
     """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0
@@ -162,7 +165,7 @@ class FinetuneSettings(Compute):
         """Check that settings are a finite number above 0, or open.
 
         Args:
-            allowed: what messages say is allowed; of whole numbers "1 or more".
+            allowed: what the message says is allowed; give "1 or more" for whole numbers.
 
         Raises:
             SettingError: one is not.
