@@ -68,11 +68,20 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         pairs = totals.counting(predictions, advance)
         if settings.page is not None:
             pairs = _shown(pairs, rows)
-        report = _show(task, settings, pairs, totals, kept_rows)
+        try:
+            report = _show(task, settings, pairs, totals, kept_rows)
+            broken_pipe = None
+        except BrokenPipeError as error:
+            report, broken_pipe = {}, error
+            if settings.page is not None:
+                for _ in pairs:  # nobody reads the lines any more, but the page has all of them
+                    pass
     if settings.page is not None:
         write_predictions_page(
             settings.page, str(settings.model), task.titles, rows, totals.num_texts
         )
+    if broken_pipe is not None:
+        raise broken_pipe
     totals.num_skipped = getattr(source, "num_skipped", 0)
     totals.num_empty = getattr(source, "num_empty", 0)
     unknown_rate = predictor.unknown_tokens.rate

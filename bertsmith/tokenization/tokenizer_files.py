@@ -77,6 +77,11 @@ def check_parts(
     if not parts["decoder"]:
         types["decoder"] = kinds["decoder"]
     wrong = [name for name in kinds if types[name] != kinds[name]]
+    if "model" in wrong:
+        raise CheckpointError(
+            f"{path}: its model is {types['model'] or 'absent'}, and only WordPiece, BPE and "
+            "Unigram are supported. Choose another checkpoint."
+        )
     if wrong:
         raise CheckpointError(
             f"{path}: its {wrong[0]} is {types[wrong[0]] or 'absent'}, and where the model is "

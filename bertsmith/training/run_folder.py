@@ -214,6 +214,8 @@ class RunFolder:
                     "one."
                 )
             run = self.read_run()
+            if not run:
+                raise _damaged_run(self.run_path, "it holds nothing")
             if (run_kind := name_kind(run)) != kind:
                 raise ConfigError(
                     f"{self.path}: holds a {run_kind}, not a {kind}. Choose another "

@@ -52,7 +52,7 @@ def test_two_ranks_learn_the_bytes_of_one(whole, corpus_dir, tmp_path):
     assert json.loads((out / "run.json").read_text())["processes"] == 12
 
 
-def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, bertsmith, corpus_dir, tmp_path):
+def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, corpus_dir, tmp_path):
     """SIGTERM to all, as a launcher passes it on: rank 0 saves, and all end with its code."""
     out = tmp_path / "run"
     ranks = start_ranks(command(corpus_dir, out, *EXACT), 3)
@@ -63,7 +63,8 @@ def test_a_stopped_run_of_three_ranks_goes_on_alone(whole, bertsmith, corpus_dir
     assert [code for code, *_ in answers] == 3 * [143], answers
     assert "Continue with" in answers[0][2] and answers[1][1:] == ("", "")
     assert not (out / "model.safetensors").exists()
-    bertsmith(*command(corpus_dir, out, *EXACT, "--resume")[2:])
+    ((code, *output),) = end_ranks(start_ranks(command(corpus_dir, out, *EXACT, "--resume"), 1))
+    assert code == 0, output
     weights = load_model(out).state_dict()
     assert all(torch.equal(weights[name], value) for name, value in whole.items())
 

@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -50,6 +52,16 @@ def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
         told = refused(*args, flag, tmp_path / "data.jsonl", *FP32)
         assert f"{flag} {tmp_path / 'data.jsonl'} is the input" in told
     assert (tmp_path / "data.jsonl").read_bytes() == before
+
+
+def test_a_page_is_whole_though_the_reader_of_the_lines_has_left(place, tmp_path):
+    page = tmp_path / "page.html"
+    words = ["-m", "bertsmith", "predict", place / "classifier", *TEXTS, "--page", page, *FP32]
+    with subprocess.Popen([sys.executable, *map(str, words)], stdout=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.wait() == 0
+    text = page.read_text()
+    assert all(each in text for each in TEXTS)
 
 
 def test_a_precision_that_gains_nothing_is_told(typed, place, tmp_path, remember):

@@ -4,15 +4,16 @@ import json
 
 import pytest
 from launches import TESTS, end_ranks, start_ranks
-from rank_script import results_of
-from torch_threads import threads
+
+SCRIPT = TESTS / "support" / "rank_script.py"
 
 
 @pytest.fixture(scope="module")
 def alone(corpus_dir):
-    with threads(1):
-        # As its figures come from the others: JSON has no tuples.
-        return json.loads(json.dumps(results_of(corpus_dir, None)))
+    """The results of one process, which chooses how to compute as those of the ranks do."""
+    ((code, output, errors),) = end_ranks(start_ranks([SCRIPT, corpus_dir], 1))
+    assert code == 0, errors
+    return json.loads(output)
 
 
 def flat(figures):
@@ -27,8 +28,7 @@ def flat(figures):
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_the_number_of_ranks_is_no_part_of_the_result(corpus_dir, alone, num_ranks):
     """With four ranks of two members, some have no micro-batch of a step."""
-    script = TESTS / "support" / "rank_script.py"
-    answers = end_ranks(start_ranks([script, corpus_dir], num_ranks))
+    answers = end_ranks(start_ranks([SCRIPT, corpus_dir], num_ranks))
     assert [code for code, *_ in answers] == [0] * num_ranks, answers
     results = json.loads(answers[0][1])
     for name, expected in alone.items():

@@ -212,3 +212,11 @@ def test_a_beginning_takes_the_run_and_nothing_else(tmp_path):
     (folder.checkpoints_dir / "step-00000001").mkdir()
     folder.remove_checkpoints()
     assert [path.name for path in folder.checkpoints_dir.iterdir()] == ["mine"]
+
+
+def test_a_run_that_holds_nothing_is_damaged(tmp_path):
+    """And not the run of another command."""
+    folder = RunFolder(tmp_path)
+    folder.write_run({})
+    with refuses(CheckpointError, "run.json: damaged (it holds nothing)", "--overwrite"):
+        folder.check(resume=True, overwrite=False)
