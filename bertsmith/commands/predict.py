@@ -70,18 +70,12 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
             pairs = _shown(pairs, rows)
         try:
             report = _show(task, settings, pairs, totals, kept_rows)
-            broken_pipe = None
-        except BrokenPipeError as error:
-            report, broken_pipe = {}, error
-            if settings.page is not None:
-                for _ in pairs:  # nobody reads the lines any more, but the page has all of them
-                    pass
-    if settings.page is not None:
-        write_predictions_page(
-            settings.page, str(settings.model), task.titles, rows, totals.num_texts
-        )
-    if broken_pipe is not None:
-        raise broken_pipe
+        except BrokenPipeError:
+            for _ in () if settings.page is None else pairs:
+                pass  # nobody reads the lines any more, but the page has all of them
+            _write_page(settings, task, rows, totals)
+            raise
+    _write_page(settings, task, rows, totals)
     totals.num_skipped = getattr(source, "num_skipped", 0)
     totals.num_empty = getattr(source, "num_empty", 0)
     unknown_rate = predictor.unknown_tokens.rate
@@ -93,6 +87,16 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         tell(f"{note}.")
     if totals.num_texts and totals.num_without_entity == totals.num_texts:
         tell("The model found no entity in these texts.")
+
+
+def _write_page(
+    settings: Settings, task: Task[Any, Any], rows: Sequence[PredictionRow], totals: "_Totals"
+) -> None:
+    """Write the page, where one was asked for."""
+    if settings.page is not None:
+        write_predictions_page(
+            settings.page, str(settings.model), task.titles, rows, totals.num_texts
+        )
 
 
 def _shown(

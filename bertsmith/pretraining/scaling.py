@@ -1,4 +1,4 @@
-"""What a step takes on several ranks, by the bytes that must travel in it.
+"""Forecast of a step on several ranks, by the bytes that must travel in it.
 
 Each rank sends and receives every gradient but those of its own range, and then every weight
 (Rajbhandari et al. 2020, arXiv 1910.02054, section 7): 2·N·(P - 1)/P numbers each way for N weights

@@ -32,7 +32,7 @@ class Launch:
     address: str
     port: int
     num_restarts: int = 0
-    """How often the launcher has started all ranks again after a fault."""
+    """Number of times that the launcher has started all ranks again after a fault."""
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:

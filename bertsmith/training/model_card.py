@@ -33,7 +33,7 @@ EXAMPLES = {
     "question-answering": '"A question?", "A passage with the answer."',
     "multiple-choice": '"A beginning.", ["An ending.", "Another."]',
 }
-"""What a model is asked in its card, by the task of the hub."""
+"""Arguments of the example in a model's card, by the task of the hub."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",

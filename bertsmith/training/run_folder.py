@@ -89,12 +89,12 @@ FACTS: Mapping[str, type | tuple[type, ...]] = {
 CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
     "threads": lambda value: type(value) is int and value >= 1,
     "precision": lambda value: value in ("fp32", "bf16"),
-    "float32_route": lambda value: value in ("highest", "high", "medium"),
+    "float32_route": lambda value: value in ("highest", "medium"),
     "attention": lambda value: (
         isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
     ),
 }
-"""What the values of a run's choices of computing may be."""
+"""Checks of the values of a run's choices of computing, by name."""
 
 NEEDED = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
 """Facts that the end of any run reads, for the model card."""

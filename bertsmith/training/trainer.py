@@ -43,6 +43,7 @@ from bertsmith.training.checkpoint import (
     save_checkpoint,
 )
 from bertsmith.training.journal import cut_journal, is_held_out, read_journal
+from bertsmith.training.machine import EXACT_PARTS
 from bertsmith.training.objective import Measure, Objective
 from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
@@ -157,7 +158,8 @@ class Trainer:
         """Make the workers of this machine, or of all ranks that it has joined."""
         config = self.config
         num_ranks = 1 if ranks is None else ranks.num_ranks
-        num_members = -(-config.num_processes // num_ranks)
+        all_members = EXACT_PARTS if is_exact else config.num_processes
+        num_members = -(-all_members // num_ranks)
         plan = Plan(self.objective, config.optim, config.seed, num_members, is_exact=is_exact)
         dtype = DTYPES[config.precision]
         # Where the members are not those of this machine, it has a process for each of its cores.

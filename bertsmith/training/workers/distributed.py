@@ -49,7 +49,7 @@ class RankRun:
     device_type: str
     choices: ComputeChoices
     facts: Mapping[str, Any]
-    """What must be the same on all ranks, by name."""
+    """Versions and data that must be the same on all ranks, by name."""
 
 
 class DistributedWorkers:

@@ -1,4 +1,4 @@
-"""What ranks tell one another in a step: gradients before the update, weights after it."""
+"""Exchange between ranks in a step: gradients before the update, weights after it."""
 
 from typing import Protocol
 
