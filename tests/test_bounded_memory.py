@@ -16,17 +16,20 @@ from bertsmith.tasks.auto import load
 from bertsmith.tasks.predictor import in_chunks
 
 LABELS = {"classify": ("neg", "pos"), "tag": ("B-PER", "O")}
-ROWS = 300, 1500
+ROWS = 600, 1800
+"""The shorter file has chunks enough that all sizes of them have come by."""
+
 BYTES_PER_ROW = 24
 """True and predicted numbers are kept, 8 bytes each; a list's own growth is the rest."""
-WORDS_PER_TEXT = 25
-"""So many that a text takes over 170 bytes: all those of the longer file take more than
-`UNCOLLECTED`."""
+WORDS_PER_TEXT = 12
+WORD_REPEATS = 6
+"""Words so long that a text takes over 300 bytes: the rows that only the longer file has take
+more than `UNCOLLECTED`. Few tokens keep the test short."""
 
 FITTED_BYTES = 450
 """An example, its token ids, and the lists that name them."""
 
-UNCOLLECTED = 150_000
+UNCOLLECTED = 300_000
 """Bytes that may wait for Python's collector: threads leave some."""
 
 
@@ -47,7 +50,8 @@ def write_texts(path, count, task):
     with path.open("w") as file:
         file.write("" if task == "tag" else "text,label\n")
         for number in range(count):
-            words = rng.choice(GOOD + OTHER[:7], WORDS_PER_TEXT).tolist()
+            chosen = rng.choice(GOOD + OTHER[:7], WORDS_PER_TEXT).tolist()
+            words = [word * WORD_REPEATS for word in chosen]
             if task == "tag":
                 file.write("".join(f"{word} {rng.choice(labels)}\n" for word in words) + "\n")
             else:
@@ -89,7 +93,7 @@ def test_estimators_hold_answers_and_fit_holds_token_ids(tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "CHUNK_EXAMPLES", 50)
     model = save_tiny(tmp_path / "m", "masked_lm")
     quick = {"steps": 1, "threads": 1, "device": "cpu", "precision": "fp32"}
-    rng, sizes = np.random.default_rng(0), (300, 900)
+    rng, sizes = np.random.default_rng(0), (300, 1500)
     texts = [[" ".join(rng.choice(GOOD + OTHER[:7], 5)) for _ in range(count)] for count in sizes]
     inputs = [(each, ["a", "b"] * (len(each) // 2)) for each in texts]
 
