@@ -267,12 +267,16 @@ class Answer(Task[Question, AnswerPrediction]):
             f"({option('max_answer_length', int(sizes.max()))} allows {{}})"
         )
         moved = "stood elsewhere, or with other white space, than said, and {} found"
+        # An answer is found within one window, however long answers may be.
+        largest_window = max((window.size for window in encoded.alignment), default=0)
+        longest_predicted = min(self.max_answer_length, largest_window)
+        limit = "max_length" if longest_predicted < self.max_answer_length else "max_answer_length"
         allowed = (
-            f"answers are long, so predicted ones may have up to {self.max_answer_length} tokens "
-            f"({option('max_answer_length')})"
+            f"answers are long, so predicted ones may have up to {longest_predicted} tokens "
+            f"({option(limit)})"
         )
         return [
-            *([allowed] if self.max_answer_length > MAX_ANSWER_LENGTH else []),
+            *([allowed] if longest_predicted > MAX_ANSWER_LENGTH else []),
             *counted(
                 num_moved,
                 f"answer {moved.format('was')}",
@@ -297,8 +301,10 @@ class Answer(Task[Question, AnswerPrediction]):
             ),
             *counted(
                 labels.num_unreachable,
-                "question has an answer that is whole in no window",
-                "questions have an answer that is whole in no window",
+                "question has an answer that is whole in no window; a larger "
+                f"{option('max_length')} helps",
+                "questions have an answer that is whole in no window; a larger "
+                f"{option('max_length')} helps",
             ),
             *counted(
                 num_empty,

@@ -103,7 +103,7 @@ def test_what_was_moved_lost_or_cut_is_told():
     notes = " ".join(task.notes(questions, encoded))
     assert "1 answer stood elsewhere" in notes
     assert "1 answer does not stand in its passage" in notes
-    assert "2 questions have an answer that is whole in no window" in notes
+    assert "2 questions have an answer that is whole in no window; a larger" in notes
     assert "1 question or its passage is empty" in notes
     assert "windows cut an answer" in notes
     rows = encoded.rows_of(1)
@@ -249,11 +249,25 @@ def test_answers_that_are_too_long_are_counted_in_training_and_evaluation():
     assert "longer than" not in " ".join(Answer(max_answer_length=32).notes(questions, encoded))
 
 
+@pytest.mark.parametrize(("max_length", "note"), [
+    (64, "predicted ones may have up to 45 tokens (--max-answer-length)"),
+    (44, "predicted ones may have up to 40 tokens (--max-length)"),
+    (24, None),
+])  # fmt: skip
+def test_no_answer_is_said_to_be_longer_than_a_window(max_length, note):
+    answer = " ".join(["lovely"] * 45)
+    questions = [question(answer, answer, asked="?")]
+    task = Answer(max_answer_length=45)
+    encoded = task.encode(tiny_tokenizer(), questions, max_length, labelled=True)
+    notes = as_flags("\n".join(task.notes(questions, encoded)))
+    assert (note in notes) if note else ("may have up to" not in notes)
+
+
 def test_the_length_of_answers_is_kept_in_the_folder(tmp_path):
     rows = [
-        {"id": str(number), "question": "the film ?", "context": one.context,
+        {"id": str(number), "question": "?", "context": one.context,
          "answers": {"text": [one.answers[0].text], "answer_start": [one.answers[0].start]}}
-        for number, one in enumerate([of_words(40), of_words(41)])
+        for number, one in enumerate([of_words(31), of_words(32)])
     ]  # fmt: skip
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -267,8 +281,8 @@ def test_the_length_of_answers_is_kept_in_the_folder(tmp_path):
             steps=1,
         ),
     )
-    assert "41 tokens" in result.notes[0] and "--max-answer-length" in as_flags(result.notes[0])
-    assert load(tmp_path / "out").definition.max_answer_length == 41
+    assert "32 tokens" in result.notes[0] and "--max-answer-length" in as_flags(result.notes[0])
+    assert load(tmp_path / "out").definition.max_answer_length == 32
     old = json.loads((tmp_path / "out/config.json").read_text())
     (key,) = [name for name, value in old.items() if "max_answer_length" in str(value)]
     del old[key]["max_answer_length"]
