@@ -91,7 +91,8 @@ class Figure:
 def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Figure]:
     """Build all metrics, of common rows, further objectives and tasks."""
     tasks = {
-        task.name: f"{task.name}: {score_name(task.settings.figure)}" for task in comparison.tasks
+        task.name: f"{task.name}: {score_name(task.settings.score_key)}"
+        for task in comparison.tasks
     }
     names = dict.fromkeys(name for result in results for name in result.figures)
     own = {name: title_of(name) for name in names if name not in COMMON and name not in tasks}

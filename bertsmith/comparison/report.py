@@ -61,7 +61,7 @@ class ComparisonReport:
             **{
                 f"task {task.name}": (
                     f"{task.task.name}, {task.settings.train.name} and {task.settings.eval.name}; "
-                    f"{score_name(task.settings.figure)} of the best weights, chosen by these "
+                    f"{score_name(task.settings.score_key)} of the best weights, chosen by these "
                     f"scores, so slightly optimistic for all; cls_attention "
                     f"{task.settings.cls_attention}"
                 )

@@ -346,7 +346,7 @@ class Estimator(ABC):
             InputError: an example cannot be read, or has a label that the model does not know.
         """
         figures = self._accumulate(X, y, columns)[0].figures()
-        return figures[self._settings(columns).figure]
+        return figures[self._settings(columns).score_key]
 
     def evaluate(self, X: Any, y: Any = None, **columns: Any) -> Evaluation:  # noqa: N803
         """Return the report of `bertsmith evaluate` on labelled examples, which are as in `fit`.

@@ -41,7 +41,7 @@ class Misses:
     def __len__(self) -> int:
         return len(self._urgency)
 
-    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+    def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         self._are_distances = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:

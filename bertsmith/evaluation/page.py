@@ -124,7 +124,7 @@ class ErrorSurvey:
     _counts: dict[int, int] = field(default_factory=dict)
     _scores: dict[int, float] = field(default_factory=dict)
 
-    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+    def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         sure = [outcome for outcome in outcomes if outcome.confidence is not None]
         self.calibration.add(
             np.array([outcome.confidence for outcome in sure], dtype=np.float64),

@@ -24,7 +24,7 @@ class StoredMajority:
         self.answer = next((answer for answer in answers if isinstance(answer, str)), None)
         self._gold: Counter[str] = Counter()
 
-    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+    def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         if self.answer is not None:
             self._gold.update(self.task.baselines.gold_keys(self.task, examples))
 

@@ -71,7 +71,7 @@ class GlueRun:
     """The mean score of always giving the most frequent answer of training, where there is one."""
 
     @property
-    def figure(self) -> float:
+    def mean_score(self) -> float:
         """The mean of all scores, which enters the average."""
         values = [value for scores in self.scores.values() for value in scores.values()]
         return float(np.mean(values))
@@ -89,13 +89,13 @@ class GlueReport:
     def averages(self) -> list[float]:
         """The mean over the tasks, for each seed."""
         by_seed = zip(*self.runs.values(), strict=True)
-        return [float(np.mean([run.figure for run in runs])) for runs in by_seed]
+        return [float(np.mean([run.mean_score for run in runs])) for runs in by_seed]
 
     def to_json(self) -> dict[str, Any]:
         return {
             "tasks": {
                 name: {
-                    "figure": spread([run.figure for run in runs]),
+                    "figure": spread([run.mean_score for run in runs]),
                     "scores": {
                         file: {score: spread(values) for score, values in scores.items()}
                         for file, scores in _by_score(runs).items()
@@ -120,7 +120,7 @@ class GlueReport:
         rows = [head]
         for name, runs in self.runs.items():
             seconds = sum(run.seconds for run in runs)
-            rows.append((name, _shown_scores(runs), _shown([run.figure for run in runs]),
+            rows.append((name, _shown_scores(runs), _shown([run.mean_score for run in runs]),
                          show_majority(runs), f"{seconds:.0f} s"))  # fmt: skip
         if len(self.runs) > 1:
             rows.append(("average", "", _shown(self.averages), "", ""))
@@ -181,7 +181,7 @@ def run_glue(
 
 
 def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
-    spreads = {name: spread([run.figure for run in runs]) for name, runs in report.runs.items()}
+    spreads = {name: spread([run.mean_score for run in runs]) for name, runs in report.runs.items()}
     rows = [
         (name, _shown_scores(report.runs[name]), figures, show_majority(report.runs[name]))
         for name, figures in spreads.items()
@@ -265,7 +265,7 @@ def show_majority(runs: Sequence[GlueRun]) -> str:
 
 
 def _figure(task: GlueTask, run: SeriesRun) -> float:
-    return read_scores(task, run).figure
+    return read_scores(task, run).mean_score
 
 
 def read_scores(task: GlueTask, run: SeriesRun) -> GlueRun:
@@ -301,7 +301,7 @@ def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
 
 def _conclude(found_task: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
     """Predict the test files with the best run."""
-    best = max(runs, key=lambda run: run.figure)
+    best = max(runs, key=lambda run: run.mean_score)
     files = found_task.test_files()
     if files and not (best.folder / WEIGHTS).exists():
         raise ConfigError(

@@ -104,7 +104,7 @@ def resolve_finetuning(
     steps = resolve_steps(settings, epoch)
     optim = resolve_optim(settings, shape)
     best = BestSettings(
-        f"held_out_{task.name}_{settings.figure}",
+        f"held_out_{task.name}_{settings.score_key}",
         settings.patience,
         from_start=task.head is None,
     )

@@ -419,7 +419,7 @@ def _conclude(
         kind=kind,
         names=tuple(run.name for run in runs),
         best=best.name,
-        metric=settings.figure,
+        metric=settings.score_key,
         figures=spreads([result["evaluation"] for result in results]),
         results=tuple(results),
     )

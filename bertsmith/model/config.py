@@ -47,7 +47,7 @@ class BertConfig:
     """Whether a model without heads has a pooler."""
     has_position_embedding: ClassVar[bool] = True
     """Whether positions are added to the embeddings, instead of rotating queries and keys."""
-    kept_inner: ClassVar[int] = 2
+    kept_feed_forward_vectors: ClassVar[int] = 2
     """Vectors of `intermediate_size` numbers that a layer keeps per token for its backward pass."""
     first_token_heads: ClassVar[tuple[str, ...]] = ()
     """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
@@ -193,7 +193,7 @@ class BertConfig:
         )
 
     @classmethod
-    def token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
+    def special_token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
         """Return the fields for the ids of padding and of a row's first and last token."""
         ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
         ids |= {"cls_token_id": first, "sep_token_id": last}

@@ -18,7 +18,7 @@ class LastLayer:
     def __init__(self) -> None:
         self._vectors: Tensor | None = None
 
-    def see(self, vectors: Tensor) -> None:
+    def keep(self, vectors: Tensor) -> None:
         """Store the layer's output, [tokens, hidden], which may end in padding rows."""
         self._vectors = vectors
 
@@ -38,7 +38,7 @@ def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[
     Without `every_token`, they are of those tokens that are computed anyway.
     """
     seen = LastLayer()
-    hook = model.final_norm.register_forward_hook(lambda norm, inputs, output: seen.see(output))
+    hook = model.final_norm.register_forward_hook(lambda norm, inputs, output: seen.keep(output))
     try:
         with computing_every_token(model) if every_token else contextlib.nullcontext():
             yield seen

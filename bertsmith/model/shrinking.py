@@ -40,7 +40,7 @@ def trim_vocabulary(
     trimmed = copy.deepcopy(model)
     padding = model.config.pad_token_id if model.config.pad_token_id in ids else tokenizer.pad_id
     pad = int(torch.searchsorted(kept_ids, padding))
-    ids_now = model.config.token_ids(pad, smaller.cls_id, smaller.sep_id)
+    ids_now = model.config.special_token_ids(pad, smaller.cls_id, smaller.sep_id)
     trimmed.config = replace(model.config, vocab_size=len(kept_ids), **ids_now)
     trimmed.embeddings.word = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         model.embeddings.word.weight.detach()[kept_ids],

@@ -67,11 +67,11 @@ def write_page(path: Path, template: str, **values: Any) -> None:
 
     Each page ends with the date, the version, and the command that made it.
     """
-    made = {
+    footer = {
         "time": time.strftime("%Y-%m-%d, %H:%M"),
         "version": __version__,
         "command": _command.get(),
     }
-    page = _environment(TEMPLATES_DIR).get_template(template).render(made=made, **values)
+    page = _environment(TEMPLATES_DIR).get_template(template).render(footer=footer, **values)
     with atomic_write(path, "w") as file:
         file.write(page)

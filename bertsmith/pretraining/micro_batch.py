@@ -49,13 +49,14 @@ def saved_activations(config: BertConfig, length: int, width: int) -> int:
 
     Each layer keeps per token vectors of H numbers: its input, query, key and value, the context,
     two inputs of LayerNorms and the first one's output, and with dropout two masks (10, else 8);
-    also input and output of the activation function (with gates two more numbers, `kept_inner`).
+    also input and output of the activation function (`kept_feed_forward_vectors`: with gates two
+    more).
     Each head keeps its weight for each pair of tokens, and with dropout a mask and the product of
     both, where attention is by plain products.
     """
     has_dropout = config.hidden_dropout_prob > 0
     vectors = (10 if has_dropout else 8) * config.hidden_size
-    vectors += config.kept_inner * config.intermediate_size
+    vectors += config.kept_feed_forward_vectors * config.intermediate_size
     embeddings = config.hidden_size * (2 if has_dropout else 1)
     num_heads = config.num_layers * config.num_attention_heads
     scores = 3 if config.attention_probs_dropout_prob > 0 else 1

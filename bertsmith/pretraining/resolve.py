@@ -218,7 +218,7 @@ def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfi
     for name in ("family", "preset", "position_initializer", "word_initializer"):
         del values[name]  # not of the shape
     length = values.pop("max_position_embeddings")
-    values |= config.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+    values |= config.special_token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     shape = config.from_preset(preset, corpus.vocab_size, **values)
     if shape.type_vocab_size == 1:  # RoBERTa, whose own tokenizer has one type for both texts
         shape = replace(shape, type_vocab_size=1 + tokenizer.pair_type_id)

@@ -32,7 +32,7 @@ from bertsmith.system.threads import map_on_threads, on_usable_threads
 from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
-PREDICTION_BYTES = 6144
+BYTES_PER_FORWARD_PASS = 6144
 """Budget of a forward pass without gradients: real tokens times the bytes of a number, hence 1,536
 tokens in fp32 and in int8 (which outputs fp32), 3,072 in bf16; on a CPU each thread has a pass of
 its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8 and the same time in bf16
@@ -240,7 +240,7 @@ def compute_groups(
         model.eval()
     try:
         with on_usable_threads():
-            max_tokens = PREDICTION_BYTES // model.embeddings.word.weight.element_size()
+            max_tokens = BYTES_PER_FORWARD_PASS // model.embeddings.word.weight.element_size()
             num_tokens = sum(lengths)
             num_groups = math.ceil(num_tokens / max_tokens)
             num_threads = torch.get_num_threads() if device.type == "cpu" else 1

@@ -123,7 +123,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
             InputError: one does not, or there are none at all.
         """
         flags = label_flags(examples, self.labels, self.label_separator, settings.eval)
-        if not flags.any() and settings.figure != "accuracy":
+        if not flags.any() and settings.score_key != "accuracy":
             raise InputError(
                 f"{settings.eval}: no text has a label, so F1 has nothing to score. Give texts "
                 f"with labels, or {option('metric', 'accuracy')}."

@@ -453,7 +453,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
 class OutcomeCallback(Protocol):
     """A receiver of each example's outcome, such as a list of errors."""
 
-    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+    def add(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         """Receive a portion of examples and their outcomes."""
         ...
 
@@ -511,7 +511,7 @@ def accumulate_examples(
         if callbacks:
             outcomes = list(map(task.outcome, chunk, predictions))
         for callback in callbacks:
-            callback.see(chunk, outcomes)
+            callback.add(chunk, outcomes)
         if advance is not None:
             advance(len(chunk))
     return accumulator

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
-from bertsmith.data.labels import numbers
+from bertsmith.data.labels import label_numbers
 from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
@@ -39,18 +39,19 @@ from bertsmith.tasks.settings.regress import RegressSettings
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
-CLOSE_VALUE = 0.5
+LARGEST_CLOSE_ERROR = 0.5
 """Largest error that counts as correct, in standard deviations of the training labels."""
 
-DEVIATIONS = 1e-30, 1e30
-"""Least and greatest standard deviation of labels for which fp32 can hold the head's weights."""
+DEVIATION_RANGE = 1e-30, 1e30
+"""Smallest and largest standard deviation of labels for which fp32 holds the head's weights."""
 
-FINEST = 1e-5
-"""Deviations, relative to the mean, below which fp32 rounds predictions noticeably."""
+SMALLEST_EXACT_SPREAD = 1e-5
+"""Smallest standard deviation, relative to the mean, at which fp32 rounds no prediction
+noticeably."""
 
-TOO_FINE = 5e-7
-"""Deviation, relative to the mean, that spans only 4 to 8 numbers of fp32. Below it, a saved model
-would give nearly the same number for every text."""
+SMALLEST_STORED_SPREAD = 5e-7
+"""Smallest standard deviation, relative to the mean, that spans 4 to 8 numbers of fp32. Below it, a
+saved model would give nearly the same number for every text."""
 
 HEAD_LAYER = "heads.regress.dense"
 
@@ -67,7 +68,7 @@ class NumberAccumulator(PredictionCounts):
         self.parts: list[NDArray[np.float64]] = []
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
-        true = numbers(examples, self.path)
+        true = label_numbers(examples, self.path)
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([true, predicted]))
         self.loss += float(np.square((predicted - true) / self.deviation).sum())
@@ -129,16 +130,16 @@ class Regress(TextTask[NumberPrediction]):
         Raises:
             InputError: a label is no number, or their spread is one that fp32 loses.
         """
-        labels = numbers(train, path)
+        labels = label_numbers(train, path)
         deviation = float(labels.std()) if np.ptp(labels) > 0 else 1.0
-        low, high = DEVIATIONS
+        low, high = DEVIATION_RANGE
         if not low <= deviation <= high:
             raise InputError(
                 f"{path}: the numbers deviate by {deviation:.3g} from their mean; allowed is "
                 f"{low:g} to {high:g}. Write them in another unit."
             )
         mean = float(labels.mean())
-        if deviation < TOO_FINE * abs(mean):
+        if deviation < SMALLEST_STORED_SPREAD * abs(mean):
             near = round(mean, -math.floor(math.log10(deviation)))
             raise InputError(
                 f"{path}: the numbers deviate by {deviation:.3g} from their mean, {near:.15g}, "
@@ -156,7 +157,7 @@ class Regress(TextTask[NumberPrediction]):
         varied_numbers(examples, settings.eval)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
-        if self.deviation >= FINEST * abs(self.mean):
+        if self.deviation >= SMALLEST_EXACT_SPREAD * abs(self.mean):
             return []
         return [
             f"the numbers deviate by {self.deviation:.3g} from their mean, {self.mean:.9g}, so "
@@ -188,7 +189,7 @@ class Regress(TextTask[NumberPrediction]):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         """Return standardized labels, fp32 `[examples]`."""
-        labels = numbers(examples, Path("examples"))
+        labels = label_numbers(examples, Path("examples"))
         return ((labels - self.mean) / self.deviation).astype(np.float32)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
@@ -201,7 +202,7 @@ class Regress(TextTask[NumberPrediction]):
 
     def _compare(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the summed squared error and the number of close predictions."""
-        is_close = (logits[:, 0] - targets).abs() <= CLOSE_VALUE
+        is_close = (logits[:, 0] - targets).abs() <= LARGEST_CLOSE_ERROR
         return F.mse_loss(logits[:, 0], targets, reduction="sum"), is_close.sum()
 
     def compare_with_teacher(
@@ -252,7 +253,7 @@ def varied_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float6
     Raises:
         InputError: all are the same, so that there is nothing to learn or correlate.
     """
-    values = numbers(examples, path)
+    values = label_numbers(examples, path)
     if np.ptp(values) == 0:
         raise InputError(
             f"{path}: the number is {examples[0].label} in every row. Give examples with "

@@ -27,8 +27,8 @@ def marked_text(
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked = Text()
     shown_to = 0  # the offset up to which the text is in `marked`
-    for label, first, last in find_spans(labels, scheme):
-        start, end = sentence.places[first][0], sentence.places[last - 1][1]
+    for label, first, stop in find_spans(labels, scheme):
+        start, end = sentence.places[first][0], sentence.places[stop - 1][1]
         colour = colours.get(label, "")
         if scheme == "plain":
             marked.append(_with_space(marked, text[shown_to:end])).append(f"/{label}", style=colour)

@@ -18,7 +18,7 @@ PREFIX = "best/"
 class BestSettings:
     """The eval metric for choosing weights, and early-stopping patience."""
 
-    figure: str
+    metric: str
     """Name of the metric in the journal's eval lines; larger is better."""
     patience: int | None = None
     """Early stopping: end the run after this many evals in a row that are not better. With an equal
@@ -52,11 +52,11 @@ class BestWeights:
         """The best metric so far; -inf before the first eval that counts."""
         return self._score[0]
 
-    def see(self, entry: Mapping[str, Any]) -> None:
+    def consider(self, entry: Mapping[str, Any]) -> None:
         """Compare an eval with the best; update `step` if it is better."""
         if entry["step"] == 0 and not self.settings.from_start:
             return
-        score = (entry[self.settings.figure], -entry["held_out_loss"])
+        score = (entry[self.settings.metric], -entry["held_out_loss"])
         is_better = score > self._score
         self._num_since = 0 if is_better else self._num_since + 1
         if is_better:

@@ -150,7 +150,7 @@ CHANGED = {
         "the rows of a micro-batch, which are compared, were {was}, and now are {now}: give "
         f"{option('micro_batch_size')} {{was}}, or leave it out"
     ),
-    "best.figure": f"{option('metric')} was {{was}}, is now {{now}}",
+    "best.metric": f"{option('metric')} was {{was}}, is now {{now}}",
     "best.from_start": OTHER_EXAMPLES,
     "task": "the task was {was}, is now {now}",
     "task_settings.labels": f"the labels of {option('train')} have changed",

@@ -358,7 +358,7 @@ class Trainer:
         if is_held_out(entry):
             self._held_out = entry
             if self.best is not None:
-                self.best.see(entry)
+                self.best.consider(entry)
         else:
             self._last_step = entry
 

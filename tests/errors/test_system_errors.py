@@ -89,7 +89,7 @@ def test_a_folder_that_takes_no_file_and_a_disk_without_room(tmp_path):
 
     def write(path, text="a"):
         with write_misses(path) as misses:
-            misses.see([SimpleNamespace(row=1)], [Outcome(text, "b", "c", 0.0)])
+            misses.add([SimpleNamespace(row=1)], [Outcome(text, "b", "c", 0.0)])
 
     with refuses(InputError, "misses.jsonl: ", PERMISSION, worded=False):
         without_privileges(lambda: write(folder / "misses.jsonl"))

@@ -59,7 +59,7 @@ def test_nothing_is_left_after_an_error(tmp_path):
     with refuses(ConfigError, "--errors", "a.txt'", ".jsonl"), write_misses(tmp_path / "a.txt"):
         pass
     with pytest.raises(ZeroDivisionError), write_misses(tmp_path / "a.jsonl") as misses:
-        misses.see([Example("t", row=1)], [Outcome("t", "a", "b", 0.0, 0.9)])
+        misses.add([Example("t", row=1)], [Outcome("t", "a", "b", 0.0, 0.9)])
         1 / 0  # noqa: B018
     assert list(tmp_path.iterdir()) == []
 
@@ -67,7 +67,7 @@ def test_nothing_is_left_after_an_error(tmp_path):
 def test_a_csv_file_can_be_read_again_whatever_the_text(tmp_path):
     path, text = tmp_path / "a.csv", 'one\r\n"two", three'
     with write_misses(path) as misses:
-        misses.see([Example("t", row=1)], [Outcome(text, "a", "b", 0.0, 0.9)])
+        misses.add([Example("t", row=1)], [Outcome(text, "a", "b", 0.0, 0.9)])
     (_, header), (_, cells) = read_csv(path)
     row = dict(zip(header, cells, strict=True))
     assert (row["text"], row["confidence"]) == (text, "0.9")
@@ -78,7 +78,7 @@ def test_many_misses_need_little_memory(tmp_path):
         with write_misses(tmp_path / "a.jsonl") as misses:
             for row in range(count):
                 outcome = Outcome("some text " * 9, "a", "b", 0.0, row % 97 / 97)
-                misses.see([Example("t", row=row)], [outcome])
+                misses.add([Example("t", row=row)], [outcome])
 
     write(200)
     small, large = (peak(lambda count=count: write(count)) for count in (500, 2000))
@@ -144,7 +144,7 @@ def test_thresholds():
     for right, found, share in zip(gold, predicted, likely.tolist(), strict=True):
         sure = share if found else 1 - share
         outcome = Outcome("t", NAMES[right], NAMES[found], float(right == found), sure)
-        survey.see([Example("t")], [outcome])
+        survey.add([Example("t")], [outcome])
     report = summarize(confusion_matrix(gold, predicted, 2), NAMES)
     drawn = draw_thresholds(survey, report)
     assert drawn.label == "yes" and drawn.usual_f1 == pytest.approx(report.classes[1].f1)

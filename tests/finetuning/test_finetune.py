@@ -186,7 +186,7 @@ def test_patience_ends_a_run_early_and_macro_f1_may_decide(settings):
 def test_of_equal_scores_the_lower_loss_is_best_and_the_start_only_if_asked_for(from_start, step):
     best = BestWeights(BestSettings("score", from_start=from_start))
     for at, (score, loss) in enumerate([(0.9, 1.0), (0.5, 1.0), (0.7, 2.0), (0.7, 1.5)]):
-        best.see({"step": at, "score": score, "held_out_loss": loss})
+        best.consider({"step": at, "score": score, "held_out_loss": loss})
     assert best.step == step
 
 

@@ -47,7 +47,7 @@ def test_smaller_models_learn_by_larger_steps():
 ])  # fmt: skip
 def test_what_chooses_the_best_weights(line, figure, is_series):
     settings = parse(line)
-    assert (settings.figure, settings.is_series) == (figure, is_series)
+    assert (settings.score_key, settings.is_series) == (figure, is_series)
 
 
 @pytest.mark.parametrize(("line", "parts"), [

@@ -85,14 +85,14 @@ def test_every_task_with_its_own_scores_and_no_run_twice(settings):
     for name, runs in report.runs.items():
         assert [run.seed for run in runs] == [0, 1]
         (best,) = [run for run in runs if (run.folder / "model.safetensors").exists()]
-        assert best == max(runs, key=lambda run: run.figure)
+        assert best == max(runs, key=lambda run: run.mean_score)
         predictor = load(best.folder, device="cpu", precision="fp32")
         columns = next(task.columns for task in GLUE_TASKS if task.name == name)
         found = evaluate(predictor, settings.data / name / "dev.tsv", columns).to_json()
         assert best.scores[name] == close({score: found[score] for score in best.scores[name]})
     saved = json.loads((settings.out / "glue.json").read_text())
     assert saved == report.to_json()
-    figures = np.mean([[run.figure for run in runs] for runs in report.runs.values()], axis=0)
+    figures = np.mean([[run.mean_score for run in runs] for runs in report.runs.values()], axis=0)
     assert saved["average"]["values"] == pytest.approx(figures)
     assert saved["average"]["sd"] == pytest.approx(np.std(figures, ddof=1))
     stopped = list(report.runs)[1]
@@ -159,7 +159,9 @@ def test_mnli_is_scored_twice_and_submissions_hold_every_row(settings):
     report = run_glue(settings)
     (run,) = report.runs["MNLI"]
     assert list(run.scores) == ["MNLI-m", "MNLI-mm"]
-    assert run.figure == pytest.approx(np.mean([each["accuracy"] for each in run.scores.values()]))
+    assert run.mean_score == pytest.approx(
+        np.mean([each["accuracy"] for each in run.scores.values()])
+    )
     rows = {path.name: [line.split("\t") for line in path.read_text().splitlines()]
             for path in report.submissions}  # fmt: skip
     assert set(rows) == {"MNLI-mm.tsv", "STS-B.tsv"}

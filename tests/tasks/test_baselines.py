@@ -165,9 +165,9 @@ def test_an_evaluation_knows_the_usual_answer_of_training(task, train, held_out)
     majority = StoredMajority(task, {"result": {"baselines": [stored]}})
     assert majority.baselines() == []
     for example in held_out:
-        majority.see([example], [])
+        majority.add([example], [])
     assert only(majority.baselines()) == of_training
     for other in ({}, {"result": None}, {"result": {"baselines": [{"key": "tfidf"}, 3]}}):
         unknown = StoredMajority(task, other)
-        unknown.see(held_out, [])
+        unknown.add(held_out, [])
         assert unknown.baselines() == []

@@ -45,7 +45,7 @@ def test_vectors_are_those_of_transformers_by_any_number_of_threads(tmp_path, mo
     expected = torch.stack([FORMULAS[pooling](output) for output in outputs]).numpy()
     np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-5)
     np.testing.assert_allclose(encoder.encode(texts[3]), expected[3], atol=1e-5)
-    monkeypatch.setattr(inference, "PREDICTION_BYTES", 4 * 19)
+    monkeypatch.setattr(inference, "BYTES_PER_FORWARD_PASS", 4 * 19)
     monkeypatch.setattr(inference, "MIN_TOKENS_ALONE", 19)
     for number in (1, 2, 3):
         with threads(number):

@@ -44,9 +44,9 @@ class ClassifySettings(LossSettings, WindowSettings):
                 f"{option('label_separator')}: found ''. Give a character, such as ','."
             )
         allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
-        if self.figure not in allowed:
+        if self.score_key not in allowed:
             raise SettingError("metric", self.metric, allowed)
 
     @property
-    def figure(self) -> str:
+    def score_key(self) -> str:
         return self.metric or ("micro_f1" if self.multi_label else "accuracy")

@@ -185,7 +185,7 @@ class FinetuneSettings(Compute):
         return self.seeds is not None or self.folds is not None
 
     @property
-    def figure(self) -> str:
+    def score_key(self) -> str:
         """The key of `metric` among the eval scores."""
         return self.metric
 
