@@ -235,7 +235,7 @@ def _unknown_label(
     )
 
 
-def label_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
+def numeric_labels(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
     """Convert the labels to numbers, float64 `[examples]`.
 
     Raises:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.examples import Example
 from bertsmith.data.json_rows import list_names
-from bertsmith.data.labels import class_numbers, label_flags, label_numbers
+from bertsmith.data.labels import class_numbers, label_flags, numeric_labels
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.squad import Question
 from bertsmith.data.tagged import TaggedSentence
@@ -115,8 +115,8 @@ class NumberBaselines(Baselines):
         held_out: Sequence[Example],
         before: Mapping[str, float],
     ) -> list[Baseline]:
-        mean = float(label_numbers(train, EXAMPLES).mean())
-        gold = label_numbers(held_out, EXAMPLES)
+        mean = float(numeric_labels(train, EXAMPLES).mean())
+        gold = numeric_labels(held_out, EXAMPLES)
         method = f"always {format_number(mean)}, the mean of training"
         return [Baseline("mean", method, {"rmse": rmse(gold, np.full(len(gold), mean))})]
 

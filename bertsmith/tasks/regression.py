@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
-from bertsmith.data.labels import label_numbers
+from bertsmith.data.labels import numeric_labels
 from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
@@ -68,7 +68,7 @@ class NumberAccumulator(PredictionCounts):
         self.parts: list[NDArray[np.float64]] = []
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
-        true = label_numbers(examples, self.path)
+        true = numeric_labels(examples, self.path)
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([true, predicted]))
         self.loss += float(np.square((predicted - true) / self.deviation).sum())
@@ -130,7 +130,7 @@ class Regress(TextTask[NumberPrediction]):
         Raises:
             InputError: a label is no number, or their spread is one that fp32 loses.
         """
-        labels = label_numbers(train, path)
+        labels = numeric_labels(train, path)
         deviation = float(labels.std()) if np.ptp(labels) > 0 else 1.0
         low, high = DEVIATION_RANGE
         if not low <= deviation <= high:
@@ -189,7 +189,7 @@ class Regress(TextTask[NumberPrediction]):
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         """Return standardized labels, fp32 `[examples]`."""
-        labels = label_numbers(examples, Path("examples"))
+        labels = numeric_labels(examples, Path("examples"))
         return ((labels - self.mean) / self.deviation).astype(np.float32)
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
@@ -253,7 +253,7 @@ def varied_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float6
     Raises:
         InputError: all are the same, so that there is nothing to learn or correlate.
     """
-    values = label_numbers(examples, path)
+    values = numeric_labels(examples, path)
     if np.ptp(values) == 0:
         raise InputError(
             f"{path}: the number is {examples[0].label} in every row. Give examples with "

@@ -6,7 +6,7 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data.examples import Example
-from bertsmith.data.labels import class_names, class_numbers, label_numbers
+from bertsmith.data.labels import class_names, class_numbers, numeric_labels
 from bertsmith.errors import InputError
 
 PATH = Path("train.tsv")
@@ -45,7 +45,7 @@ def test_labels_that_are_not_classes(labels, parts):
 ])  # fmt: skip
 def test_labels_that_are_refused(known, labels, parts):
     with refuses(InputError, "train.tsv", *parts):
-        label_numbers(examples(labels), PATH) if known is None else class_numbers(
+        numeric_labels(examples(labels), PATH) if known is None else class_numbers(
             examples(labels), known, PATH
         )
-    assert label_numbers(examples(["-3.4e38", "3.4e38"]), PATH).tolist() == [-3.4e38, 3.4e38]
+    assert numeric_labels(examples(["-3.4e38", "3.4e38"]), PATH).tolist() == [-3.4e38, 3.4e38]

@@ -55,7 +55,9 @@ def save_tiny_of(
     settings = asdict(tiny_config())
     if tokenizer is not None:
         settings["vocab_size"] = tokenizer.vocab_size
-        settings |= config_type.special_token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+        settings |= config_type.special_token_ids(
+            tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id
+        )
     known = {field.name for field in fields(config_type)}
     if family in ("distilbert", "modernbert"):
         known -= {"type_vocab_size", "classifier_dropout"}
