@@ -21,6 +21,7 @@ from bertsmith.system.files import hold_outputs
 from bertsmith.system.progress import only_bar
 from bertsmith.tasks.predictor import Predictor, in_chunks
 from bertsmith.tasks.text_vectors import TextVectors
+from bertsmith.training.workers.rank_group import joined_ranks
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -39,6 +40,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         )
         tell(encoder.loaded.precision_note)
         encoder.unknown_tokens.is_told = True  # told beside the result
+        encoder.ranks = joined_ranks()
         texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
         report = embed(encoder, texts, out)
     if settings.json:
@@ -62,8 +64,7 @@ def embed(encoder: Predictor[TextVectors], source: ExampleReader, out: Path) -> 
     size = encoder.loaded.model.config.hidden_size
     with only_bar("embedding", source.count) as advance, vector_writer(out, size) as write:
         started = time.perf_counter()
-        for examples in in_chunks(source):
-            predictions = encoder.predict(examples)
+        for examples, predictions in encoder.predict_chunks(in_chunks(source)):
             write(examples, np.stack([each.vector for each in predictions]))
             advance(len(examples))
             num_texts += len(examples)

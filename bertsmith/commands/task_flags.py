@@ -14,6 +14,7 @@ from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.task import Task
+from bertsmith.training.workers.rank_group import joined_ranks
 
 T = TypeVar("T")
 
@@ -39,9 +40,13 @@ def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> tuple[T, M
 
 
 def load_as_told(settings: Any, model: Path | ModelFolder) -> Predictor[Task[Any, Any]]:
-    """Load a fine-tuned model as the flags of a line say; tell of its precision."""
+    """Load a fine-tuned model as the flags of a line say; tell of its precision.
+
+    Several ranks, if there are, predict together.
+    """
     names = ("device", "precision", "max_length", "long_texts", "stride")
     predictor = load_predictor(model, **{name: getattr(settings, name) for name in names})
     tell(predictor.loaded.precision_note)
     predictor.unknown_tokens.is_told = True  # told beside the results
+    predictor.ranks = joined_ranks()
     return predictor.with_definition(predictor.definition.with_columns(settings.columns))

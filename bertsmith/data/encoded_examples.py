@@ -128,6 +128,25 @@ class EncodedExamples:
         firsts = rows.start + size * np.arange(parts)
         return (firsts[:, None] + kept).flatten().tolist()
 
+    def select(self, examples: Sequence[int]) -> "EncodedExamples":
+        """Return the examples at some indices, in their order."""
+        chosen = list(examples)
+        rows = [row for example in chosen for row in self.rows_of(example)]
+        counts = [len(self.rows_of(example)) for example in chosen]
+        return replace(
+            self,
+            rows=EncodedTexts.of(
+                (self.rows.ids[row], self.rows.type_ids[row], self.rows.num_cut[row])
+                for row in rows
+            ),
+            starts=np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
+            example_targets={name: v[chosen] for name, v in self.example_targets.items()},
+            row_targets={name: values[rows] for name, values in self.row_targets.items()},
+            token_targets={n: [v[row] for row in rows] for n, v in self.token_targets.items()},
+            alignment=[self.alignment[row] for row in rows] if self.alignment else (),
+            num_parts=None if self.num_parts is None else self.num_parts[chosen],
+        )
+
     def by_row(self) -> "EncodedExamples":
         """Return each row as an example of its own, with its example's targets."""
         counts = np.diff(self.starts)

@@ -31,6 +31,11 @@ class UnknownTokens:
         self.num_tokens += len(ids) - int(np.count_nonzero(is_framing))
         self.num_unknown += int(np.count_nonzero(ids == tokenizer.unk_id))
 
+    def merge(self, other: "UnknownTokens") -> None:
+        """Add the counts of other texts."""
+        self.num_tokens += other.num_tokens
+        self.num_unknown += other.num_unknown
+
     @property
     def rate(self) -> float:
         """From 0 to 1; 0 of nothing."""

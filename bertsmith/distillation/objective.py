@@ -23,7 +23,7 @@ from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, TrainingExamples
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task
-from bertsmith.training.objective import LossTerm, Objective
+from bertsmith.training.objective import HeldOutData, LossTerm, Objective
 
 UNLABELLED = "unlabelled"
 """Name of the target that marks batches without labels."""
@@ -164,8 +164,9 @@ class Distillation(Objective[BertModel, Batch]):
             return LossTerm(nothing, nothing, 0, weight)
         return replace(self.task.compute_loss(outputs, batch), weight=weight)
 
-    def evaluate(self, model: BertModel) -> dict[str, float]:
-        return self.labelled.evaluate(model)
+    @property
+    def evaluation(self) -> HeldOutData[BertModel]:
+        return self.labelled.evaluation
 
     def describe(self, step: int) -> str:
         return "; ".join(dataset.describe(step) for dataset in self._datasets)

@@ -21,7 +21,7 @@ from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.shared import SharedModel
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.tasks.soft_targets import soft_vector_loss
-from bertsmith.training.objective import LossTerm, Objective
+from bertsmith.training.objective import HeldOutData, LossTerm, Objective
 
 
 class PretrainingDistillation(Objective[BertModel, Batch]):
@@ -97,8 +97,9 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         loss, alike = soft_lm_loss(student, teacher, len(positions), temperature)
         return LossTerm(loss, alike, len(positions), self.teaching.soft_weight)
 
-    def evaluate(self, model: BertModel) -> dict[str, float]:
-        return self.pretraining.evaluate(model)
+    @property
+    def evaluation(self) -> HeldOutData[BertModel]:
+        return self.pretraining.evaluation
 
     def describe(self, step: int) -> str:
         return self.pretraining.describe(step)

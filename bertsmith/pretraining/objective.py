@@ -8,7 +8,8 @@ Static masks (Liu et al. 2019, section 4.1) repeat those of the first `duplicate
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +29,7 @@ from bertsmith.pretraining.settings import PairTask, PretrainingSettings
 from bertsmith.pretraining.token_counts import token_counts, unigram_entropy
 from bertsmith.pretraining.word_bounds import chinese_pieces
 from bertsmith.system.files import sha256_file
+from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective
 
 TRAIN_STREAM = 0
@@ -128,26 +130,47 @@ class Pretraining(Objective[BertModel, Batch]):
         """Build a model with random weights and the heads of these tasks."""
         return BertModel(config, build_heads(config, self.settings.heads))
 
-    def evaluate(self, model: BertModel) -> dict[str, float]:
+    @property
+    def evaluation(self) -> "Pretraining":
+        return self
+
+    def evaluate_part(self, model: BertModel, part: int, num_parts: int) -> list[Any]:
+        """Compute the loss terms of every `num_parts`-th eval batch, from batch `part` on."""
+        losses = [
+            self._held_out_losses(model, batch)
+            for batch in self.held_out_batches(model, part, num_parts)
+        ]
+        return [terms_on_cpu(terms) for terms in losses]
+
+    def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute losses (nats) and accuracies on the eval rows, by journal name.
 
         `held_out_loss` is the weighted sum of the losses.
         """
-        return self.figures(model, self.held_out_batches(model))
+        return {} if self.held_out is None else held_out_figures(in_order(results))
 
     def figures(self, model: BertModel, held_out: Iterable[Batch]) -> dict[str, float]:
         """Compute eval metrics on given batches, such as corrupted ones."""
         if self.held_out is None:
             return {}
-        task = self.held_out.settings.pair_task
-        return held_out_figures(pretraining_losses(model, batch, task) for batch in held_out)
+        return held_out_figures(self._held_out_losses(model, batch) for batch in held_out)
 
-    def held_out_batches(self, model: BertModel) -> Iterator[Batch]:
-        """Yield the eval batches, always the same, on the model's device."""
+    def _held_out_losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Compute the loss terms of an eval batch."""
+        assert self.held_out is not None
+        return pretraining_losses(model, batch, self.held_out.settings.pair_task)
+
+    def held_out_batches(
+        self, model: BertModel, part: int = 0, num_parts: int = 1
+    ) -> Iterator[Batch]:
+        """Yield the eval batches, always the same, on the model's device.
+
+        Of several parts, every `num_parts`-th batch is yielded, from batch `part` on.
+        """
         if self.held_out is not None and self._evaluation is None:
             self._evaluation = self.held_out.evaluation_batches(self.eval_rows, self.seed)
         device = model.device
-        for batch in self._evaluation or ():
+        for batch in (self._evaluation or [])[part::num_parts]:
             yield batch.to(device)
 
     def describe(self, step: int) -> str:
@@ -297,6 +320,14 @@ def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> d
         correct = (logits.argmax(-1) == labels).sum()
         terms[PAIR_TERMS[pair_task]] = LossTerm(loss, correct, len(labels))
     return terms
+
+
+def terms_on_cpu(terms: Mapping[str, LossTerm]) -> dict[str, LossTerm]:
+    """Copy the scalars of loss terms from the device that computed them."""
+    return {
+        name: replace(term, sum=term.sum.cpu(), correct=term.correct.cpu())
+        for name, term in terms.items()
+    }
 
 
 def held_out_figures(batches: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:

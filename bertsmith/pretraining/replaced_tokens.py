@@ -7,8 +7,9 @@ original. Draws for sampling come with the batch, so a step is a function of cor
 weights. No gradient passes through the samples.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,7 +23,8 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import ElectraPair, new_pair
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.shape_buckets import fill_up
-from bertsmith.pretraining.objective import Pretraining, held_out_figures
+from bertsmith.pretraining.objective import Pretraining, held_out_figures, terms_on_cpu
+from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm
 
 
@@ -44,7 +46,14 @@ class ReplacedTokens(Pretraining):
         """Compute `mlm` of the generator and `rtd` of the discriminator."""
         return self._judge(model, batch).terms
 
-    def evaluate(self, model: BertModel) -> dict[str, float]:
+    def evaluate_part(self, model: BertModel, part: int, num_parts: int) -> list[Any]:
+        """Judge every `num_parts`-th eval batch, from batch `part` on."""
+        judged = [
+            self._judge(model, batch) for batch in self.held_out_batches(model, part, num_parts)
+        ]
+        return [detection.on_cpu() for detection in judged]
+
+    def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute losses and accuracies on the eval rows, and the detection of replaced tokens.
 
         `held_out_rtd_precision`, `_recall` and `_auc` are of replaced tokens; `_replaced` is their
@@ -52,10 +61,10 @@ class ReplacedTokens(Pretraining):
         """
         if self.held_out is None:
             return {}
-        judged = [self._judge(model, batch) for batch in self.held_out_batches(model)]
+        judged: list[Detection] = in_order(results)
         figures = detection_figures(
-            torch.cat([each.is_replaced for each in judged]).long().cpu().numpy(),
-            torch.cat([each.logits for each in judged]).double().cpu().numpy(),
+            torch.cat([each.is_replaced for each in judged]).long().numpy(),
+            torch.cat([each.logits for each in judged]).double().numpy(),
         )
         return {
             **held_out_figures(each.terms for each in judged),
@@ -99,6 +108,9 @@ class Detection:
     terms: dict[str, LossTerm]
     logits: Tensor
     is_replaced: Tensor
+
+    def on_cpu(self) -> "Detection":
+        return Detection(terms_on_cpu(self.terms), self.logits.cpu(), self.is_replaced.cpu())
 
 
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:

@@ -125,10 +125,9 @@ class StepTimer:
     def time_evaluation(self) -> float:
         """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
-        with self.workers.evaluating() as model, torch.inference_mode():
-            for _ in tracked(range(2), "timing evaluations"):
-                began = time.perf_counter()
-                self.objective.evaluate(model)
+        for _ in tracked(range(2), "timing evaluations"):
+            began = time.perf_counter()
+            self.objective.evaluation.combine(self.workers.evaluate())
         return time.perf_counter() - began
 
 

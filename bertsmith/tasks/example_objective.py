@@ -21,6 +21,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
 from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.task import Task
+from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective
 
 MICRO_BATCH_TOKENS = 8_192
@@ -54,6 +55,35 @@ class HeldOutExamples:
     encoded: EncodedExamples
     path: Path
     examples: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class TaskEvaluation:
+    """The eval examples of a task, and how they are scored."""
+
+    task: Task[Any, Any]
+    held_out: HeldOutExamples
+
+    def evaluate_part(self, model: BertModel, part: int, num_parts: int) -> list[Any]:
+        """Predict every `num_parts`-th example, from example `part` on."""
+        encoded = self.held_out.encoded
+        examples = self.held_out.examples
+        if num_parts > 1:
+            chosen = range(part, len(examples), num_parts)
+            encoded = encoded.select(chosen)
+            examples = [examples[index] for index in chosen]
+        return self.task.predict(model, encoded, examples) if examples else []
+
+    def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
+        """Compute loss and scores from the predictions of all parts."""
+        examples = self.held_out.examples
+        if not examples:
+            return {}
+        accumulator = self.task.accumulator(self.held_out.path)
+        accumulator.add(examples, in_order(results))
+        figures = accumulator.figures()
+        named = {f"held_out_{self.task.name}_{name}": value for name, value in figures.items()}
+        return {"held_out_loss": figures["loss"], **named}
 
 
 class ExampleObjective(Objective[BertModel, Batch], Protocol):
@@ -120,7 +150,7 @@ class FineTuning(Objective[BertModel, Batch]):
         self._grouped: tuple[int, list[list[int]]] = (0, [])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the eval examples, which may be large: workers never evaluate."""
+        """Leave out the eval examples, which may be large: local workers never evaluate."""
         return {name: value for name, value in vars(self).items() if name != "held_out"}
 
     @property
@@ -197,17 +227,9 @@ class FineTuning(Objective[BertModel, Batch]):
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         return {self.task.name: self.task.compute_loss(self.task.outputs(model, batch), batch)}
 
-    def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Compute loss and scores on the eval examples, by journal name; empty without examples."""
-        held_out = self.held_out
-        if not held_out.examples:
-            return {}
-        accumulator = self.task.accumulator(held_out.path)
-        predictions = self.task.predict(model, held_out.encoded, held_out.examples)
-        accumulator.add(held_out.examples, predictions)
-        figures = accumulator.figures()
-        named = {f"held_out_{self.task.name}_{name}": value for name, value in figures.items()}
-        return {"held_out_loss": figures["loss"], **named}
+    @property
+    def evaluation(self) -> TaskEvaluation:
+        return TaskEvaluation(self.task, self.held_out)
 
     def describe(self, step: int) -> str:
         """Name the rows of the training file that a step takes."""

@@ -1,5 +1,6 @@
 """The one kind of predictor, for every head: examples, records or texts in, predictions out."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
@@ -34,6 +35,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import copy_folder, write_task_settings
 from bertsmith.system.progress import only_bar, progress_bar
+from bertsmith.tasks.chunk_predictor import ChunkPredictor
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.notebook_tables import Predictions
 from bertsmith.tasks.prediction import InferenceTask
@@ -43,6 +45,8 @@ from bertsmith.tasks.task import Task, named_settings
 from bertsmith.tasks.text_vectors import TextVectors, compute_similarity
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.model_card import rename_card
+from bertsmith.training.workers.rank_group import RankGroup
+from bertsmith.training.workers.rank_map import map_on_ranks
 
 CHUNK_EXAMPLES = 1024
 """Examples read, sorted by length and predicted together; more gains little and delays output."""
@@ -63,6 +67,8 @@ class LoadedDefinition(Generic[DefinitionT_co]):
         self.definition = definition
         self.unknown_tokens = UnknownTokens()
         """Unknown tokens counted so far, shared with copies."""
+        self.ranks: RankGroup | None = None
+        """Ranks of a launch that predict chunks of examples, too; commands set it."""
 
     @property
     def task(self) -> str:
@@ -196,10 +202,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         items = as_items(inputs, "examples", cure)
         total = len(items) if isinstance(items, Sized) else None
         with _bar("predicting", total, shown=show_progress) as advance:
-            for chunk in in_chunks(
-                self._as_examples(items), check_batch_size(batch_size), is_waiting
-            ):
-                yield from zip(chunk, self._predict(chunk), strict=True)
+            chunks = in_chunks(self._as_examples(items), check_batch_size(batch_size), is_waiting)
+            for chunk, predictions in self.predict_chunks(chunks, on_ranks=is_waiting is None):
+                yield from zip(chunk, predictions, strict=True)
                 advance(len(chunk))
 
     def probabilities(
@@ -226,6 +231,39 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         if self.task == "text-classification":
             return np.fromiter(rows, dtype=(np.float64, len(self.labels)))
         return [np.array(row, dtype=np.float64) for row in rows]
+
+    def predict_chunks(
+        self: "Predictor[InferenceTask[Any, PredictionT]]",
+        chunks: Iterable[list[Any]],
+        *,
+        on_ranks: bool = True,
+    ) -> Iterator[tuple[list[Any], list[PredictionT]]]:
+        """Yield each chunk of examples with its predictions, in order.
+
+        Where there are `ranks`, and `on_ranks` is not False, each of them predicts a chunk at a
+        time. That changes no prediction on machines of one kind.
+        """
+        if self.ranks is None or not on_ranks:
+            for chunk in chunks:
+                yield chunk, self._predict(chunk)
+            return
+        awaited: deque[list[Any]] = deque()
+
+        def remembered() -> Iterator[list[Any]]:
+            for chunk in chunks:
+                awaited.append(chunk)
+                yield chunk
+
+        results = map_on_ranks(
+            self.ranks,
+            ChunkPredictor.of(self.loaded, self.definition),
+            remembered(),
+            "bf16" if self.loaded.precision == "bf16" else "fp32",
+        )
+        for predictions, unknown_tokens in results:
+            self.unknown_tokens.merge(unknown_tokens)
+            self.unknown_tokens.warn(self.loaded.folder.path)
+            yield awaited.popleft(), predictions
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
         encoded = self.encode_examples(examples)
@@ -408,6 +446,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """Return a copy that predicts by another definition of the same head."""
         same = Predictor(self.loaded, definition)
         same.unknown_tokens = self.unknown_tokens
+        same.ranks = self.ranks
         return same
 
     def with_options(self, **changes: Any) -> Self:
@@ -505,8 +544,7 @@ def accumulate_examples(
     """
     task = predictor.definition
     accumulator = task.accumulator(path)
-    for chunk in in_chunks(examples):
-        predictions = predictor.predict(chunk)
+    for chunk, predictions in predictor.predict_chunks(in_chunks(examples)):
         accumulator.add(chunk, predictions)
         if callbacks:
             outcomes = list(map(task.outcome, chunk, predictions))

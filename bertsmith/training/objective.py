@@ -4,7 +4,7 @@ The loop knows this protocol and no task; an objective knows its data and heads 
 optimizers, checkpoints or displays.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
@@ -69,6 +69,24 @@ ModelT = TypeVar("ModelT", bound=TrainableModel, contravariant=True)
 BatchT = TypeVar("BatchT", bound=TrainingBatch)
 
 
+class HeldOutData(Protocol[ModelT]):
+    """The eval data of an objective, which several ranks can share. It can be pickled."""
+
+    def evaluate_part(self, model: ModelT, part: int, num_parts: int) -> Any:
+        """Evaluate part `part`, from 0, of `num_parts`; return a result that can be pickled.
+
+        The model is in evaluation mode.
+        """
+        ...
+
+    def combine(self, results: Sequence[Any]) -> dict[str, float]:
+        """Compute eval metrics by journal name from the results of all parts, in their order.
+
+        They are empty without eval data.
+        """
+        ...
+
+
 class Objective(Protocol[ModelT, BatchT]):
     """A training objective, bound to its data; classes inherit from it.
 
@@ -100,9 +118,14 @@ class Objective(Protocol[ModelT, BatchT]):
         """Compute the loss terms of one batch, on the model's device."""
         ...
 
+    @property
+    def evaluation(self) -> HeldOutData[ModelT]:
+        """The eval data."""
+        ...
+
     def evaluate(self, model: ModelT) -> dict[str, float]:
         """Compute eval metrics by journal name; empty without eval data."""
-        ...
+        return self.evaluation.combine([self.evaluation.evaluate_part(model, 0, 1)])
 
     def describe(self, step: int) -> str:
         """Describe the source of a step's rows, for error messages."""

@@ -331,9 +331,9 @@ class Trainer:
 
     def _evaluate(self) -> None:
         started_at = self._clock()
-        with self.workers.evaluating() as model, torch.inference_mode():
-            figures = self.objective.evaluate(model)
-            if self.measure is not None:
+        figures = self.objective.evaluation.combine(self.workers.evaluate())
+        if self.measure is not None:
+            with self.workers.evaluating() as model, torch.inference_mode():
                 figures = {**figures, **self.measure(model)}
         seconds = self._clock() - started_at
         self.state.evaluation_seconds += seconds

@@ -71,6 +71,16 @@ def test_evaluation_is_the_same_for_any_masking_and_near_chance_at_first(corpus_
     assert figures["held_out_loss"] == pytest.approx(mlm + nsp)
 
 
+@pytest.mark.parametrize("num_parts", [2, 5])
+def test_parts_of_an_evaluation_give_the_same_figures(corpus_dir, num_parts):
+    model = model_of().eval()
+    task = objective(corpus_dir, eval_rows=200)
+    assert len(list(task.held_out_batches(model))) > 1
+    with torch.inference_mode():
+        results = [task.evaluate_part(model, part, num_parts) for part in range(num_parts)]
+        assert task.combine(results) == task.evaluate(model)
+
+
 def test_pairs_are_made_only_where_documents_allow_them(tmp_path, corpus_dir):
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     built = small_corpus(tmp_path / "one", tokenizer, ["Baba ceba. Diba foba. Guba haba."])

@@ -113,6 +113,8 @@ def test_evaluation_is_the_same_for_any_masking(corpus_dir):
     with torch.inference_mode():
         figures = task.evaluate(model)
         assert objective(corpus_dir, other).evaluate(model) == figures
+        results = [task.evaluate_part(model, part, 3) for part in range(3)]
+        assert task.combine(results) == figures
     mlm, rtd = figures["held_out_mlm_loss"], figures["held_out_rtd_loss"]
     assert figures["held_out_loss"] == pytest.approx(mlm + 50 * rtd)
     assert 0.1 < figures["held_out_rtd_replaced"] < 0.2

@@ -165,6 +165,18 @@ def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
     assert all(math.isfinite(value) for value in figures.values())
 
 
+def test_parts_of_an_evaluation_give_the_figures_of_the_whole(case):
+    """Parts are sent to other ranks, so they do without what only training needs."""
+    model = case.model()
+    objective = case.objective()
+    evaluation = pickle.loads(pickle.dumps(objective.evaluation))
+    results = [evaluation.evaluate_part(model, part, 3) for part in range(3)]
+    assert sum(map(len, results)) == len(objective.held_out.examples) > 3
+    assert evaluation.combine(results) == pytest.approx(
+        objective.evaluate(model), abs=1e-5, rel=1e-5
+    )
+
+
 def test_a_folder_knows_its_task_here_and_in_transformers(case):
     folder, family = case.settings.out, FAMILIES[case.number % len(FAMILIES)]
     start = save_tiny_of(case.settings.out.parent / "start", family)

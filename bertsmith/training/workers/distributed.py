@@ -28,11 +28,15 @@ from bertsmith.system.hardware import (
     keep_computing_as,
 )
 from bertsmith.system.threads import usable_threads
+from bertsmith.training.dealing import in_order
+from bertsmith.training.objective import HeldOutData
 from bertsmith.training.workers.collective_exchange import CollectiveExchange
-from bertsmith.training.workers.local import LocalWorkers, in_order
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Figures
+from bertsmith.training.workers.rank_errors import results_of, sendable
 from bertsmith.training.workers.rank_group import RankGroup
+from bertsmith.training.workers.rank_map import MAP, serve_map
 
 BEGIN_RUN = "begin"
 END_RUN = "end of run"
@@ -50,6 +54,8 @@ class RankRun:
     choices: ComputeChoices
     facts: Mapping[str, Any]
     """Versions and data that must be the same on all ranks, by name."""
+    held_out: HeldOutData[Any]
+    """The eval data, of which each rank evaluates a part."""
 
 
 class DistributedWorkers:
@@ -87,6 +93,7 @@ class DistributedWorkers:
             device.type,
             compute_choices("bf16" if is_bf16 else "fp32", attention_paths()),
             shared_facts(self.plan),
+            self.plan.objective.evaluation,
         )
         # Bytes, so that a rank that cannot read them can say so.
         self.ranks.tell(("train", pickle.dumps(run)))
@@ -118,6 +125,11 @@ class DistributedWorkers:
     def evaluating(self) -> contextlib.AbstractContextManager[TrainableModel]:
         return self.local.evaluating()
 
+    def evaluate(self) -> list[Any]:
+        if self.plan.is_exact:  # a division would change the last digits of metrics
+            return self.local.evaluate()
+        return self._ask("evaluate_part")
+
     def state_dict(self) -> Mapping[str, Tensor]:
         self._ask("complete_state")
         return self.local.state_dict()
@@ -136,11 +148,7 @@ class DistributedWorkers:
         return self._answers(own)
 
     def _answers(self, own: object) -> list[Any]:
-        answers = self.ranks.gather((None, own))
-        for rank, (error, _) in enumerate(answers):
-            if error is not None:
-                raise _of_rank(error, rank, self.ranks.hosts[rank])
-        return [answer for _, answer in answers]
+        return results_of(self.ranks.gather((None, own)), self.ranks.hosts)
 
     def __exit__(
         self,
@@ -151,10 +159,6 @@ class DistributedWorkers:
         with contextlib.suppress(TrainingError):  # the others may have ended
             self.ranks.tell((END_RUN,))
         self.local.__exit__(kind, error, traceback)
-
-
-def _of_rank(error: BertsmithError, rank: int, host: str) -> BertsmithError:
-    return type(error)(f"rank {rank} on {host}: {error}")
 
 
 def new_exchange(
@@ -184,6 +188,8 @@ def serve_rank(ranks: RankGroup) -> int:
             return code
         if name == "train":
             _serve_run(ranks, *arguments)
+        elif name == MAP:
+            serve_map(ranks, *arguments)
 
 
 def _serve_run(ranks: RankGroup, pickled: bytes) -> None:
@@ -191,7 +197,7 @@ def _serve_run(ranks: RankGroup, pickled: bytes) -> None:
     try:
         workers = _join(ranks, pickled)
     except Exception as error:
-        ranks.gather((_told(error), None))
+        ranks.gather((sendable(error), None))
         return
     ranks.gather((None, None))
     if ranks.hear()[0] != BEGIN_RUN:
@@ -203,7 +209,7 @@ def _serve_run(ranks: RankGroup, pickled: bytes) -> None:
             try:
                 answer = getattr(workers, name)(*arguments)
             except Exception as error:
-                ranks.gather((_told(error), None))
+                ranks.gather((sendable(error), None))
             else:
                 ranks.gather((None, answer))
 
@@ -224,19 +230,18 @@ def _join(ranks: RankGroup, pickled: bytes) -> LocalWorkers:
         torch.cuda.set_device(device)
     keep_computing_as(replace(run.choices, threads=usable_threads()))
     model = run.skeleton.to_empty(device=device)
-    return LocalWorkers(model, run.dtype, plan, num_processes=count_trainers(device))
+    return LocalWorkers(
+        model,
+        run.dtype,
+        plan,
+        num_processes=count_trainers(device),
+        held_out=run.held_out,
+    )
 
 
 def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:
     while (message := ranks.hear())[0] != END_RUN:
         yield message
-
-
-def _told(error: Exception) -> BertsmithError:
-    """Return an error as rank 0 can raise it."""
-    if isinstance(error, BertsmithError):
-        return error
-    return TrainingError(f"{type(error).__name__}: {error}")
 
 
 def _check_same(expected: Mapping[str, Any], own: Mapping[str, Any]) -> None:

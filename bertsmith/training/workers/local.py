@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, starmap
 from multiprocessing.connection import Connection
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -35,7 +35,9 @@ from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_comp
 from bertsmith.system.process_options import configure_process
 from bertsmith.system.processes import without_script
 from bertsmith.system.stop_signal import SIGNALS, signals_held_back
+from bertsmith.training.dealing import in_order
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
+from bertsmith.training.objective import HeldOutData
 from bertsmith.training.optim import buffers_of, update_rules
 from bertsmith.training.update_rules.rule import rule_for
 from bertsmith.training.workers.exchange import Exchange
@@ -44,8 +46,6 @@ from bertsmith.training.workers.protocol import BatchSize, Figures
 
 STOP_SECONDS = 10.0
 """Seconds that a worker may take to end when it is told to."""
-
-T = TypeVar("T")
 
 
 class LocalWorkers:
@@ -59,6 +59,7 @@ class LocalWorkers:
         model: the fp32 weights that are updated; its parameters become views of the arrays.
         dtype: what is computed in, fp32 or bf16.
         num_processes: how many do the work of the members; by default one for each.
+        held_out: the eval data, where the plan comes from another rank and has none.
 
     Raises:
         ConfigError: the shared memory of several processes is larger than files may be.
@@ -71,6 +72,7 @@ class LocalWorkers:
         plan: Plan,
         *,
         num_processes: int | None = None,
+        held_out: HeldOutData[Any] | None = None,
     ) -> None:
         self.plan = plan
         self.model = model
@@ -78,6 +80,7 @@ class LocalWorkers:
         self.layout = Layout.of(model.parameter_specs(), plan.num_ranks)
         self.exchange: Exchange | None = None
         """Exchange with other ranks, which compute the other micro-batches of the same steps."""
+        self._held_out = held_out or plan.objective.evaluation
         self._num_processes = min(num_processes or plan.num_members, plan.num_members)
         device = model.device
         self._storage = Storage(self.layout.size, plan.num_members, dtype, buffers_of(plan.optim))
@@ -178,6 +181,15 @@ class LocalWorkers:
             torch.set_num_threads(threads)
             self.compute_model.train()
 
+    def evaluate(self) -> list[Any]:
+        return [self.evaluate_part()]
+
+    def evaluate_part(self) -> Any:
+        """Evaluate this rank's part of the eval data, or all of it where sums are exact."""
+        share = (0, 1) if self.plan.is_exact else (self.plan.rank, self.plan.num_ranks)
+        with self.evaluating() as model, torch.inference_mode():
+            return self._held_out.evaluate_part(model, *share)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return the optimizer's state, named `<buffer>/<parameter>`; views of the arrays.
 
@@ -266,12 +278,6 @@ class LocalWorkers:
         for member in self._members:
             member.close()
         self._collector.close()
-
-
-def in_order(dealt: Sequence[Sequence[T]]) -> list[T]:
-    """Put micro-batches, which were dealt out in turn to members or ranks, into their order."""
-    number = len(dealt)
-    return [dealt[i % number][i // number] for i in range(sum(map(len, dealt)))]
 
 
 def _to_numbers(squares: Tensor) -> list[float]:

@@ -6,7 +6,7 @@ Answers are about the whole step, in all processes.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -55,6 +55,10 @@ class Workers(AbstractContextManager["Workers"], Protocol):
 
     def evaluating(self) -> AbstractContextManager[TrainableModel]:
         """Give the model that computes, without dropout, within the block."""
+        ...
+
+    def evaluate(self) -> Sequence[Any]:
+        """Evaluate the objective's eval data; return the result of each part, in their order."""
         ...
 
     def state_dict(self) -> Mapping[str, Tensor]:

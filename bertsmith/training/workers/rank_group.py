@@ -125,6 +125,17 @@ class RankGroup:
             dist.gather_object(answer, answers, dst=0, group=self._messages)
         return answers or []
 
+    def scatter(self, items: Sequence[object] = ()) -> Any:
+        """Send one item to each rank, from rank 0, which gives all; return this rank's.
+
+        Raises:
+            TrainingError: a rank has ended.
+        """
+        own: list[Any] = [None]
+        with self._in_step():
+            dist.scatter_object_list(own, list(items) or None, src=0, group=self._messages)
+        return own[0]
+
     @contextlib.contextmanager
     def _in_step(self) -> Iterator[None]:
         """Exchange something in the block; if it ends early, ranks no longer agree what is next."""

@@ -1,0 +1,72 @@
+"""Predictions, scores and vectors of a file on several ranks are those of one."""
+
+import json
+
+import numpy as np
+import pytest
+from launches import end_ranks, start_ranks
+from tiny_models import GOOD, OTHER, save_tiny
+
+NUM_TEXTS = 2500
+"""Three portions, so that the last one leaves a rank without work."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model"), "classify", labels=("neg", "pos"))
+
+
+def write_table(path, labels):
+    """Write short texts of various lengths with these labels."""
+    rng = np.random.default_rng(0)
+    with path.open("w") as file:
+        file.write("text,label\n")
+        for label in labels:
+            words = rng.choice(GOOD + OTHER[:7], rng.integers(1, 9))
+            file.write(f"{' '.join(words)},{label}\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    labels = ["neg", "pos"] * (NUM_TEXTS // 2)
+    return write_table(tmp_path_factory.mktemp("data") / "texts.csv", labels)
+
+
+def run(words, num_ranks, out=None):
+    """Run a command on ranks; return what rank 0 printed, or the bytes of the file it wrote."""
+    more = ["--device", "cpu", "--precision", "fp32", *([] if out is None else ["--out", out])]
+    answers = end_ranks(start_ranks(["-m", "bertsmith", *words, *more], num_ranks))
+    assert [code for code, *_ in answers] == [0] * num_ranks, answers
+    assert all(answer[1:] == ("", "") for answer in answers[1:])
+    return answers[0][1] if out is None else out.read_bytes()
+
+
+def test_predictions(model, table, tmp_path):
+    words = ["predict", model, "--file", table]
+    alone = run(words, 1, tmp_path / "alone.jsonl")
+    assert alone.count(b"\n") == NUM_TEXTS
+    assert run(words, 2, tmp_path / "together.jsonl") == alone
+
+
+def test_scores(model, table):
+    words = ["evaluate", model, "--data", table, "--json"]
+    alone = json.loads(run(words, 1))
+    assert f"{NUM_TEXTS}" in json.dumps(alone)
+    assert json.loads(run(words, 2)) == alone
+
+
+def test_vectors(model, table, tmp_path):
+    words = ["embed", model, table]
+    alone = run(words, 1, tmp_path / "alone.npy")
+    assert run(words, 2, tmp_path / "together.npy") == alone
+
+
+def test_a_row_that_cannot_be_scored_ends_all_ranks(model, tmp_path):
+    labels = ["neg", "pos"] * (NUM_TEXTS // 2) + ["good"]
+    data = write_table(tmp_path / "texts.csv", labels)
+    words = ["-m", "bertsmith", "evaluate", model, "--data", data, "--device", "cpu"]
+    answers = end_ranks(start_ranks(words, 2))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert "texts.csv:2502" in answers[0][2] and "'good'" in answers[0][2]
+    assert "Traceback" not in answers[0][2] and answers[1][1:] == ("", "")
