@@ -98,8 +98,9 @@ def resolve_finetuning(
         cls_attention: keep or reset, as the model was loaded.
 
     Raises:
-        ConfigError: a setting that the model cannot meet.
+        ConfigError: a setting that the model or the machine cannot meet.
     """
+    machine.check_batch_size(settings.batch_size)
     epoch, task = objective.steps_per_epoch, objective.task
     steps = resolve_steps(settings, epoch)
     optim = resolve_optim(settings, shape)

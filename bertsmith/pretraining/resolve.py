@@ -121,6 +121,8 @@ def resolve_pretraining(
             f"{option('batch_size')}."
         )
 
+    if machine is not None:
+        machine.check_batch_size(training.batch_size)
     micro_batch_size = rows_of_micro_batch(
         training, pretraining.max_length, largest or shape, machine
     )

@@ -35,6 +35,7 @@ class Display(Callback):
         self._means = RunningMeans()
         self._shown: dict[str, float] = {}
         self._held_out: dict[str, float] = {}
+        self._slowest_rank: int | None = None
         self._shown_at = 0.0
         self._live: Any = None
 
@@ -82,12 +83,21 @@ class Display(Callback):
                 if name.startswith("held_out_")
             }
         else:
-            self._means.add({name: value for name, value in entry.items() if name != "step"})
+            self._slowest_rank = entry.get("slowest_rank")
+            self._means.add(
+                {
+                    name: value
+                    for name, value in entry.items()
+                    if name not in ("step", "slowest_rank")
+                }
+            )
         interval = LIVE_SECONDS if self._is_live else PLAIN_SECONDS
         now = time.monotonic()
         if held_out or now - self._shown_at >= interval or status.progress >= 1:
             self._shown_at = now
             self._shown |= self._means.take()
+            if self._slowest_rank is not None:
+                self._shown["slowest_rank"] = self._slowest_rank
             self._show(entry["step"], held_out, status)
 
     def _show(self, step: int, held_out: bool, status: Status) -> None:
@@ -154,7 +164,13 @@ def _score(values: Mapping[str, float], term: str) -> str:
 
 
 def _speed(values: Mapping[str, float]) -> str:
-    return f"{values.get('tokens_per_second', 0):,.0f} tokens/s"
+    tokens = f"{values.get('tokens_per_second', 0):,.0f} tokens/s"
+    if "exchange_fraction" not in values:
+        return tokens
+    return (
+        f"{tokens} · exchange {percent(values['exchange_fraction'])}, slowest rank "
+        f"{values['slowest_rank']:.0f} ({values['slowest_rank_factor']:.2f} times the mean)"
+    )
 
 
 def _times(status: Status) -> str:

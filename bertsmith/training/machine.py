@@ -31,6 +31,19 @@ class Machine:
         """The number of processes on this rank."""
         return self.num_processes // self.num_ranks
 
+    def check_batch_size(self, batch_size: int) -> None:
+        """Check that each rank has something to compute in a step.
+
+        Raises:
+            ConfigError: there are more ranks than rows or examples.
+        """
+        if self.num_ranks > batch_size:
+            raise ConfigError(
+                f"{option('batch_size')}: a step has {batch_size}, and {self.num_ranks} ranks "
+                "cannot share them, as some would have nothing to compute. Launch fewer ranks, "
+                "or give a larger number."
+            )
+
     @contextlib.contextmanager
     def as_one_process(self) -> Iterator[None]:
         """Give torch the threads of one process, within the block."""

@@ -293,7 +293,8 @@ class Trainer:
             self.state.real_tokens += entry["real_tokens"]
             self.state.step_seconds += step_seconds
             self.state.data_wait_seconds += waited
-            self._record(entry | {"tokens_per_second": entry["real_tokens"] / step_seconds})
+            entry["tokens_per_second"] = entry["real_tokens"] / step_seconds
+            self._record({**entry, **self.workers.step_timing(step_seconds)})
             before = progress
             progress = self.budget.progress(self.state.step, self._elapsed())
             if self._is_evaluation_due(before, progress):

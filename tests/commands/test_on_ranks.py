@@ -11,6 +11,7 @@ from launches import end_ranks, start_ranks
 from tiny_runs import SIZE
 
 from bertsmith.model.loading import load_model
+from bertsmith.training.journal import read_journal
 
 
 def command(corpus_dir, out, *more):
@@ -74,6 +75,12 @@ def test_srun_starts_ranks_without_torchrun(corpus_dir, tmp_path):
     answers = end_ranks(start_ranks(words, 2, launcher="srun"))
     assert [code for code, *_ in answers] == [0, 0], answers
     assert "Training on 2 ranks" in answers[0][2] and answers[1][1:] == ("", "")
+    assert "exchange " in answers[0][2] and "slowest rank " in answers[0][2]
+    (entry, *_) = [
+        entry for entry in read_journal(tmp_path / "run" / "journal.jsonl") if "loss" in entry
+    ]
+    assert 0 < entry["exchange_fraction"] < 1
+    assert entry["slowest_rank"] in (0, 1) and 1 <= entry["slowest_rank_factor"] < 2
 
 
 @pytest.mark.parametrize("killed", [0, 1])
@@ -111,6 +118,15 @@ def test_what_keeps_all_ranks_from_starting_is_told_once(corpus_dir, tmp_path, c
     assert [code for code, *_ in answers] == [2, 2], answers
     assert all(part in answers[0][2] for part in parts)
     assert answers[1][1:] == ("", "")
+
+
+def test_more_ranks_than_rows_are_refused(corpus_dir, tmp_path):
+    out = tmp_path / "run"
+    words = command(corpus_dir, out, "--steps", 2, "--batch-size", 2, "--micro-batch-size", 1)
+    answers = end_ranks(start_ranks(words, 3))
+    assert [code for code, *_ in answers] == [2, 2, 2], answers
+    assert "--batch-size: a step has 2, and 3 ranks cannot share them" in answers[0][2]
+    assert answers[1][1:] == ("", "") and not out.exists()
 
 
 def test_a_rank_of_another_version_is_refused(corpus_dir, tmp_path):

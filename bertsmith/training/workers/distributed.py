@@ -10,6 +10,7 @@ import pickle
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 from types import TracebackType
 from typing import Any, Self
 
@@ -82,6 +83,10 @@ class DistributedWorkers:
         self.local = LocalWorkers(model, dtype, self.plan, num_processes=num_processes)
         self._model = model
         self._dtype = dtype
+        self._compute_seconds = [0.0] * ranks.num_ranks
+        """Seconds that each rank computed in the last step."""
+        self._exchange_seconds_before = 0.0
+        """Seconds that rank 0 spent in exchanges before the last step's."""
 
     def __enter__(self) -> Self:
         is_bf16 = self._dtype == torch.bfloat16
@@ -112,12 +117,24 @@ class DistributedWorkers:
         return in_order(self._ask("prepare", step))
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
-        return in_order(self._ask("compute", step, counts))
+        answers = self._ask("compute_timed", step, counts)
+        self._compute_seconds = [seconds for _, seconds in answers]
+        self._exchange_seconds_before = self.local.exchange_seconds
+        return in_order([figures for figures, _ in answers])
 
     def reduce_gradients(self) -> float:
         # In the order of ranges, so that the norm is the same for any number of ranks.
         squares = [sums for of_rank in self._ask("square_sums") for sums in of_rank]
         return math.sqrt(sum(map(sum, squares)))
+
+    def step_timing(self, step_seconds: float) -> dict[str, float]:
+        exchange_seconds = self.local.exchange_seconds - self._exchange_seconds_before
+        slowest = max(self._compute_seconds)
+        return {
+            "exchange_fraction": exchange_seconds / step_seconds,
+            "slowest_rank": self._compute_seconds.index(slowest),
+            "slowest_rank_factor": slowest / mean(self._compute_seconds),
+        }
 
     def update(self, step: int, rate: float, divisor: float) -> None:
         self._ask("update", step, rate, divisor)

@@ -17,6 +17,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, starmap
@@ -80,6 +81,9 @@ class LocalWorkers:
         self.layout = Layout.of(model.parameter_specs(), plan.num_ranks)
         self.exchange: Exchange | None = None
         """Exchange with other ranks, which compute the other micro-batches of the same steps."""
+        self.exchange_seconds = 0.0
+        """Seconds spent in exchanges so far; on a GPU, which goes on meanwhile, only until they
+        have begun."""
         self._held_out = held_out or plan.objective.evaluation
         self._num_processes = min(num_processes or plan.num_members, plan.num_members)
         device = model.device
@@ -124,6 +128,12 @@ class LocalWorkers:
         terms = [member.compute(step, counts) for member in self._own]
         return in_order([*map(to_figures, terms), *self._receive()])
 
+    def compute_timed(self, step: int, counts: Mapping[str, int]) -> tuple[list[Figures], float]:
+        """Compute gradients as `compute` does; return also the seconds that it took."""
+        started_at = time.perf_counter()
+        figures = self.compute(step, counts)
+        return figures, time.perf_counter() - started_at
+
     def reduce_gradients(self) -> float:
         return math.sqrt(sum(map(sum, self.square_sums())))
 
@@ -132,7 +142,8 @@ class LocalWorkers:
         if self.exchange is not None:
             if not self.plan.is_exact:
                 self._do("sum_members")
-            self.exchange.reduce(self.arrays.gradients)
+            with self._exchanging():
+                self.exchange.reduce(self.arrays.gradients)
             self._do("keep_sum")
         self._send("sum_gradients")
         squares = [_to_numbers(member.sum_gradients()) for member in self._own]
@@ -141,8 +152,19 @@ class LocalWorkers:
     def update(self, step: int, rate: float, divisor: float) -> None:
         self._do("update", step, rate, divisor)
         if self.exchange is not None:
-            self.exchange.publish(self.arrays.weights)
+            with self._exchanging():
+                self.exchange.publish(self.arrays.weights)
             self._copy_weights()
+
+    @contextlib.contextmanager
+    def _exchanging(self) -> Iterator[None]:
+        """Add the time of the block to `exchange_seconds`."""
+        started_at = time.perf_counter()
+        yield
+        self.exchange_seconds += time.perf_counter() - started_at
+
+    def step_timing(self, step_seconds: float) -> dict[str, float]:
+        return {}
 
     def share_state(self) -> None:
         """Take over the weights and the optimizer's state of rank 0."""

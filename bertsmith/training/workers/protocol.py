@@ -46,6 +46,15 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         """Sum the gradients of all micro-batches and return the norm (L2) of their sum."""
         ...
 
+    def step_timing(self, step_seconds: float) -> Mapping[str, float]:
+        """Return how ranks spent the last step, which took so long, as figures of the journal.
+
+        They are empty without ranks. `exchange_fraction`, 0 to 1, is the part of the step in which
+        gradients and weights travelled; `slowest_rank` took `slowest_rank_factor` times as long to
+        compute as all ranks on average.
+        """
+        ...
+
     def update(self, step: int, rate: float, divisor: float) -> None:
         """Update the weights by the summed gradients divided by `divisor`.
 
