@@ -30,7 +30,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
         overwrite=settings.overwrite,
     )
     elapsed_seconds = time.perf_counter() - started_at
-    if manifest.unknown_rate > LOUD_RATE:  # any is among the figures below
+    if manifest.unknown_rate > LOUD_RATE:  # a lower rate is only printed with the split
         tell_unknown(manifest.unknown_rate, settings.out)
     if settings.json:
         head = {"out": str(settings.out), "elapsed_seconds": round(elapsed_seconds, 3)}
@@ -59,8 +59,8 @@ def describe_html(sources: SourcesManifest) -> str:
     tags = count_noun(sources.html_tags, "HTML tag")
     is_left, it = ("is left", "it") if sources.html_tags == 1 else ("are left", "them")
     return (
-        f"{tags} such as <br /> {is_left} in the text. The model learns what is in tags as words. "
-        f"Remove {it}."
+        f"{tags} such as <br /> {is_left} in the text. The model learns tag names and "
+        f"attributes as words. Remove {it}."
     )
 
 
@@ -81,7 +81,7 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
 def pretrain_command(corpus: Path, tokenizer: Path) -> str:
     """Return the command line that trains on a corpus.
 
-    A model whose tokenizer the corpus has, or an extension of it, is continued.
+    If `tokenizer` belongs to a model or extends its tokenizer, the command continues that model.
     """
     model = model_of_tokenizer(tokenizer)
     words = ["--recipe", "quarter-hour"]

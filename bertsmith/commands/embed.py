@@ -15,7 +15,7 @@ from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import name_source
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.system.counts import count_noun
 from bertsmith.system.files import hold_outputs
 from bertsmith.system.progress import only_bar

@@ -22,7 +22,7 @@ from bertsmith.data.tables import check_delimiter
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.system.escaping import make_console

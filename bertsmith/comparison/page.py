@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bertsmith.comparison.figures import METHOD
+from bertsmith.comparison.metrics import METHOD
 from bertsmith.comparison.report import ComparisonReport, classify_difference
 from bertsmith.comparison.runs import EvalPoint
 from bertsmith.metrics.differences import Difference
@@ -49,20 +49,20 @@ def cost_charts(report: ComparisonReport) -> list[Chart]:
     for label, x_values in axes.items():
         if max(x_values.values(), default=0.0) < 1.1 * min(x_values.values(), default=1.0):
             continue
-        for figure in report.figures:
-            if figure.name not in scores:
+        for metric in report.metrics:
+            if metric.name not in scores:
                 continue
             series = [
                 Series(
                     name,
-                    [(x_values[name], float(np.mean(figure.seed_values(name))))],
+                    [(x_values[name], float(np.mean(metric.seed_values(name))))],
                     "dots",
                     COLORS[report.names.index(name) % len(COLORS)],
                 )
                 for name in x_values
-                if figure.seed_values(name)
+                if metric.seed_values(name)
             ]
-            title = f"{figure.title}, over {label}"
+            title = f"{metric.title}, over {label}"
             charts.append(Chart(title, label, "score", series, is_share=True))
     return charts
 

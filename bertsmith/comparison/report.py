@@ -1,10 +1,10 @@
 """The report of a comparison as text and JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from bertsmith.comparison.figures import METHOD, Figure, figures_of, to_json
+from bertsmith.comparison.metrics import METHOD, Metric, metrics_of, to_json
 from bertsmith.comparison.recipes import Comparison
 from bertsmith.comparison.runs import RunResult
 from bertsmith.config import to_jsonable
@@ -25,8 +25,8 @@ class ComparisonReport:
     results: tuple[RunResult, ...]
 
     @property
-    def figures(self) -> list[Figure]:
-        return figures_of(self.comparison, self.results)
+    def metrics(self) -> list[Metric]:
+        return metrics_of(self.comparison, self.results)
 
     @property
     def names(self) -> list[str]:
@@ -79,10 +79,10 @@ class ComparisonReport:
         ]
 
     def score_rows(self) -> list[Row]:
-        figures = self.figures
+        metrics = self.metrics
         return [
-            ("recipe", *(figure.title for figure in figures)),
-            *((name, *(figure.cell(name) for figure in figures)) for name in self.names),
+            ("recipe", *(metric.title for metric in metrics)),
+            *((name, *(metric.cell(name) for metric in metrics)) for name in self.names),
         ]
 
     def cost_rows(self) -> list[Row]:
@@ -98,11 +98,11 @@ class ComparisonReport:
 
     def difference_rows(self) -> list[Row]:
         return [
-            ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
+            ("metric", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(
-                (figure.title, name, figure.in_words(each), classify_difference(figure, each))
-                for figure in self.figures
-                for name, each in figure.differences().items()
+                (metric.title, name, metric.in_words(each), classify_difference(metric, each))
+                for metric in self.metrics
+                for name, each in metric.differences().items()
             ),
         ]
 
@@ -115,8 +115,8 @@ class ComparisonReport:
             "equal": self.equal(),
             "differing": self.comparison.differing(),
             "method": METHOD,
-            "figures": {figure.name: to_json(figure) for figure in self.figures},
-            "runs": [asdict(result) for result in self.results],
+            "figures": {metric.name: to_json(metric) for metric in self.metrics},
+            "runs": [result.to_json() for result in self.results],
             "errors": self.errors,
         }
 
@@ -138,13 +138,13 @@ WITHIN = "within noise"
 UNKNOWN = "unknown"
 
 
-def classify_difference(figure: Figure, difference: Difference) -> str:
+def classify_difference(metric: Metric, difference: Difference) -> str:
     """Classify a recipe as better, worse, within noise, or unknown."""
     if difference.low is None:
         return UNKNOWN
     if not difference.is_clear:
         return WITHIN
-    return "better" if (difference.mean < 0) == figure.is_loss else "worse"
+    return "better" if (difference.mean < 0) == metric.is_loss else "worse"
 
 
 def str_of(value: Any) -> str:

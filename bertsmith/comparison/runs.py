@@ -9,7 +9,7 @@ recorded with its error; the others go on, and the next call tries it again.
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -56,17 +56,21 @@ class EvalPoint:
 class RunResult:
     """The result of one recipe with one seed.
 
-    `figures` are scores by name: on the common rows, of the run's other objectives on its own eval
-    rows, and of the tasks.
-    `cost` has parameters, steps, tokens and minutes. `errors` are messages about failed parts.
+    `scores` has metrics by name: on the common rows, of the run's other objectives on its own eval
+    rows, and of the tasks. `cost` has parameters, steps, tokens and minutes. `errors` are messages
+    about failed parts.
     """
 
     recipe: str
     seed: int
-    figures: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)
     moments: list[EvalPoint] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        values = asdict(self)
+        return values | {"figures": values.pop("scores")}  # the key in comparison.json
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def _run_one(
         return result
     for task in work.comparison.tasks:
         with _noting_failures(work, result, task.name):
-            result.figures[task.name] = _finetune_one(work, recipe, seed, task, name)
+            result.scores[task.name] = _finetune_one(work, recipe, seed, task, name)
     return result
 
 
@@ -172,8 +176,8 @@ def _pretrain_one(
         measured = _train_and_measure(work, job, folder)
         folder.write_run({**folder.read_run(), MEASURED: measured})
         folder.remove_checkpoints()
-        work.tell(f"{name}: {_format_figures(measured['figures'])}")
-    result.figures.update(measured["figures"])
+        work.tell(f"{name}: {_format_scores(measured['figures'])}")
+    result.scores.update(measured["figures"])
     result.cost.update(measured["cost"])
     result.moments.extend(_moments_of(folder))
 
@@ -196,27 +200,27 @@ def _train_and_measure(work: ComparisonRun, job: PretrainJob, folder: RunFolder)
             },
         )
     summary = folder.read_run()["summary"]
-    figures: dict[str, float] = {}
+    scores: dict[str, float] = {}
     with compute_settings(job.training) as (device, _), torch.inference_mode():
         model = load_model(folder.path).to(device).eval()
         for kind, paired in (("one_segment", False), ("two_segments", True)):
-            scores = work.common_eval(work.comparison.final_rows, paired=paired)(model)
-            figures |= {f"{kind}_{name}": value for name, value in scores.items()}
+            common_scores = work.common_eval(work.comparison.final_rows, paired=paired)(model)
+            scores |= {f"{kind}_{name}": value for name, value in common_scores.items()}
     cost = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "steps": summary["steps"],
         "tokens": summary["real_tokens"],
         "minutes": summary["elapsed_seconds"] / 60,
     }
-    figures |= own_figures(summary["held_out"])
-    return {"rows": _common_rows(work.comparison), "figures": figures, "cost": cost}
+    scores |= objective_scores(summary["held_out"])
+    return {"rows": _common_rows(work.comparison), "figures": scores, "cost": cost}
 
 
 def _common_rows(comparison: Comparison) -> dict[str, int]:
     return {"final_rows": comparison.final_rows, "max_length": comparison.max_length}
 
 
-def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
+def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     """Select the scores of objectives other than masked LM, on the run's own eval rows.
 
     These are accuracies; for replaced tokens it is the area under the ROC curve, since most tokens
@@ -287,7 +291,7 @@ def _check_rows(folder: RunFolder, comparison: Comparison) -> None:
         )
 
 
-def _format_figures(figures: Mapping[str, float]) -> str:
+def _format_scores(scores: Mapping[str, float]) -> str:
     return ", ".join(
-        f"{score_name(name)} {format_score(name, value, 3)}" for name, value in figures.items()
+        f"{score_name(name)} {format_score(name, value, 3)}" for name, value in scores.items()
     )

@@ -11,7 +11,7 @@ from bertsmith.data.reader import check_limit
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import CheckpointError, InputError
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.model_folder import ModelFolder, read_folder

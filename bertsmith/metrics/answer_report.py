@@ -13,7 +13,7 @@ from bertsmith.metrics.answers import (
     Protocol,
     QuestionScores,
 )
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun, counted
 

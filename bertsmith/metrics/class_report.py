@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics import classification as metrics
 from bertsmith.metrics.classification import ClassScore
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertsmith.metrics.class_report import class_table
 from bertsmith.metrics.classification import ClassScore, class_scores
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 

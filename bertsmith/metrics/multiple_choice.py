@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 

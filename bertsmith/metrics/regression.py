@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.metrics.reading_counts import ReadingCounts
 from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 

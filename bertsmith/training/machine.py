@@ -14,12 +14,17 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
 
 EXACT_PARTS = 12
-"""Parts of a step where sums have the same order on any number of ranks; many numbers divide it."""
+"""With `--exact`, the number of parts of a step, each summed in the same order on any number of
+ranks. 1, 2, 3, 4, 6 and 12 ranks share 12 parts evenly."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Hardware of a run: `num_processes` on all of `num_ranks` ranks together."""
+    """Hardware of a run.
+
+    `num_processes` counts those of all ranks together; with `--exact` it is `EXACT_PARTS`, the
+    parts of a step, whatever number of processes computes them.
+    """
 
     device: torch.device
     precision: Precision
@@ -56,14 +61,14 @@ class Machine:
 
 
 @contextlib.contextmanager
-def computing_on(compute: Compute, before: RunFolder | None = None) -> Iterator[Machine]:
-    """Compute in the block with these settings, or as the run to be resumed did before.
+def computing_on(compute: Compute, resumed: RunFolder | None = None) -> Iterator[Machine]:
+    """Compute in the block with these settings, or as the `resumed` run did before.
 
     Raises:
         ConfigError: this machine has no such device.
         CheckpointError: the run.json of that run is damaged.
     """
-    choices = None if before is None else before.read_choices()
+    choices = None if resumed is None else resumed.read_choices()
     with computing_as(choices), compute_settings(compute) as (device, precision):
         ranks = joined_ranks()
         num_ranks = 1 if ranks is None else ranks.num_ranks
@@ -83,5 +88,5 @@ def _check_exact(device: torch.device, num_ranks: int) -> None:
     if EXACT_PARTS % num_ranks:
         raise ConfigError(
             f"{option('exact')}: a step has {EXACT_PARTS} parts, which {num_ranks} ranks cannot "
-            "share evenly. Launch 1, 2, 3, 4, 6 or 12, or leave it out."
+            f"share evenly. Launch 1, 2, 3, 4, 6 or 12 ranks, or leave out {option('exact')}."
         )

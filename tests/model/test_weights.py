@@ -65,11 +65,11 @@ def test_a_flipped_byte_or_a_cut_file_is_found(tensors, tmp_path):
 def test_weights_that_are_no_numbers_are_refused(tensors, tmp_path, value):
     tensors["c"][1, 2, 0] = value
     write_safetensors(tmp_path / "model.safetensors", tensors)
-    with refuses(CheckpointError, "model.safetensors: c ", "1 value", "among 6"):
+    with refuses(CheckpointError, "model.safetensors: c ", "1 value", "of 6 in all"):
         read_weights(tmp_path)
     (tmp_path / "model.safetensors").unlink()
     torch.save(tensors, tmp_path / "pytorch_model.bin")
-    with refuses(CheckpointError, "pytorch_model.bin: c ", "1 value", "among 6"):
+    with refuses(CheckpointError, "pytorch_model.bin: c ", "1 value", "of 6 in all"):
         read_weights(tmp_path)
 
 

@@ -13,16 +13,16 @@ from bertsmith.commands.flags import parse_settings
 class Settings:
     """Send a model to the Hugging Face hub, where others load it by its name.
 
-    The token is read from the variable HF_TOKEN, or from where `hf auth login` keeps it; make one
-    that may write at https://huggingface.co/settings/tokens. Weights, config, tokenizer and
-    README.md are sent, and neither checkpoints nor the files of the run. Needs the package
-    huggingface_hub (pip install huggingface_hub).
+    The token is read from the environment variable HF_TOKEN, or from where `hf auth login` keeps
+    it; create one with write access at https://huggingface.co/settings/tokens. Sends weights,
+    config, tokenizer and README.md, but no checkpoints and no other files of the run. Needs the
+    package huggingface_hub (pip install huggingface_hub).
     """
 
     model: tyro.conf.Positional[Path]
     """Folder of the model."""
     name: tyro.conf.Positional[str]
-    """Name on the hub: org/name. A repository that is not there is made."""
+    """Name of the repository on the hub: org/name. It is created if it does not exist."""
     private: bool = False
     """Make the repository private: only you, or the organization, see it."""
     json: bool = False

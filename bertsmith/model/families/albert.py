@@ -42,7 +42,7 @@ class AlbertConfig(BertConfig):
     num_hidden_groups: int = 1
     """Groups of neighbouring layers; the layers of a group share all weights."""
     inner_group_num: int = 1
-    """Layers with weights of their own that stand for one of `num_hidden_layers`."""
+    """Layers, each with its own weights, that one step of `num_hidden_layers` applies in turn."""
     classifier_dropout_prob: float = 0.1
     bos_token_id: int | None = 2
     eos_token_id: int | list[int] | None = 3
@@ -89,6 +89,7 @@ class AlbertConfig(BertConfig):
     @property
     def shared_parts(self) -> Mapping[str, int]:
         owners = {part: self.owners(part) for part in SHARED_PARTS}
+        # Later layers overwrite earlier ones, so the last that shares a part remains.
         last_layers = {
             f"layers.{first}.{part}": number
             for part, firsts in owners.items()
@@ -109,12 +110,13 @@ class AlbertConfig(BertConfig):
         groups = self.num_hidden_groups
         if self.inner_group_num > 1 or 1 < groups < self.num_hidden_layers:
             raise ConfigError(
-                f"layers: they share weights in {groups} groups of "
-                f"{self.inner_group_num}, so single ones cannot be taken out. Choose a model with "
-                "one group, or without any."
+                f"layers: this model's {self.num_hidden_layers} layers use num_hidden_groups "
+                f"{groups} and inner_group_num {self.inner_group_num}, so single layers cannot be "
+                "taken out. Choose a model with inner_group_num 1 whose layers share one group, or "
+                "have a group each."
             )
-        left = 1 if groups == 1 else len(keep)
-        return super().with_layers(keep, num_hidden_groups=left, **changes)
+        num_groups = 1 if groups == 1 else len(keep)
+        return super().with_layers(keep, num_hidden_groups=num_groups, **changes)
 
     def owners(self, part: str) -> list[int]:
         """Return for each layer the first layer with the same weights in `part`, from 0.

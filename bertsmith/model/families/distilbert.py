@@ -19,7 +19,10 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 
 @dataclass(unsafe_hash=True)
 class DistilBertConfig(BertConfig):
-    """The shape of a DistilBERT, with BERT's field names; see `DISTILBERT_KEYS`."""
+    """The shape of a DistilBERT, with BERT's field names.
+
+    `DISTILBERT_KEYS` gives their names in config.json, None for those that are not stored.
+    """
 
     type_vocab_size: int = 0
     seq_classif_dropout: float = 0.2

@@ -21,8 +21,8 @@ class AnswerSettings(WindowSettings):
     """
 
     train: Path
-    """Questions with their answers to train on: .json in SQuAD's format, or one question a row in
-    .jsonl, .parquet or a list in .json; also as .gz, .xz or .zst."""
+    """Questions with their answers to train on: .json in SQuAD's format, or one question
+    per row in .jsonl, .parquet or .json (a list); also as .gz, .xz or .zst."""
     eval: Path = NOT_GIVEN
     """Questions with their answers to score by. They are never trained on, and should not be among
     --train."""
@@ -32,8 +32,8 @@ class AnswerSettings(WindowSettings):
     batch_size: int = 16
     """Batch size: windows per update."""
     max_answer_length: int | None = None
-    """Maximum length of an answer, in tokens. Default: 30, or more where 1 % of the training
-    answers are longer."""
+    """Maximum length of an answer, in tokens. Default: 30, or the length that 99 % of the
+    training answers do not exceed, if that is larger."""
     columns: QuestionColumns = field(default_factory=QuestionColumns)
 
     def __post_init__(self) -> None:

@@ -14,25 +14,26 @@ from bertsmith.metrics.spread import spread
 from bertsmith.training.objective import TERM_NAMES
 
 LOSS = "loss"
-COMMON = {
+COMMON_TITLES = {
     "one_segment_loss": "masked LM, one segment: loss",
     "one_segment_accuracy": "masked LM, one segment: accuracy",
     "two_segments_loss": "masked LM, two segments: loss",
     "two_segments_accuracy": "masked LM, two segments: accuracy",
 }
+"""Titles of the metrics on the eval rows that are the same for all recipes."""
 
 METHOD = (
     "Each recipe is compared with the first, paired over the seeds: a two-way analysis of variance "
     "(recipe and seed), its noise estimated from all recipes together and taken to be the same for "
-    "all. Intervals hold at 95 % for all recipes of a figure at once (Student's t, Bonferroni). A "
-    "difference is larger than noise where its interval does not hold 0. Only the "
+    "all. Intervals hold at 95 % for all recipes of a metric at once (Student's t, Bonferroni). A "
+    "difference is larger than noise where its interval does not contain 0. Only the "
     "spread over seeds is measured. The eval texts are a sample too, the same for all recipes, so "
     "a difference of a few texts means little even if every seed shows it."
 )
 
 
 @dataclass(frozen=True)
-class Figure:
+class Metric:
     """One metric of all recipes: `values[recipe][seed]`, None where a run lacks it."""
 
     name: str
@@ -42,16 +43,16 @@ class Figure:
     @property
     def is_loss(self) -> bool:
         """Whether lower is better; other metrics are shares: higher is better."""
-        return self.name in COMMON and self.name.endswith(LOSS)
+        return self.name in COMMON_TITLES and self.name.endswith(LOSS)
 
     def seed_values(self, recipe: str) -> list[float]:
         """List a recipe's values without missing ones."""
         return [value for value in self.values[recipe] if value is not None]
 
-    def shown(self, value: float, *, signed: bool = False) -> str:
+    def format_value(self, value: float, *, signed: bool = False) -> str:
         """Format a value: losses as they are, shares times 100."""
         sign = "+" if signed else ""
-        # z: what rounds to zero is 0.0, never -0.0.
+        # z: a value that rounds to zero is 0.0, never -0.0.
         return f"{value:{sign}z.3f}" if self.is_loss else f"{100 * value:{sign}z.1f}"
 
     def cell(self, recipe: str) -> str:
@@ -59,71 +60,79 @@ class Figure:
         values = self.seed_values(recipe)
         if not values:
             return "–"
-        figures = spread(values)
-        deviation = "" if figures["sd"] is None else f" ± {self.shown(figures['sd'])}"
-        return self.shown(figures["mean"]) + deviation
+        summary = spread(values)
+        deviation = "" if summary["sd"] is None else f" ± {self.format_value(summary['sd'])}"
+        return self.format_value(summary["mean"]) + deviation
 
     def differences(self) -> dict[str, Difference]:
         """Compare each recipe with the first over their common seeds.
 
         Empty where the first recipe lacks the metric.
         """
-        with_any = [name for name in self.values if self.seed_values(name)]
-        if len(with_any) < 2 or with_any[0] != next(iter(self.values)):
+        measured_recipes = [name for name in self.values if self.seed_values(name)]
+        if len(measured_recipes) < 2 or measured_recipes[0] != next(iter(self.values)):
             return {}
-        columns = zip(*(self.values[name] for name in with_any), strict=True)
-        whole = [column for column in columns if None not in column]
-        if not whole:
+        seeds = zip(*(self.values[name] for name in measured_recipes), strict=True)
+        complete_seeds = [values for values in seeds if None not in values]
+        if not complete_seeds:
             return {}
-        over_seeds = differences(np.array(whole, dtype=np.float64).T)
-        return dict(zip(with_any[1:], over_seeds, strict=True))
+        over_seeds = differences(np.array(complete_seeds, dtype=np.float64).T)
+        return dict(zip(measured_recipes[1:], over_seeds, strict=True))
 
     def in_words(self, difference: Difference) -> str:
         """Format a difference, such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
-        mean = self.shown(difference.mean, signed=True)
+        mean = self.format_value(difference.mean, signed=True)
         if difference.low is None or difference.high is None or difference.p is None:
             return f"{mean} (no spread over seeds: nothing is known about noise)"
-        low, high = (self.shown(x, signed=True) for x in (difference.low, difference.high))
+        low, high = (self.format_value(x, signed=True) for x in (difference.low, difference.high))
         p = "p < 0.001" if difference.p < 0.001 else f"p = {difference.p:.3f}"
         return f"{mean} ({low} to {high}, {p})"
 
 
-def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Figure]:
-    """Build all metrics, of common rows, further objectives and tasks."""
+def metrics_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Metric]:
+    """Build all metrics.
+
+    They are measured on the common eval rows, by each run's further objectives, and by the tasks.
+    """
     tasks = {
         task.name: f"{task.name}: {score_name(task.settings.score_key)}"
         for task in comparison.tasks
     }
-    names = dict.fromkeys(name for result in results for name in result.figures)
-    own = {name: title_of(name) for name in names if name not in COMMON and name not in tasks}
-    titles = {**COMMON, **own, **tasks}
+    names = dict.fromkeys(name for result in results for name in result.scores)
+    objective_titles = {
+        name: title_of(name) for name in names if name not in COMMON_TITLES and name not in tasks
+    }
+    titles = {**COMMON_TITLES, **objective_titles, **tasks}
 
     def values_of(name: str) -> dict[str, list[float | None]]:
         return {
-            recipe.name: [each.figures.get(name) for each in results if each.recipe == recipe.name]
+            recipe.name: [
+                result.scores.get(name) for result in results if result.recipe == recipe.name
+            ]
             for recipe in comparison.recipes
         }
 
-    return [Figure(name, title, values_of(name)) for name, title in titles.items() if name in names]
+    return [Metric(name, title, values_of(name)) for name, title in titles.items() if name in names]
 
 
 def title_of(name: str) -> str:
-    term, _, kind = name.partition("_")
-    told = "area under the ROC curve" if kind == "auc" else "accuracy"
-    return f"{TERM_NAMES.get(term, term)}: {told}"
+    """Build a title from a key such as `rtd_auc` (objective, metric)."""
+    objective, _, metric = name.partition("_")
+    metric_name = "area under the ROC curve" if metric == "auc" else "accuracy"
+    return f"{TERM_NAMES.get(objective, objective)}: {metric_name}"
 
 
-def to_json(figure: Figure) -> dict[str, Any]:
-    by_recipe = figure.differences()
+def to_json(metric: Metric) -> dict[str, Any]:
+    by_recipe = metric.differences()
     return {
-        "title": figure.title,
-        "larger_is_better": not figure.is_loss,
+        "title": metric.title,
+        "larger_is_better": not metric.is_loss,
         "recipes": {
             name: {
-                **(spread(figure.seed_values(name)) if figure.seed_values(name) else {}),
+                **(spread(metric.seed_values(name)) if metric.seed_values(name) else {}),
                 "values": list(values),
             }
-            for name, values in figure.values.items()
+            for name, values in metric.values.items()
         },
         "differences": {
             name: {**asdict(each), "is_larger_than_noise": each.is_clear}

@@ -2,35 +2,35 @@
 
 import pytest
 
-from bertsmith.comparison.figures import Figure, to_json
+from bertsmith.comparison.metrics import Metric, to_json
 from bertsmith.comparison.report import UNKNOWN, WITHIN, classify_difference
 
 
 def test_losses_are_as_they_are_and_shares_times_100():
-    loss = Figure("one_segment_loss", "loss", {"a": [3.0, 3.2], "b": [2.0, None], "c": [None] * 2})
+    loss = Metric("one_segment_loss", "loss", {"a": [3.0, 3.2], "b": [2.0, None], "c": [None] * 2})
     assert [loss.cell(name) for name in "abc"] == ["3.100 ± 0.141", "2.000", "–"]
-    share = Figure("SST-2 gloss", "accuracy", {"a": [0.75, 0.77], "b": [0.5, 0.5]})
+    share = Metric("SST-2 gloss", "accuracy", {"a": [0.75, 0.77], "b": [0.5, 0.5]})
     assert share.cell("a") == "76.0 ± 1.4"
 
 
 def test_differences_are_over_seeds_that_all_have():
     values = {"a": [1.0, 1.1, 1.2], "b": [2.0, 2.1, None], "c": [1.0, 1.11, 9.0]}
-    found = Figure("one_segment_loss", "x", values).differences()
+    found = Metric("one_segment_loss", "x", values).differences()
     assert found["b"].mean == pytest.approx(1.0)
     assert found["c"].mean == pytest.approx(0.005)  # the third seed is no seed of b
-    never = Figure("one_segment_loss", "x", {"a": [1.0, None], "b": [None, 1.1]})
+    never = Metric("one_segment_loss", "x", {"a": [1.0, None], "b": [None, 1.1]})
     assert never.differences() == {}
     assert to_json(never)["recipes"]["b"] == {"mean": 1.1, "sd": None, "values": [None, 1.1]}
 
 
 def test_a_verdict_knows_what_is_better():
     values = {"a": [1.0, 1.01, 1.0], "b": [2.0, 2.01, 2.01], "c": [1.0, 1.01, 1.01]}
-    loss, share = Figure("one_segment_loss", "x", values), Figure("x", "x", values)
-    for figure, found in ((loss, "worse"), (share, "better")):
-        verdicts = [classify_difference(figure, figure.differences()[name]) for name in "bc"]
+    loss, share = Metric("one_segment_loss", "x", values), Metric("x", "x", values)
+    for metric, found in ((loss, "worse"), (share, "better")):
+        verdicts = [classify_difference(metric, metric.differences()[name]) for name in "bc"]
         assert verdicts == [found, WITHIN]
     words = loss.in_words(loss.differences()["b"])
     assert words.startswith("+1.003 (+0.9") and words.endswith("p < 0.001)")
-    single = Figure("x", "x", {"a": [0.5], "b": [0.9]})
+    single = Metric("x", "x", {"a": [0.5], "b": [0.9]})
     assert classify_difference(single, single.differences()["b"]) == UNKNOWN
     assert single.in_words(single.differences()["b"]).startswith("+40.0 (no spread over seeds")

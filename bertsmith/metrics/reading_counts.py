@@ -8,10 +8,10 @@ from bertsmith.system.counts import counted
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingCounts:
-    """Base of reports.
+    """Reading counts, the base of reports.
 
-    `num_truncated` examples were cut to the model's length, `num_windowed` read in windows;
-    `num_skipped` rows lacked something.
+    `num_truncated` examples were cut to the model's length, `num_windowed` were read in windows;
+    `num_skipped` rows were skipped because a needed cell was empty.
     """
 
     num_truncated: int = 0
@@ -20,7 +20,8 @@ class ReadingCounts:
 
     def to_json(self) -> dict[str, Any]:
         values = asdict(self)
-        return values | {name: values.pop(name) for name in ReadingCounts.__annotations__}
+        counts = {name: values.pop(name) for name in ReadingCounts.__annotations__}
+        return values | counts  # counts last
 
     def notes(self, lacking: str = "text or label") -> list[str]:
         return [
