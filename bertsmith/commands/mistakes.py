@@ -18,7 +18,7 @@ NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
 def as_flags_of(command: str | None, message: str) -> str:
-    """Spell the options of a message as flags of the command that it ends.
+    """Spell the options of an error's message as flags of the command that failed.
 
     >>> from bertsmith.errors import option
     >>> as_flags_of("pretrain", f"{option('training.batch_size')}: found 0.")

@@ -1,4 +1,4 @@
-"""Problems that the user can solve, and remarks: their kinds, and how they name options."""
+"""Errors that the user can solve, warnings, and how both name options."""
 
 from bertsmith.errors.kinds import (
     BertsmithError,

@@ -1,8 +1,8 @@
 """Problems that the user can solve, as exceptions.
 
-A message names the place, what was found, what is allowed and what to do next, in that order. The
-command line prints it without a traceback and exits with code 2; any other exception is a bug of
-ours and keeps its traceback.
+A message says where the problem is, what was found, what is allowed and what to do next, in that
+order. The command line prints it without a traceback and exits with code 2; any other exception is
+a bug in bertsmith and keeps its traceback.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from bertsmith.errors.option_names import (
 class BertsmithError(Exception):
     """A problem that the user can solve; the message says how.
 
-    `str(error)` names options as arguments of a Python call. `message` names them by `option`, for
-    the command line and for HTTP to spell, and to be a part of another error's message.
+    `str(error)` spells options as arguments of a Python call. `message` has them as `option` marks
+    them, so that it can be spelled as flags or JSON fields, or become part of another message.
     """
 
     @property
@@ -42,23 +42,23 @@ class BertsmithError(Exception):
 
 
 class InputError(BertsmithError, ValueError):
-    """A text, table or row that cannot be read as asked."""
+    """A text, table or row that cannot be read with the given settings."""
 
 
 class ConfigError(BertsmithError, ValueError):
-    """A recipe, preset or command-line setting that cannot be met."""
+    """A setting, of a recipe, a preset or the command line, that cannot be met."""
 
 
 class SettingError(ConfigError):
     """A setting whose value is not allowed.
 
     Args:
-        setting: its name, as `option` takes it.
-        found: the value.
-        allowed: what is allowed, such as "1 or more"; or the names that are.
-        advice: what to do, if that is not plain.
-        source: where the setting stands, such as a recipe's name. Its options are not flags there,
-            so that the message spells them as a recipe and a call of Python do.
+        setting: its name, as for `option`.
+        found: its value.
+        allowed: the allowed values in words, such as "1 or more", or a list of the allowed names.
+        advice: what to do, if that is not obvious.
+        source: the file or recipe that has the setting. There it is not a flag, so the message
+            spells options as recipes and Python calls do.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SettingError(ConfigError):
         return f"{option(self.setting)}: found {shown}; {allowed}.{advice}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error as fields of JSON: also the setting, its value and what is allowed."""
+        """Return the error as fields of JSON, with the setting, its value and allowed values."""
         return {
             **super().to_json(),
             "options": [named.name for named in options_in(self._describe())],
@@ -106,20 +106,20 @@ class SettingError(ConfigError):
 
 
 class NotFittedError(BertsmithError, ValueError, AttributeError):
-    """An estimator that is asked for what it has not learned yet."""
+    """An estimator that must be fitted before this call."""
 
 
 class CheckpointError(BertsmithError, ValueError):
-    """A model folder that is incomplete, altered or does not fit together."""
+    """A model folder that is incomplete or altered, or whose files do not match."""
 
 
 class CorpusError(BertsmithError, ValueError):
-    """A corpus folder that is incomplete, altered or does not fit the tokenizer."""
+    """A corpus folder that is incomplete or altered, or does not match the tokenizer."""
 
 
 class TrainingError(BertsmithError):
-    """A run that must not go on, such as one whose loss is no longer a number."""
+    """A run that must end, such as one whose loss is NaN."""
 
 
-class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an error
+class Interrupted(BertsmithError):  # noqa: N818 - requested by the user, not an error
     """The user asked to stop; what was done so far is saved, and the message says where."""

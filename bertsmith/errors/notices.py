@@ -1,4 +1,4 @@
-"""Remarks for the user that stop nothing."""
+"""Warnings for the user."""
 
 import os
 import sys
@@ -9,11 +9,11 @@ from types import FrameType
 from bertsmith.errors.option_names import as_arguments
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
-"""The beginning of the names of all files of the package."""
+"""Prefix of the paths of the package's files."""
 
 
 class BertsmithWarning(UserWarning):
-    """A remark for the user that stops nothing; it names options as errors do."""
+    """A warning for the user; it names options as errors do."""
 
     @property
     def message(self) -> str:
@@ -24,11 +24,11 @@ class BertsmithWarning(UserWarning):
 
 
 given_warnings: set[object] = set()
-"""The warnings that this process has given."""
+"""Messages and states of the warnings that this process has given."""
 
 
 def warn_once(message: str, state: object = None) -> None:
-    """Warn once for each message and `state`: a folder is read several times."""
+    """Warn once for each message and `state`, as a folder may be read several times."""
     if (message, state) not in given_warnings:
         given_warnings.add((message, state))
         warnings.warn(BertsmithWarning(message), stacklevel=1 + _levels_to_caller())
@@ -37,8 +37,8 @@ def warn_once(message: str, state: object = None) -> None:
 def _levels_to_caller() -> int:
     """Count the frames from this function's caller to the line that called bertsmith.
 
-    It is the line before the outermost frame of the package: decorators of other libraries stand
-    between its own. Python 3.12 skips files by their names, but not those.
+    That line is in the frame before the package's outermost one. Decorators of other libraries may
+    be between the package's own frames; Python 3.12's skip_file_prefixes would name those.
     """
     frame: FrameType | None = sys._getframe(1)
     level = outermost = 0

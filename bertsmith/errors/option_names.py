@@ -1,7 +1,8 @@
 """Options in messages: `--max-length 64` on the command line, `max_length=64` in Python.
 
-A message does not know who will read it. It names an option by `option("max_length", 64)`, and the
-one who shows the message spells it: as a flag, as a Python argument, or as a field of JSON.
+The same message may be shown on the command line, in Python or as JSON. So it names an option by
+`option("max_length", 64)`, and the code that shows it spells the option: as a flag, as a Python
+argument, or as a field of JSON.
 """
 
 import json
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 BEGIN, VALUE, END = "\ue0f0", "\ue0f1", "\ue0f2"
-"""Characters for private use, between which an option and its value stand in a message."""
+"""Private-use characters that enclose an option and its value in a message."""
 _BEGIN, _VALUE, _END = (rf"(?:{mark}|\\u{ord(mark):x})" for mark in (BEGIN, VALUE, END))
 MARKED = re.compile(
     rf"{_BEGIN}(?P<path>[\w.]+)(?:{_VALUE}(?P<kind>[a-z]+) (?P<value>.*?))?{_END}", re.DOTALL
 )
-"""An option in a message, also in one that was written as JSON."""
+"""Pattern of an option in a message, even one that was encoded as JSON."""
 VALUE_KINDS: dict[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "True",
     "int": int,
@@ -30,12 +31,12 @@ Spelling = Callable[["NamedOption"], str]
 
 @dataclass(frozen=True)
 class NamedOption:
-    """An option that a message names, and perhaps the value to give it."""
+    """An option that a message names, and perhaps a value for it."""
 
     path: str
-    """Its name as in Python; one of a recipe stands behind its table: `training.batch_size`."""
+    """Its name as in Python; in a recipe, with its table: `training.batch_size`."""
     value: Any = None
-    """None names the option alone; a word in capitals stands for a value of the user's own."""
+    """None names the option alone; a word in capitals is a placeholder, such as FILE."""
 
     @property
     def name(self) -> str:
@@ -46,9 +47,9 @@ def option(path: str, value: Any = None) -> str:
     """Name an option in a message, for `as_flags`, `as_arguments` and `as_fields` to spell.
 
     Args:
-        path: its name as in Python, such as "max_length"; one of a recipe, whose table matters, is
-            "training.batch_size".
-        value: the value to give it, which is spelled as well.
+        path: its name as in Python, such as "max_length"; with the recipe's table if that matters,
+            as in "training.batch_size".
+        value: a value for it, which is spelled as well.
 
     >>> as_flags(f"Raise {option('max_length')}, or give {option('from', 'runs/a')}.")
     'Raise --max-length, or give --from runs/a.'
@@ -63,7 +64,7 @@ def as_flags(message: str, spell: Spelling | None = None) -> str:
     """Spell the options of a message as on the command line.
 
     Args:
-        spell: spells an option, where the command's own flags matter.
+        spell: spells one option, if the flags of a particular command matter.
 
     >>> as_flags(f"Pass {option('resume', True)}, or leave out {option('eval_rows')}.")
     'Pass --resume, or leave out --eval-rows.'
@@ -90,7 +91,7 @@ def as_fields(message: str) -> str:
 
 
 def options_in(message: str) -> Iterator[NamedOption]:
-    """Yield the options that a message names, in its order."""
+    """Yield the options that a message names, in order."""
     yield from map(_read, MARKED.finditer(message))
 
 
@@ -104,12 +105,12 @@ def flag_of(named: NamedOption) -> str:
     text = str(named.value)
     quoted = shlex.quote(text)
     if quoted == text and not any(char.isalnum() for char in text):
-        quoted = f"'{text}'"  # a comma, which in a sentence would be one
+        quoted = f"'{text}'"  # such as a comma, which would look like punctuation
     return f"{flag} {quoted}"
 
 
 def _plain(value: Any) -> Any:
-    """Convert numbers of numpy to plain ones, and all but numbers to text."""
+    """Convert numpy numbers to Python's, and anything else to text."""
     if hasattr(value, "item"):
         value = value.item()
     return value if isinstance(value, bool | int | float) else str(value)

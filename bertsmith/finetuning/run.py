@@ -213,7 +213,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
     """
 
     # Until all is read and checked, an earlier series in the folder around this run stays as it is.
-    is_held_while_resolved = False
+    is_locked_while_resolved = False
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Allowed values of settings: choices, seeds, and numbers up to the largest of use."""
+"""Allowed values of settings: choices, seeds, and upper limits of numbers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from bertsmith.errors import ConfigError, SettingError
 
 LARGEST: Mapping[str, int] = {
     # A model: 1,000 layers are the deepest that were published (DeepNet, 2022), and vocabularies of
-    # a million pieces the largest (XLM-V, 2023).
+    # a million tokens the largest (XLM-V, 2023).
     "num_hidden_layers": 1_024,
     "num_hidden_groups": 1_024,
     "inner_group_num": 1_024,
@@ -54,13 +54,13 @@ LARGEST: Mapping[str, int] = {
 
 
 def check_largest(name: str, value: float | None, table: str = "") -> None:
-    """Check that a setting is a number, and no larger than any that is of use.
+    """Check that a setting is a number, and not above its limit in `LARGEST`.
 
     Args:
         table: the table of a recipe that has the setting, with a dot: "training.".
 
     Raises:
-        SettingError: it is larger than `LARGEST` allows, or NaN.
+        SettingError: it is above the limit, or NaN.
     """
     most = LARGEST[name]
     if value is not None and not value <= most:
@@ -80,7 +80,7 @@ def check_all_largest(settings: object, table: str = "") -> None:
 
 
 def check_seed(name: str, value: int) -> None:
-    """Check that `value` is a number that every generator takes.
+    """Check that `value` is a seed that every random generator accepts.
 
     Raises:
         SettingError: it is not from 0 to 2^63 - 1.
@@ -93,7 +93,7 @@ def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str,
     """Check that `value` is one of `allowed`.
 
     Raises:
-        ConfigError: it is not; lists them.
+        ConfigError: it is not; the message lists them.
     """
-    if not isinstance(value, str) or value not in allowed:  # a list has no place in a mapping
+    if not isinstance(value, str) or value not in allowed:  # a list cannot be a key
         raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

@@ -1,6 +1,6 @@
 """Limits that a container or a service manager sets by Linux's control groups, version 1 and 2.
 
-A group's limits hold for all groups within it, so the smallest on the way to the root counts.
+A group's limits hold for all groups within it, so the smallest of those up to the root counts.
 """
 
 import math
@@ -47,7 +47,7 @@ def memory_left(root: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int | No
 def _groups(controller: str, root: Path, membership: Path) -> Iterator[Path]:
     """Yield the folders of this process's group and those around it, up to the root.
 
-    In a container the paths of `membership` may be the host's, of which only the root is there.
+    In a container the paths in `membership` may be the host's; then only the root exists here.
     """
     paths = {"/"}
     try:
@@ -75,7 +75,7 @@ def _groups(controller: str, root: Path, membership: Path) -> Iterator[Path]:
 
 
 def _words(file: Path, count: int) -> list[str]:
-    """Read the words of a file of `count` words; none where it is not there."""
+    """Read the words of a file; empty if it is missing or has not `count` words."""
     try:
         words = file.read_text(encoding="utf-8").split()
     except (OSError, ValueError):
@@ -84,7 +84,7 @@ def _words(file: Path, count: int) -> list[str]:
 
 
 def _ratio(*words: str) -> list[float]:
-    """Return quota / period; nothing where there is no quota ("max", or -1)."""
+    """Return quota / period; empty where there is no quota ("max", or -1)."""
     if len(words) != 2 or not all(word.isdecimal() for word in words):
         return []
     quota, period = map(int, words)
@@ -92,7 +92,7 @@ def _ratio(*words: str) -> list[float]:
 
 
 def _cached_files(folder: Path) -> int:
-    """Return the bytes of files in memory that the system gives up when they are needed."""
+    """Return the bytes of cached files, which the system frees when memory is needed."""
     try:
         lines = (folder / "memory.stat").read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Settings of where and how a command computes and reports, which its own settings inherit."""
+"""Settings of device, precision, threads and tracking, which a command's settings inherit."""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -18,13 +18,13 @@ FREE = {"resume": "free"}
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceCompute:
-    """Device and number format of a command that only reads with a model."""
+    """Device and number format of a command that uses a model without training it."""
 
     device: Advanced[str] = "auto"
     """Device: auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
-    fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
+    fastest on processors with VNNI), or auto for the faster of fp32 and bf16."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +32,15 @@ class Compute(InferenceCompute):
     """Device, number format, threads and tracker of a command that trains."""
 
     precision: Advanced[Literal["auto", "fp32", "bf16"]] = "auto"
-    """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
+    """Number format of the computation: fp32, bf16, or auto for the faster one here."""
     threads: Advanced[int | None] = field(default=None, metadata=FREE)
     """Number of processor threads; by default one for each core."""
     exact: Advanced[bool] = field(default=False, metadata=FREE)
     """Train to the same bytes on any number of machines and processor threads: a step always has
-    twelve parts, which are added in one order. It is slower, and for CPUs of one kind."""
+    twelve parts, which are added in one order. It is slower, and the CPUs must be of one kind."""
     report_to: Advanced[Literal["wandb", "mlflow"] | None] = field(default=None, metadata=FREE)
-    """Service that gets the figures of the run besides its journal and TensorBoard: wandb or
-    mlflow, with the package and settings that you bring."""
+    """Service that gets the run's metrics as well as its journal and TensorBoard: wandb or mlflow.
+    You install its package and set it up."""
 
     def __post_init__(self) -> None:
         if self.report_to is not None and not is_installed(self.report_to):
@@ -54,6 +54,6 @@ class Compute(InferenceCompute):
 
 
 def is_installed(package: str) -> bool:
-    """Return whether a package can be imported; a folder of its name in the way is none."""
+    """Return whether a package can be imported; a folder that has only its name cannot."""
     spec = find_spec(package)
     return spec is not None and spec.origin is not None

@@ -6,7 +6,7 @@ from bertsmith.system.cgroups import cpu_limit, whole_cores
 
 
 def available_cores() -> int:
-    """Count the cores that affinity and the container's limit leave to this process."""
+    """Count the cores that CPU affinity and the container's limit allow this process."""
     allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     cores = len(allowed(0))
     limit = cpu_limit()

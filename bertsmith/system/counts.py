@@ -14,7 +14,7 @@ def count_noun(count: int, one: str, several: str | None = None) -> str:
 
 
 def counted(count: int, one: str, several: str) -> list[str]:
-    """Format a count with its singular or plural text; an empty list of none.
+    """Format a count with its singular or plural text; an empty list for 0.
 
     >>> counted(1, "is", "are"), counted(2000, "is", "are"), counted(0, "is", "are")
     (['1 is'], ['2,000 are'], [])
@@ -34,7 +34,7 @@ def percent(share: float, decimals: int = 1) -> str:
 def format_number(value: float) -> str:
     """Format a number of any size with four to seven significant digits.
 
-    That is four decimals, as long as they suit its size.
+    Numbers of ordinary size get four decimals.
 
     >>> format_number(3.14159265), format_number(0.0000314159), format_number(253421.873)
     ('3.1416', '0.00003142', '253421.9')

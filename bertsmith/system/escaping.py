@@ -1,4 +1,4 @@
-"""Control characters in texts and file names, which a terminal would obey: shown, not sent."""
+"""Escapes for control characters in texts and file names, which a terminal would obey."""
 
 import contextlib
 import re
@@ -25,12 +25,12 @@ def escape_controls(text: str) -> str:
 
 
 class CommandStream:
-    """A stream of a command: options of notes go to it as flags, control characters as escapes.
+    """A command's stream that writes options as flags, and control characters as escapes.
 
-    rich, whose colours are meant, writes to `rich_proxied_file`, the stream behind it.
+    rich writes its colours past it, to the stream `rich_proxied_file`.
 
     Args:
-        has_controls: write control characters as they are, as a file gets them.
+        has_controls: write control characters unchanged, as to a file.
     """
 
     def __init__(self, stream: IO[str], *, has_controls: bool = False) -> None:
@@ -47,7 +47,7 @@ class CommandStream:
 
 
 def unescaped(stream: Any) -> IO[str]:
-    """Return the stream that takes colours, which rich's live displays wrap once more."""
+    """Return the innermost stream, which accepts colours; rich's live displays wrap it again."""
     while (inner := getattr(stream, "rich_proxied_file", None)) is not None:
         stream = inner
     return stream
@@ -57,8 +57,7 @@ def unescaped(stream: Any) -> IO[str]:
 def command_streams() -> Iterator[None]:
     """Spell options as flags in what the block writes, and escape control characters.
 
-    Standard output is escaped on a terminal alone: a file or another program gets results as they
-    are.
+    Standard output is escaped only on a terminal: a file or another program gets results unchanged.
     """
     out = CommandStream(sys.stdout, has_controls=not sys.stdout.isatty())
     err = CommandStream(sys.stderr)
@@ -67,8 +66,8 @@ def command_streams() -> Iterator[None]:
 
 
 def make_console(**options: Any) -> Any:
-    """Make a console of rich that escapes the texts which it is given, not its own colours."""
-    # A tenth of a second, for those who look on.
+    """Make a rich console that escapes the texts it prints, but not its own colours."""
+    # Imported here, as it takes a tenth of a second that only shown output needs.
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 

@@ -1,4 +1,4 @@
-"""The protocol of what does work elsewhere: processes of this machine, or a cluster."""
+"""The protocol of an executor, which works in other processes or on a cluster."""
 
 from collections.abc import Callable, Generator, Iterable
 from typing import Protocol, TypeVar
@@ -8,7 +8,7 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Worker of many items, of which it holds a few at a time."""
+    """Works through many items, only a few of which are in memory at a time."""
 
     def map_in_order(
         self, work: Callable[[Item], Result], items: Iterable[Item]

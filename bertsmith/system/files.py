@@ -1,7 +1,7 @@
 """Writes that happen whole or not at all, and checksums.
 
-A file is written beside its place and renamed over it, so a reader, a crash or a full disk
-never meets half of it. A folder is built under a temporary name and swapped in last.
+A file is written under a temporary name beside its path and then renamed, so a reader never sees
+half of it, even after a crash or on a full disk. A folder is built in the same way.
 """
 
 import contextlib
@@ -25,11 +25,12 @@ from bertsmith.errors import ConfigError, InputError, advice_on, option
 def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterator[IO[Any]]:
     """Open a temporary file that replaces `path` when the block ends without an error.
 
-    Of a link the target is replaced. What exists and is no file, such as a pipe or /dev/null,
-    cannot be replaced and is written to straight away.
+    If `path` is a link, its target is replaced. A pipe, or a device such as /dev/null, cannot be
+    replaced, so it is written to directly.
 
     Args:
-        sweep: remove what stopped writes of `path` left, which reads the whole folder.
+        sweep: remove the temporary files of writes of `path` that were killed; this lists the whole
+            folder.
 
     Raises:
         InputError: the disk is full or the folder cannot be written; `path` is as it was.
@@ -48,7 +49,7 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
 
 
 class _Local(threading.local):
-    """The folders and files that each thread works in alone."""
+    """The folders and files that each thread has locked."""
 
     def __init__(self) -> None:
         self.held: set[str] = set()
@@ -58,13 +59,13 @@ _local = _Local()
 
 
 def is_held(path: Path) -> bool:
-    """Return whether this thread works in the folder alone."""
+    """Return whether this thread has locked the folder."""
     return os.path.realpath(path) in _local.held
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Work alone in a folder, where folders can be locked; nested blocks of a thread share it.
+    """Lock a folder for the block, where folders can be locked; a thread's blocks may be nested.
 
     Raises:
         ConfigError: another process is in such a block.
@@ -80,13 +81,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Make a folder and work alone in it; remove it if still empty.
+    """Make a folder and lock it for the block; remove it if it is still empty afterwards.
 
     Args:
-        check: refuses the folder for what is in it.
+        check: raises an error if the folder's content is unsuitable.
 
     Raises:
-        ConfigError: a file stands there, or another process is at work.
+        ConfigError: there is a file of that name, or another process uses the folder.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: a file, not a folder. Choose another {option('out')}.")
@@ -99,13 +100,13 @@ def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Ite
 
 @contextlib.contextmanager
 def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Iterator[None]:
-    """Refuse to write over what is read, and let no other process write the outputs meanwhile.
+    """Lock the output files for the block, and refuse one that is the input.
 
-    A lock is a file beside the output, as that is replaced; one that a killed process left is
-    locked by nobody and is taken over.
+    The lock is on a file beside the output, since the output itself is replaced. A lock file that a
+    killed process left is not locked, so it is used again.
 
     Raises:
-        ConfigError: names the flag.
+        ConfigError: an output is the input, or another process writes it; names the flag.
     """
     _check_outputs(outputs, read)
     with contextlib.ExitStack() as stack:
@@ -126,7 +127,7 @@ def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Itera
 
 
 def _make(stack: contextlib.ExitStack, folder: Path) -> None:
-    """Make a folder with those above it; the stack removes those that are still empty."""
+    """Make a folder and its missing parents; the stack removes those that are still empty."""
     target = Path(os.path.realpath(folder))
     missing = [each for each in (target, *target.parents) if not each.exists()]
     for each in reversed(missing):
@@ -143,7 +144,8 @@ def _remove_empty(folder: Path) -> None:
 def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
     """Lock a folder or a lock file until the stack ends; False if another process has it.
 
-    A lock file, which `flags` make, is removed. Where there are no locks, none is taken.
+    A lock file, which `flags` create, is removed at the end. On systems without locks this returns
+    True.
     """
     if sys.platform == "win32":
         return True
@@ -163,7 +165,7 @@ def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
             return False
         except OSError:  # not every file system has locks
             pass
-        # The other process may have ended in between: then another stands here by now, or none.
+        # Another process may have removed the file in between, or replaced it.
         if _is_same(lock, path):
             break
         os.close(lock)
@@ -186,7 +188,7 @@ def _is_same(opened: int, path: Path) -> bool:
 
 
 def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:
-    """Refuse to write over what is read, two results to one file, or over a folder.
+    """Refuse an output that is the input, another output or a folder.
 
     Raises:
         ConfigError: names the flag.
@@ -195,9 +197,9 @@ def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Non
     for flag, path in outputs.items():
         if path is not None and path.is_dir():
             raise ConfigError(f"{flag} {path} is a folder. Name a file in it.")
-        for what, other in taken.items():
+        for use, other in taken.items():
             if path is not None and other is not None and _is_same_file(path, other):
-                raise ConfigError(f"{flag} {path} is {what}, too. Choose another file.")
+                raise ConfigError(f"{flag} {path} is also {use}. Choose another file.")
         taken[f"the file of {flag}"] = path
 
 
@@ -211,7 +213,7 @@ def _is_same_file(one: Path, other: Path) -> bool:
 def _open(path: Path, mode: str) -> IO[Any]:
     if "b" in mode:
         return path.open(mode)
-    # A file's name that is not UTF-8 has half surrogates: \udcff is that byte in JSON, too.
+    # A file name that is not UTF-8 has lone surrogates; JSON writes the byte 0xff as \udcff, too.
     return path.open(mode, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
@@ -232,11 +234,11 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
 
 
 def remove_stopped_writes(folder: Path, name: str = ".+") -> None:
-    """Remove what ended processes left of writes of files whose names match `name`."""
-    if sys.platform == "win32":  # where asking for a process by a signal would end it
+    """Remove temporary files that ended processes left, for files whose names match `name`."""
+    if sys.platform == "win32":  # where asking by a signal whether a process lives would end it
         return
     temporary = re.compile(rf"\.{name}\.(\d{{1,9}})\.tmp")
-    with contextlib.suppress(OSError):  # a folder that cannot be listed, or another was faster
+    with contextlib.suppress(OSError):  # the folder cannot be listed, or another process was faster
         for leftover in folder.iterdir():
             if (match := temporary.fullmatch(leftover.name)) and not _is_alive(int(match[1])):
                 leftover.unlink(missing_ok=True)
@@ -247,7 +249,7 @@ def _is_alive(process_id: int) -> bool:
         os.kill(process_id, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # another user's process
         return True
     return True
 
@@ -265,13 +267,13 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextlib.contextmanager
 def atomic_dir(path: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the place of `path` when the block ends without an error.
+    """Yield an empty folder that replaces `path` when the block ends without an error.
 
-    What stood at `path` is removed only after the new folder is complete; of a link, the target is
-    replaced. What killed processes left beside it is removed first.
+    The old folder is removed only after the new one is complete. If `path` is a link, its target is
+    replaced. Temporary folders that killed processes left are removed first.
 
     Raises:
-        InputError: the disk is full or cannot be written; what stood at `path` stays.
+        InputError: the disk is full or cannot be written; the old folder stays.
     """
     target = Path(os.path.realpath(path))
     with writing(path):
@@ -293,7 +295,7 @@ def atomic_dir(path: Path) -> Iterator[Path]:
         shutil.rmtree(replaced, ignore_errors=True)
     except OSError as error:
         raise write_error(path, error) from error
-    except InputError as error:  # of a file in the folder: the user gave another name for that
+    except InputError as error:  # about a file in the folder: name it by the user's path
         error.args = (error.message.replace(str(temporary), str(path)),)
         raise
     finally:
@@ -303,9 +305,9 @@ def atomic_dir(path: Path) -> Iterator[Path]:
 
 
 def _locked_folder(path: Path) -> tuple[Path, int | None]:
-    """Make a folder beside `path`, with a lock for as long as this process lives.
+    """Make a folder beside `path`, locked for as long as this process lives.
 
-    It is named when locked, so one of that name without a lock is a leftover.
+    It gets its name only once it is locked, so a folder of that name without a lock is a leftover.
     """
     made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
     made.chmod(0o755)
@@ -314,7 +316,7 @@ def _locked_folder(path: Path) -> tuple[Path, int | None]:
 
 
 def try_lock(folder: Path) -> int | None:
-    """Open a file that locks `folder`; None if it is locked already or cannot be."""
+    """Lock `folder` and return the descriptor; None if it is locked already or cannot be."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -329,11 +331,11 @@ def try_lock(folder: Path) -> int | None:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what killed processes left of folders for `path`; one in use is locked and stays."""
+    """Remove temporary folders for `path` that killed processes left; those in use are locked."""
     name = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
     for leftover in [entry for entry in path.parent.iterdir() if name.fullmatch(entry.name)]:
         if leftover.suffix == ".old" and not (path.exists() and any(path.iterdir())):
-            continue  # killed between two renames: this is all there is
+            continue  # killed between two renames: this is the only copy
         with contextlib.suppress(OSError):  # another process may be faster
             if (lock := try_lock(leftover)) is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -344,18 +346,18 @@ def write_error(path: Path, error: OSError) -> InputError:
     """Build the error for a file or folder that cannot be written."""
     if error.errno == errno.ENOSPC:
         return InputError(
-            f"{path}: the disk is full, nothing was changed. Free some space or choose another "
+            f"{path}: the disk is full. Nothing was changed. Free some space or choose another "
             "folder, then run the command again."
         )
-    # A folder was to be made where a file stands: the system says "File exists" of the file.
+    # If a file is where a folder must be made, the system says "File exists" about the file.
     cause = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
-    advice = "Choose another place." if error.errno == errno.EEXIST else advice_on(error)
+    advice = "Choose another path." if error.errno == errno.EEXIST else advice_on(error)
     return InputError(f"{path}: cannot be written ({cause}). {advice}")
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name `path` in errors of the block, which writes what is to become it.
+    """Name `path` in errors of the block, which writes it, perhaps under a temporary name.
 
     Raises:
         InputError: in place of the block's OSError.

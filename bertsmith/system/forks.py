@@ -1,7 +1,7 @@
-"""Forked children: such a process has one thread, and none of those that its parent computed with.
+"""Forked children: a forked process has only the thread that forked.
 
-torch would wait in it for ever for threads that are gone, so it computes with one. A lock that
-another thread of the parent held would stay closed in it for good.
+torch would wait for ever for its parent's other threads, so a forked process computes with one. A
+lock that another thread of the parent held would stay locked for ever.
 """
 
 import os
@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 
 _forked: list[int] = []
-"""Processes that were forked on the way to this one."""
+"""This process and its ancestors that were forked, by process id."""
 _locks: "weakref.WeakSet[ForkSafeLock]" = weakref.WeakSet()
 
 
@@ -21,9 +21,9 @@ def is_forked() -> bool:
 
 
 class ForkSafeLock:
-    """A lock that is open in a forked child, whoever held it in the parent.
+    """A lock that is free in a forked child, even if a thread held it in the parent.
 
-    `reset` is called there if it was held, as what it guards may be half changed.
+    In that case the child calls `reset`, since the data that the lock guards may be half changed.
     """
 
     def __init__(self, reset: Callable[[], object] = lambda: None) -> None:

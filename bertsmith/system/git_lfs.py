@@ -1,4 +1,4 @@
-"""Pointers of Git LFS: small texts that stand where a large file has not been fetched."""
+"""Pointers of Git LFS: small texts in place of large files that have not been fetched."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ POINTER_START = b"version https://git-lfs"
 """First bytes of every pointer."""
 
 MOST_BYTES = 1024
-"""Bytes that no pointer exceeds."""
+"""Largest size of a pointer."""
 
 
 def is_pointer(head: bytes) -> bool:
-    """Return whether a file's content, or more than its first `MOST_BYTES`, is a pointer."""
+    """Return whether a file is a pointer, by its first `MOST_BYTES` + 1 bytes or all of them."""
     return head.startswith(POINTER_START) and len(head) <= MOST_BYTES
 
 
 def is_pointer_file(path: Path) -> bool:
-    """Return whether a file is a pointer; one that cannot be read is none."""
+    """Return whether a file is a pointer; False if it cannot be read."""
     try:
         with path.open("rb") as file:
             return is_pointer(file.read(MOST_BYTES + 1))
@@ -25,6 +25,6 @@ def is_pointer_file(path: Path) -> bool:
 
 def describe_pointer(source: object) -> str:
     return (
-        f"{source}: a pointer of Git LFS, not the file itself, as the folder was cloned without "
-        "git-lfs. Install it, then run 'git lfs pull' in the folder."
+        f"{source} is a pointer of Git LFS, not the file itself: the folder was cloned without "
+        "git-lfs. Install git-lfs, then run 'git lfs pull' in the folder."
     )

@@ -1,7 +1,7 @@
 """Device, precision, threads and fp32 route of a run.
 
-They are chosen by measuring; a resumed run keeps those with which it began. The route is how torch
-computes fp32 products (`Float32Route`).
+They are chosen by measuring; a resumed run keeps its first choices. The route is how torch computes
+fp32 products (`Float32Route`).
 """
 
 import contextlib
@@ -29,7 +29,7 @@ MAX_TRAINERS = 8
 
 @dataclass(frozen=True)
 class ComputeChoices:
-    """Choices by which a run computes on a CPU; stored with it for its continuation."""
+    """A run's choices on a CPU, stored in its folder for when it is resumed."""
 
     threads: int
     precision: Precision
@@ -39,33 +39,33 @@ class ComputeChoices:
     """Path of attention by precision, use and length; see model/attention_paths.py."""
 
 
-_kept: list[ComputeChoices] = []
+_choices: list[ComputeChoices] = []
 """Choices of runs that are resumed, the innermost last; they replace measurements."""
 
 
 @contextlib.contextmanager
 def computing_as(choices: ComputeChoices | None) -> Iterator[None]:
-    """Compute in the block by the choices of an earlier run; None changes nothing."""
+    """Compute in the block by an earlier run's choices; None changes nothing."""
     if choices is None:
         yield
         return
-    _kept.append(choices)
+    _choices.append(choices)
     try:
         yield
     finally:
-        _kept.pop()
+        _choices.pop()
 
 
 def keep_computing_as(choices: ComputeChoices) -> None:
     """Compute by another process's choices for as long as this process lives."""
-    _kept.append(choices)
+    _choices.append(choices)
     torch.set_num_threads(choices.threads)
     torch.set_float32_matmul_precision(choices.float32_route)
 
 
 def kept_choices() -> ComputeChoices | None:
     """Return the choices that replace measurements, if any."""
-    return _kept[-1] if _kept else None
+    return _choices[-1] if _choices else None
 
 
 def compute_choices(precision: Precision, attention: Mapping[str, str]) -> ComputeChoices:
@@ -94,7 +94,7 @@ def select_device(name: str) -> torch.device:
         raise SettingError("device", name, ("auto", "cpu", "cuda", "cuda:N", "mps"))
     if int(index or 0) >= present[kind]:
         raise ConfigError(
-            f"{option('device')}: found '{name}'; there are {present[kind]} of that kind. Use "
+            f"{option('device')}: found '{name}'; torch finds {present[kind]} of that kind. Use "
             f"{option('device', 'auto')}."
         )
     return torch.device(name)
@@ -114,15 +114,15 @@ def select_precision(name: str, device: torch.device) -> Precision:
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     if device.type != "cpu":
         return "fp32"
-    return _kept[-1].precision if _kept else measured_products().value.precision
+    return _choices[-1].precision if _choices else measured_products().value.precision
 
 
 def count_trainers(device: torch.device) -> int:
     """Count the processes that train together: on a CPU one for each of torch's threads.
 
-    Call within `compute_settings`, which may change the number of threads. Every process holds
-    gradients of its own, and they must be added up, so there are no more than `MAX_TRAINERS`;
-    where there are more threads, each process has several.
+    Call within `compute_settings`, which may change the number of threads. Every process has its
+    own gradients, which take memory and must be added up, so there are at most `MAX_TRAINERS`; with
+    more threads, each process has several.
     """
     return min(torch.get_num_threads(), MAX_TRAINERS) if device.type == "cpu" else 1
 
@@ -131,20 +131,22 @@ def count_trainers(device: torch.device) -> int:
 def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precision]]:
     """Set threads and fp32 route for a block; yield device and precision.
 
-    Threads and route are process-wide flags of torch, so they are restored. On a GPU the route is
-    always "highest": any other is TF32, with errors a thousand times those of fp32.
+    Both are process-wide in torch, so they are restored afterwards. On a GPU the route is always
+    "highest": the others are TF32, whose errors are a thousand times as large.
     """
     device = select_device(settings.device)
     threads = settings.threads
     threads_before = torch.get_num_threads()
     try:
         if threads is None:
-            threads = _kept[-1].threads if _kept else usable_threads()
-        # In a forked child torch would wait for ever for the other threads.
+            threads = _choices[-1].threads if _choices else usable_threads()
+        # In a forked child torch would wait for ever for its parent's threads.
         torch.set_num_threads(1 if is_forked() else threads)
         route: Float32Route = "highest"
         if device.type == "cpu":
-            route = _kept[-1].float32_route if _kept else measured_products().value.float32_route
+            route = (
+                _choices[-1].float32_route if _choices else measured_products().value.float32_route
+            )
         with using_route(route), usual_modes():
             yield device, select_precision(settings.precision, device)
     finally:
@@ -152,7 +154,7 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
 
 
 def describe_cores(device: torch.device, precision: Precision, num_ranks: int = 1) -> str:
-    """Describe in one sentence what a run trains on.
+    """Describe in one sentence the hardware that a run trains on.
 
     >>> describe_cores(torch.device("cuda", 0), "bf16")
     'Training on cuda:0 in bf16.'
@@ -171,7 +173,7 @@ def describe_computing(
     """Describe in one line how a run computes, and the measurements by which that was chosen."""
     parts = [f"on {device} in {precision}"]
     if device.type == "cpu":
-        reason = "as it began" if _kept else _describe_products(precision)
+        reason = "as it began" if _choices else _describe_products(precision)
         parts[0] += f" ({reason})"
         processes = count_noun(num_processes, "process", "processes")
         threads = max(1, torch.get_num_threads() // num_processes)

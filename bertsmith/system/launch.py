@@ -1,7 +1,7 @@
-"""The place of this process among those that a launcher started: torchrun, SLURM, MPI.
+"""The rank of this process among those that a launcher started: torchrun, SLURM, MPI.
 
 torchrun, accelerate, Ray Train, SkyPilot and Lightning Fabric set RANK, WORLD_SIZE, LOCAL_RANK,
-MASTER_ADDR and MASTER_PORT. What `srun` and `mpirun` set is mapped to these names.
+MASTER_ADDR and MASTER_PORT. The variables of `srun` and `mpirun` are mapped to these names.
 """
 
 import os
@@ -19,12 +19,12 @@ OF_LAUNCHERS = {
     "WORLD_SIZE": ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
     "LOCAL_RANK": ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
 }
-"""Names of torchrun, and those of other launchers."""
+"""Variables of torchrun, and the same ones of other launchers."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The place of this process: `rank` of `num_ranks`; `local_rank` counts those of a machine."""
+    """This process is `rank` of `num_ranks`, and `local_rank` of those on its machine."""
 
     rank: int
     num_ranks: int
@@ -36,12 +36,12 @@ class Launch:
 
 
 def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
-    """Read the place of this process from the environment; None where it is the only one.
+    """Read the rank of this process from the environment; None where it is the only one.
 
     `srun` sets its variables for each job, so a job of one task is the only process.
 
     Raises:
-        ConfigError: there are several processes, and a variable is missing or no whole number.
+        ConfigError: there are several processes, and a variable is missing or not a whole number.
     """
     values = os.environ if environment is None else environment
     names = _names_of_launcher(values)
@@ -58,14 +58,14 @@ def read_launch(environment: Mapping[str, str] | None = None) -> Launch | None:
 
 
 def is_first_rank(environment: Mapping[str, str] | None = None) -> bool:
-    """Return whether this process is the only one or the first, which speaks for all."""
+    """Return whether this process is the only one or the first, which prints for all."""
     values = os.environ if environment is None else environment
     names = _names_of_launcher(values)
     return not names or values[names["WORLD_SIZE"]] == "1" or values[names["RANK"]] == "0"
 
 
 def _names_of_launcher(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the names by which the launcher says what torchrun says; empty without a launcher."""
+    """Return the launcher's variable for each of torchrun's; empty without a launcher."""
     if "RANK" in values and "WORLD_SIZE" in values:
         return {name: name for name in OF_LAUNCHERS}
     for launcher in zip(*OF_LAUNCHERS.values(), strict=True):
@@ -103,7 +103,7 @@ def _number(values: Mapping[str, str], name: str) -> int:
     text = values.get(name, "")
     if not text.isdecimal():
         raise ConfigError(
-            f"The environment variable {name} is {text!r}, and a launched process needs a whole "
-            "number there. Launch with torchrun, srun or mpirun, which set it."
+            f"The environment variable {name} is {text!r}, but a launched process needs a whole "
+            "number. Launch with torchrun, srun or mpirun, which set it."
         )
     return int(text)

@@ -1,8 +1,8 @@
 """Speed and error of this machine's matrix products, by which precision is chosen.
 
-Whether bf16 pays depends on the processor (with AVX512-BF16 or AMX it is several times faster than
-fp32, without it slower), and so does torch's quicker route through fp32: "medium" sends it to
-oneDNN, which is still true fp32 on most processors, and bf16 in disguise on some.
+bf16 is several times faster than fp32 on processors with AVX512-BF16 or AMX, and slower on others.
+torch's fp32 setting "medium" hands products to oneDNN, which is faster on some processors; on most
+the results are still true fp32, on some they are bf16 in disguise.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ MAX_BF16_ERROR = 1e-2
 # bf16 also costs casts and a second copy of the weights, so it must win clearly.
 MIN_BF16_GAIN = 1.3
 MAX_RATIO = 1.5
-"""A product so much faster or slower than its measurement disproves it."""
+"""A stored measurement is wrong if a product is this many times faster or slower now."""
 
 NUM_ROWS = 2048
 SIZE = 512
 
 _routes: list[str] = []
-"""The routes of blocks that are at work, after that of the program."""
+"""The program's route, then those of the open blocks."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ProductSpeeds:
 
     @property
     def precision(self) -> Precision:
-        """bf16 where it beats the best true fp32 clearly and is no less exact than bf16 is."""
+        """bf16 if it is clearly faster than the best true fp32, and as exact as bf16 should be."""
         is_exact = self.bf16_error <= MAX_BF16_ERROR
         is_faster = self.bf16_gflops >= MIN_BF16_GAIN * self.best_fp32_gflops
         return "bf16" if is_exact and is_faster else "fp32"
@@ -84,7 +84,7 @@ def measure_products() -> ProductSpeeds:
     with using_route("medium"):
         medium = gflops(lambda: left @ right)
         medium_error = relative_error(left @ right)
-    # Without oneDNN's kernels a product takes a second: a sixteenth of the rows will do.
+    # Without oneDNN's kernels a bf16 product takes a second, so it is timed on fewer rows.
     num_rows = NUM_ROWS if multiplies_bf16() else NUM_ROWS // 16
     left, right = left[:num_rows].bfloat16(), right.bfloat16()
     bf16 = gflops(lambda: left @ right, num_rows)
@@ -92,14 +92,14 @@ def measure_products() -> ProductSpeeds:
 
 
 def trial_matrices(num_rows: int = NUM_ROWS) -> tuple[Tensor, Tensor]:
-    """Return the matrices whose product is timed, fp32 `[num_rows, 512]` and `[512, 512]`."""
+    """Return the two matrices to be timed, fp32 `[num_rows, 512]` and `[512, 512]`."""
     generator = torch.Generator().manual_seed(0)
     left = torch.randn(num_rows, SIZE, generator=generator)
     return left, torch.randn(SIZE, SIZE, generator=generator)
 
 
 def relative_error(product: Tensor) -> float:
-    """Return the relative error of a product of the trial's matrices, in its first 64 rows.
+    """Return the relative error of a product of `trial_matrices`, in its first 64 rows.
 
     `product` is `[rows, 512]` of any floating dtype.
     """
@@ -109,15 +109,15 @@ def relative_error(product: Tensor) -> float:
 
 
 def gflops(multiply: Callable[[], object], num_rows: int = NUM_ROWS, seconds: float = 0.1) -> float:
-    """Time a product of `num_rows` rows with the trial's matrix, in GFLOP/s."""
+    """Time a product of `num_rows` rows with the second trial matrix, in GFLOP/s."""
     flops = 2 * num_rows * SIZE * SIZE
     return round(flops / shortest_seconds(multiply, seconds) / 1e9, 1)
 
 
 def _is_disproved(speeds: ProductSpeeds) -> bool:
-    """Time the product that a run computes with again, in some 50 ms, and compare.
+    """Time the chosen kind of product again, for some 50 ms, and compare.
 
-    Half the rows are as fast; a prediction of one text then peaks at 265 MiB, not at 273.
+    Half the rows give the same speed and save memory: predicting a text peaks at 265 MiB, not 273.
     """
     num_rows = NUM_ROWS // 2
     left, right = trial_matrices(num_rows)
@@ -137,8 +137,8 @@ def _is_disproved(speeds: ProductSpeeds) -> bool:
 def using_route(route: Float32Route) -> Iterator[None]:
     """Compute a block's fp32 products by this route.
 
-    The setting is process-wide. The last of all blocks to end, which may be of several threads,
-    restores what was before the first.
+    The setting is process-wide, and several threads may be in such a block. The last block to end
+    restores the setting from before the first.
     """
     if not _routes:
         _routes.append(torch.get_float32_matmul_precision())
@@ -154,13 +154,13 @@ def using_route(route: Float32Route) -> Iterator[None]:
 
 
 def has_onednn() -> bool:
-    """Return whether torch has oneDNN, and its user lets it be used."""
+    """Return whether torch has oneDNN, and the user has not turned it off."""
     is_available = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
     return is_available and bool(torch.backends.mkldnn.enabled)
 
 
 def multiplies_bf16() -> bool:
-    """Return whether oneDNN multiplies in bf16 with the instructions that it may use here."""
+    """Return whether oneDNN has bf16 kernels for the instructions that it may use here."""
     return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 

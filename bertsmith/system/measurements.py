@@ -1,9 +1,9 @@
 """Measurements of this machine, kept on disk for later processes.
 
 A stored measurement is repeated if it is a month old, if other programs kept the cores busy while
-it was taken, or if a short trial contradicts it; but not while the computer is busy, since the new
-one would be no better. It holds for one processor, set of instructions and version of torch. One
-that is pinned (`"is_pinned": true` in the file) is never repeated.
+it was taken, or if a short trial contradicts it; but not while the computer is busy, since a new
+one would be no better. It is valid for one processor, set of instructions and version of torch. A
+pinned one (`"is_pinned": true` in the file) is never repeated.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from bertsmith.system.files import write_json
 T = TypeVar("T")
 
 MAX_LOAD = 0.2
-"""Largest share of the cores that other programs may have while speeds are measured."""
+"""Largest share of the cores that other programs may use while speeds are measured."""
 LOAD_SECONDS = 0.1
 MAX_AGE = timedelta(days=30)
 
@@ -35,29 +35,29 @@ INSTRUCTION_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INST
 hides them from torch itself, shows in `get_cpu_capability`."""
 
 CORE_TIMES = Path("/proc/stat")
-"""Linux's counts of what each core has done."""
+"""Linux's times of each core: busy, idle, waiting."""
 
 CACHE_NAME = "measurements.json"
 
 _checked: set[str] = set()
-"""Keys whose measurements this process has checked for doubt; once is enough."""
+"""Keys of the stored measurements that this process has checked by a trial."""
 
 
 @dataclass(frozen=True)
 class Measured(Generic[T]):
-    """A measured value, with the time and the load of the cores."""
+    """A measured value, when it was measured, and how busy the cores were."""
 
     value: T
     measured_at: str
     """UTC, in ISO format."""
     load: float | None
-    """Share of the cores that other programs had; None where the system does not tell."""
+    """Share of the cores that other programs used; None where the system does not count it."""
     is_pinned: bool = False
-    """Whether someone chose the value, so that no trial is asked whether it is true."""
+    """Whether someone set the value by hand, so that no trial may replace it."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether other programs took so much of the cores that the value may be wrong."""
+        """Whether other programs used so much of the cores that the value may be wrong."""
         return self.load is not None and self.load > MAX_LOAD
 
     @property
@@ -76,8 +76,8 @@ def remember(
 
     Args:
         decode: builds the value from its JSON, which is that of `dataclasses.asdict`.
-        is_wrong: whether a trial contradicts a stored value, and so all that was measured on this
-            machine; asked once in a process.
+        is_wrong: runs a trial, and returns whether it contradicts the stored value; if so, all
+            measurements of this machine are repeated. Called at most once per process and key.
     """
     measurement = _stored(key, decode)
     is_first = key not in _checked
@@ -99,13 +99,13 @@ def remember(
 
 
 def forget() -> None:
-    """Remove all measurements of this machine; a home folder may be shared with others."""
+    """Remove this machine's measurements; other machines may share the home folder."""
     mine = f"{machine_key()} | "
     _write({key: entry for key, entry in _read().items() if not key.startswith(mine)})
 
 
 def shortest_seconds(run: Callable[[], object], seconds: float) -> float:
-    """Return the shortest of the calls that fit into `seconds`: other load only ever adds time."""
+    """Call `run` for `seconds`; return its shortest time, as other load only adds time."""
     run()
     best = float("inf")
     deadline = time.perf_counter() + seconds
@@ -122,13 +122,13 @@ def machine_key() -> str:
 
 
 def instructions() -> str:
-    """Name the instructions that torch uses here, and what hides some of them."""
+    """Name the instructions that torch uses here, and variables that hide some of them."""
     limits = [f"{name}={os.environ[name]}" for name in INSTRUCTION_LIMITS if name in os.environ]
     return " ".join([torch.backends.cpu.get_cpu_capability(), *limits])
 
 
 def processor_name() -> str:
-    """Name the processor, with a short hash of its features: virtual machines hide the model."""
+    """Name the processor, with a hash of its features, as virtual machines hide the model."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -142,7 +142,7 @@ def processor_name() -> str:
 
 
 def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
-    """Return the result of `work`, and other programs' share of the cores' time meanwhile."""
+    """Return the result of `work`, and the share of the cores that others used meanwhile."""
     before = _core_seconds()
     used = time.process_time()
     result = work()
@@ -155,7 +155,7 @@ def load_during(work: Callable[[], T]) -> tuple[T, float | None]:
 
 
 def _stored(key: str, decode: Callable[..., T]) -> Measured[T] | None:
-    with contextlib.suppress(KeyError, TypeError, ValueError):  # not there, or of another version
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # absent, or of another version
         entry = _read()[key]
         return Measured(
             decode(**entry["value"]),
@@ -172,7 +172,7 @@ def _is_quiet() -> bool:
 
 
 def _core_seconds() -> tuple[float, float] | None:
-    """Return busy and all seconds of this process's cores since the start; None if unknown."""
+    """Return busy and total seconds of this process's cores since boot; None if unknown."""
     try:
         names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
         lines = [line.split() for line in CORE_TIMES.read_text().splitlines()]

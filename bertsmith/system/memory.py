@@ -1,4 +1,4 @@
-"""Memory of processes, as Linux counts it, and errors for its lack.
+"""Memory of processes, as Linux counts it, and errors that say that memory is lacking.
 
 Shared memory, such as a run's arrays and the code of libraries, counts once.
 """
@@ -18,10 +18,10 @@ LACK_SIGNS = (
     "ALLOC_FAILED",  # CUDA's libraries
     "bad_alloc",
     "could not create a memory",  # oneDNN
-    "failed to map segment",  # a library that is loaded
-    "can't start new thread",  # which has no room for its stack
+    "failed to map segment",  # while loading a library
+    "can't start new thread",  # no memory for its stack
 )
-"""Words of libraries' own errors where memory is lacking."""
+"""Parts of libraries' error messages when memory is lacking."""
 ASKED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")
 BYTE_UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -34,7 +34,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def asked_bytes(error: BaseException) -> int | None:
-    """Read from an error of `lacks_memory` how many bytes were refused."""
+    """Read from a `lacks_memory` error how many bytes were asked for; None if it has no number."""
     match = ASKED_PATTERN.search(str(error))
     if match is None:
         return None
@@ -44,8 +44,8 @@ def asked_bytes(error: BaseException) -> int | None:
 def resident_bytes(process_ids: Iterable[int]) -> int | None:
     """Return the memory that processes hold together; None if unknown.
 
-    A shared page of an array counts for each process in part. Code of libraries counts as in the
-    process that has most of it resident, since other programs may share it.
+    A shared page of an array is divided among the processes that share it. Code of libraries counts
+    once, by the process that has most of it in memory, since other programs may share it.
     """
     own, code = 0, 0
     try:
@@ -72,7 +72,7 @@ def peak_bytes() -> int | None:
 def available_bytes() -> int | None:
     """Return the memory that this process can still allocate; None if unknown.
 
-    That is what the system has left, or the container.
+    It is the smaller of the memory left in the system and in the container.
     """
     try:
         free = KILOBYTE * _kilobytes(Path("/proc/meminfo"))["MemAvailable"]

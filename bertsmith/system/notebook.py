@@ -1,4 +1,4 @@
-"""Output in a notebook: tables, and a block of text that is replaced while work goes on."""
+"""Output in a notebook: tables, and a text that is updated during work."""
 
 import re
 import sys
@@ -7,19 +7,19 @@ from html import escape
 from typing import Any
 
 NUMBER_CELL = re.compile(r"[-+]?[\d,.]+(e[-+]\d+)?( %)?|nan|")
-"""A cell of a column of numbers, which may be empty."""
+"""A cell in a column of numbers; empty cells count as numbers."""
 
 
 def is_notebook() -> bool:
     """Return whether this process is the kernel of a notebook."""
-    # A kernel has imported IPython, so nobody else pays for it.
+    # A kernel has already imported IPython; other programs need not import it.
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
 
 
 class LiveBlock:
-    """One output of a cell, which shows the text given last."""
+    """One output of a cell, which shows only the latest text."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -49,7 +49,7 @@ def html_table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str
     ]
 
     def row(cells: Sequence[str], tag: str) -> str:
-        # Jupyter aligns cells to the right unless they say otherwise.
+        # Jupyter aligns cells to the right by default.
         starts = [f'<{tag} style="text-align:left">' if text else f"<{tag}>" for text in are_texts]
         pairs = zip(starts, cells, strict=True)
         return f"<tr>{''.join(f'{start}{escape(cell)}</{tag}>' for start, cell in pairs)}</tr>"

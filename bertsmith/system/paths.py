@@ -1,4 +1,4 @@
-"""Paths: as words of a command line, as names for other libraries, and where they lead."""
+"""Paths: quoted for a shell, free names, links followed, and names that are not UTF-8."""
 
 import os
 import shlex
@@ -19,7 +19,7 @@ def shell_path(path: Path | str) -> str:
 
 
 def free_path(path: Path) -> Path:
-    """Return a path at which nothing stands: this one, or one with a number behind its name."""
+    """Return a path that does not exist yet: this one, or one with a number after its name."""
     number = 1
     free = path
     while os.path.lexists(free):
@@ -29,15 +29,16 @@ def free_path(path: Path) -> Path:
 
 
 def is_within(path: Path, folder: Path) -> bool:
-    """Return whether a path, its links followed, is a folder or lies in it."""
+    """Return whether a path is `folder` or inside it, after following links."""
     # Path.resolve raises a RuntimeError for a link to itself.
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def check_outside(out: Path, *inputs: Path | str | None) -> None:
-    """Refuse an output folder that is read, or is inside one that is.
+    """Refuse an output folder that is an input, or is inside one.
 
-    It would be read the next time, as one of the texts, or stand in the way of replacing the input.
+    The next command would read it as one of the texts, or it would be lost when the input is
+    replaced.
 
     Raises:
         ConfigError: names both.
@@ -57,7 +58,7 @@ def check_outside(out: Path, *inputs: Path | str | None) -> None:
 
 @contextmanager
 def utf8_name(path: Path) -> Iterator[Path]:
-    """Name an existing file for a library that opens no name but UTF-8."""
+    """Name an existing file for a library that opens only UTF-8 names."""
     try:
         str(path).encode()
     except UnicodeEncodeError:

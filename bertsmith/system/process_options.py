@@ -7,23 +7,23 @@ import platform
 from bertsmith.system.cgroups import cpu_limit
 from bertsmith.system.cores import available_cores
 
-# Options of glibc's mallopt: from how many bytes an array gets pages of its own, and how much free
-# memory makes the C library give some back.
+# Options of glibc's mallopt: the size from which an array gets its own pages, and how much free
+# memory the C library keeps before it returns some to the system.
 M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
 
 KEPT_ARRAY = 32 * 2**20
-"""Bytes up to which an array's pages are kept for the next; the most that glibc takes. Gradients of
-the word embeddings of a large model are more: with pages of their own they leave no holes (training
-base takes 15 to 43 MB less of some 4,200)."""
+"""Largest array, in bytes, whose pages are kept and used again; glibc allows no more. Gradients of
+a large model's word embeddings are larger: they get their own pages, and so leave no holes
+(training a base model takes 15 to 43 MB less of some 4,200)."""
 
 
 def configure_process() -> None:
-    """Set allocator and thread options. Call before importing torch, as a process's owner."""
+    """Set allocator and thread options of this process. Call before importing torch."""
     if cpu_limit() is not None:  # torch counts the machine's cores, not the container's
         os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
-    # The C library returns every array from 128 kB on to the system, to fetch it again page by
-    # page; keeping pages trains a tiny model faster (39,000 tokens/s on one core, not 37,600).
+    # By default glibc returns every array from 128 kB on to the system, which then hands out pages
+    # one by one. Keeping them trains a tiny model faster (39,000 tokens/s on one core, not 37,600).
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, KEPT_ARRAY)

@@ -26,7 +26,8 @@ from bertsmith.system.cores import available_cores
 from bertsmith.system.executor import Item, Result
 from bertsmith.system.stop_signal import SIGNALS, signals_held_back
 
-# One process writes for all; it cannot keep more than this many busy, and each takes memory.
+# The main process alone writes results; it cannot keep more than this many workers busy, and each
+# takes memory.
 MAX_PROCESSES = 16
 MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
@@ -47,11 +48,11 @@ def num_processes(asked: int | None = None) -> int:
 
 @contextmanager
 def without_script() -> Iterator[None]:
-    """Let a process that starts in the block not run the user's script again.
+    """Keep processes that start in the block from running the user's script again.
 
-    Python imports the script in each new process, so that one without `if __name__ == "__main__"`
-    would begin anew there. Such a script is hidden, as is one from standard input, which cannot be
-    read again; what it defines cannot be sent to a worker.
+    Python imports the script in each new process, so a script without `if __name__ == "__main__"`
+    would start again there. Such a script is hidden, and so is one from standard input, which
+    cannot be read again. Workers then cannot receive objects of its classes and functions.
     """
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
@@ -70,11 +71,11 @@ def without_script() -> Iterator[None]:
 
 
 class LocalProcesses:
-    """Executor of `processes` on this machine; by default one for each core.
+    """Executor with `processes` on this machine; by default one for each core.
 
-    Each process has one copy of the work, which keeps its state. A single item, or all items of a
-    single process, are worked on in this process; so are all in a worker of a
-    `multiprocessing.Pool`, which may start none.
+    Each process has its own copy of `work`, which keeps its state. This process itself does the
+    work if there is one item or one process, or if it belongs to a `multiprocessing.Pool`, whose
+    workers may not start processes.
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -129,8 +130,9 @@ def _in_order(
 class _Worker:
     """A process that handles one item at a time.
 
-    It alone holds the other end of its pipe, so that its death ends a result that it was about to
-    write. The standard library's pool shares one pipe among all, and waits for the rest forever.
+    Each worker has its own pipe. If it dies while it sends a result, the pipe breaks and `do`
+    raises an error. The standard library's pool shares one pipe among all, and would
+    wait forever.
     """
 
     def __init__(self, work: Callable[[Any], Any]) -> None:
@@ -160,13 +162,13 @@ class _Worker:
     def _died(self) -> ConfigError:
         self._process.join()
         code = self._process.exitcode or 0
-        fate = f"ended with exit code {code}"
+        end = f"ended with exit code {code}"
         if code < 0:
-            fate = f"was ended by {signal.Signals(-code).name}"
+            end = f"was ended by {signal.Signals(-code).name}"
         if code == -9:
-            fate = "was killed (SIGKILL), as the system does when the memory is full"
+            end = "was killed (SIGKILL), as the system does when the memory is full"
         return ConfigError(
-            f"a worker process {fate}. Nothing was changed; run the command again with fewer "
+            f"a worker process {end}. Nothing was changed; run the command again with fewer "
             f"{option('processes')}."
         )
 
@@ -176,7 +178,7 @@ class _Worker:
 
 
 def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
-    for number in SIGNALS:  # the main process answers them, and ends this one
+    for number in SIGNALS:  # the main process handles them, and ends this one
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):  # they were held back while this process began
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

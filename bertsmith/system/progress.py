@@ -1,6 +1,6 @@
 """Progress of long work on standard error: a bar on a terminal, elsewhere a line now and then.
 
-Work tells its progress everywhere; it is shown in commands, and to callers who ask for it.
+All long work reports its progress here. It is shown in commands, and to Python callers who ask.
 """
 
 import sys
@@ -21,13 +21,13 @@ BAR_AFTER = 0.7
 PLAIN_SECONDS = 5.0
 """Seconds between two lines where there is no terminal."""
 WHOLE_SECONDS = 60.0
-"""Seconds between two lines about work whose parts have lines of their own."""
+"""Seconds between two lines about work whose parts print lines, too."""
 
 MEASURED_SECONDS = 10.0
-"""Seconds after which the time to go is shown: the first steps tell little of the others."""
+"""Seconds after which the remaining time is shown: first steps say little about later ones."""
 
 LineWriter = Callable[[str], None]
-"""A receiver of lines about progress, in the place of standard error."""
+"""A function that receives lines about progress instead of standard error."""
 
 _is_shown = ContextVar("is_shown", default=False)
 _has_details = ContextVar("has_details", default=False)
@@ -36,10 +36,11 @@ _writer: ContextVar[LineWriter | None] = ContextVar("writer", default=None)
 
 @contextmanager
 def showing_progress(*, details: bool = False, write: LineWriter | None = None) -> Iterator[None]:
-    """Show the progress of all work in the block, as the command line does, or details too.
+    """Show the progress of all work in the block, as the command line does.
 
     Args:
-        write: receives the lines about progress, as a notebook's block does.
+        details: show details as well.
+        write: receives the lines about progress instead of standard error.
     """
     shown = _is_shown.set(True)
     detailed = _has_details.set(details)
@@ -57,7 +58,7 @@ def has_details() -> bool:
 
 
 class Bar:
-    """Progress of one piece of work; without `total` its end is not known."""
+    """Progress of one piece of work; without `total` the amount is unknown."""
 
     def __init__(self, what: str, total: float | None, is_shown: bool, interval: float) -> None:
         self._what = what
@@ -65,7 +66,7 @@ class Bar:
         self._is_shown = is_shown
         self.done = 0.0
         self._interval = interval
-        self._began = self._told_at = time.monotonic()
+        self._began = self._shown_at = time.monotonic()
         self._task: Any = None
         self._block = LiveBlock()
 
@@ -73,7 +74,7 @@ class Bar:
         self.move(self.done + amount)
 
     def move(self, done: float, total: float | None = None, what: str | None = None) -> None:
-        """Note how much is done; total and name may change."""
+        """Record how much is done; total and name may change."""
         self.done = done
         self._total = total or self._total
         self._what = what or self._what
@@ -86,7 +87,7 @@ class Bar:
 
 
 class _Screen:
-    """Shows all bars in one place; a terminal has one live display."""
+    """Shows all bars in one live display, as a terminal can have only one."""
 
     def __init__(self) -> None:
         self._progress: Any = None
@@ -94,18 +95,18 @@ class _Screen:
     def show(self, bar: Bar) -> None:
         now = time.monotonic()
         if (write := _writer.get()) is not None:
-            if now - bar._told_at >= BAR_AFTER:
-                bar._told_at = now
+            if now - bar._shown_at >= BAR_AFTER:
+                bar._shown_at = now
                 write(bar.line())
         elif bar._task is not None:
             self._update(bar)
         elif is_notebook():
-            if now - bar._told_at >= BAR_AFTER:
-                bar._told_at = now
+            if now - bar._shown_at >= BAR_AFTER:
+                bar._shown_at = now
                 bar._block.show(bar.line())
         elif not sys.stderr.isatty():
-            if now - bar._told_at >= bar._interval:
-                bar._told_at = now
+            if now - bar._shown_at >= bar._interval:
+                bar._shown_at = now
                 print(bar.line(), file=sys.stderr, flush=True)
         elif now - bar._began >= BAR_AFTER:
             if self._progress is None:
@@ -140,7 +141,7 @@ _SCREEN = _Screen()
 def progress_bar(
     what: str, total: float | None, *, shown: bool = False, interval: float | None = None
 ) -> Iterator[Bar]:
-    """Show a bar in a command, or if `shown`; it is called with the amount of work done.
+    """Show a bar in a command, or if `shown`; call it with each amount of work done.
 
     Args:
         interval: seconds between two lines where there is no terminal, by default
@@ -156,10 +157,10 @@ def progress_bar(
 
 @contextmanager
 def only_bar(what: str, count: Callable[[], float | None]) -> Iterator[Bar]:
-    """Show one bar in a command for work whose parts, such as reading, would have bars as well.
+    """Show one bar in a command for work, and hide the bars of its parts, such as reading.
 
     Args:
-        count: returns the total, None where it is not known; called only if a bar is shown.
+        count: returns the total, or None if it is unknown; called only if a bar is shown.
     """
     total = count() if _is_shown.get() else None
     with progress_bar(what, total) as bar:
@@ -171,7 +172,7 @@ def only_bar(what: str, count: Callable[[], float | None]) -> Iterator[Bar]:
 
 
 def tracked(items: Collection[T], what: str) -> Iterator[T]:
-    """Yield the items, each of which is one unit of work."""
+    """Yield the items and show a bar, with one unit of work per item."""
     with progress_bar(what, len(items)) as advance:
         for item in items:
             yield item
@@ -185,11 +186,11 @@ def console() -> Any:
 
 
 def _open_display() -> Any:
-    from rich import progress  # a tenth of a second, for those who look on
+    from rich import progress  # takes a tenth of a second, which only a shown bar needs
     from rich.text import Text
 
     class Times(progress.ProgressColumn):
-        """Time spent and time to go, by all of the work so far: parts may take minutes each."""
+        """Time spent and time to go, estimated from all work so far, as parts may take minutes."""
 
         def render(self, task: progress.Task) -> Text:
             seconds = time.monotonic() - task.fields["began"]
@@ -202,13 +203,13 @@ def _open_display() -> Any:
 
 
 def describe_times(done: float, total: float | None, seconds: float, last: float) -> str:
-    """Format what is done, and the time that it took and will take.
+    """Format the amount done, the time spent and the remaining time.
 
-    The time to go is left out in the first `MEASURED_SECONDS`.
+    The remaining time is left out in the first `MEASURED_SECONDS`.
 
     Args:
         seconds: the time spent.
-        last: the part of it after which `done` was told.
+        last: the time at which `done` was last updated.
     """
     if done <= 0:
         return f"{clock(seconds)} spent"

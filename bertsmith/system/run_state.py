@@ -1,4 +1,4 @@
-"""Whether the run that writes a folder has reached its end, by its run.json."""
+"""Check by a folder's run.json whether the run that writes it has reached its end."""
 
 import json
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from bertsmith.system.files import is_held, locked
 from bertsmith.system.small_files import SmallFiles, describe_json_error
 
 PRETRAINING = ("pretrain", "distill pretraining")
-"""The commands whose models are complete when they are trained; others are scored as well."""
+"""Commands whose runs end with training; the runs of others end with scoring."""
 
 
 def check_finished(files: SmallFiles) -> None:
     """Refuse a folder whose run has not reached its end, except to the run itself.
 
     Raises:
-        CheckpointError: says how to go on.
+        CheckpointError: the run was stopped or is still at work; says how to go on.
     """
     directory = files.directory
     if is_held(directory):
@@ -37,8 +37,8 @@ def check_finished(files: SmallFiles) -> None:
         checkpoints = sorted((directory / "checkpoints").glob("step-*"))
         other = f", or name {checkpoints[-1]}" if kind == "pre-training" and checkpoints else ""
         raise CheckpointError(
-            f"{directory}: this {kind} was stopped before its end: {state}. Give the command that "
-            f"began it again, with {option('resume', True)}{other}."
+            f"{directory}: this {kind} was stopped before its end: {state}. Repeat the command "
+            f"that began it, with {option('resume', True)}{other}."
         )
     _note_checkpoint(directory)
 
@@ -50,7 +50,7 @@ def name_kind(run: Mapping[str, Any]) -> str:
 
 
 def _note_checkpoint(directory: Path) -> None:
-    """Say that a checkpoint of a fine-tuning lacks what only the end of the run finds."""
+    """Warn that a checkpoint of a fine-tuning lacks results of the end of the run."""
     if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
         return
     run = read_run(SmallFiles(directory.parent.parent))
@@ -62,12 +62,12 @@ def _note_checkpoint(directory: Path) -> None:
 
 
 def read_run(files: SmallFiles) -> Mapping[str, Any]:
-    """Read run.json; empty if there is none, or another program's."""
+    """Read run.json; empty if there is none, or if another program wrote it."""
     try:
         run = json.loads(files.read("run.json"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return {}
-    except CheckpointError:  # which is a ValueError, too
+    except CheckpointError:  # a subclass of ValueError
         raise
     except (ValueError, RecursionError) as error:
         warn_once(

@@ -1,6 +1,6 @@
-"""The weights with the best eval metric of a run.
+"""The weights of a run with the best eval metric.
 
-Their copy is part of every checkpoint, so that a resumed run still has it.
+Every checkpoint has a copy of them, so a resumed run still knows them.
 """
 
 import math
@@ -16,23 +16,23 @@ PREFIX = "best/"
 
 @dataclass(frozen=True)
 class BestSettings:
-    """The eval metric for choosing weights, and early-stopping patience."""
+    """The eval metric by which weights are chosen, and the patience of early stopping."""
 
     metric: str
-    """Name of the metric in the journal's eval lines; larger is better."""
+    """Name of the metric in the journal's eval entries; larger is better."""
     patience: int | None = None
-    """Early stopping: end the run after this many evals in a row that are not better. With an equal
-    metric, the lower loss is better. None turns it off."""
+    """Early stopping: the run ends after this many evals in a row without a better one. If metrics
+    are equal, the lower loss is better. None turns it off."""
     from_start: bool = False
-    """Whether the initial weights are evaluated and may be the best. Not for a task with a head,
-    which as a rule is new."""
+    """Whether the initial weights are evaluated and may be the best. False for a task whose head
+    is new, as it usually is."""
 
 
 class BestWeights:
     """A copy of a model's weights from its best eval.
 
-    Of equal metrics the one with the lower eval loss is better. The eval before the first step
-    counts only with `from_start`.
+    If metrics are equal, the lower eval loss is better. The eval before the first step counts only
+    with `from_start`.
     """
 
     def __init__(self, settings: BestSettings) -> None:
@@ -44,7 +44,7 @@ class BestWeights:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether `patience` evals in a row have brought nothing better."""
+        """Whether there were `patience` evals in a row without a better one."""
         return self.settings.patience is not None and self._num_since >= self.settings.patience
 
     @property
@@ -80,7 +80,7 @@ class BestWeights:
         return {PREFIX + name: value for name, value in self._weights.items()}
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-        """Take the copy out of a checkpoint's tensors, by names that begin with `PREFIX`."""
+        """Load the copy from a checkpoint's tensors whose names begin with `PREFIX`."""
         self._weights = {
             name.removeprefix(PREFIX): value.to(device)
             for name, value in tensors.items()

@@ -1,4 +1,4 @@
-"""Budget of a run in steps or seconds, and its progress."""
+"""Budget of a run in steps or seconds, its progress, and the evaluations that fit into it."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from bertsmith.errors import option
 
 @dataclass
 class Budget:
-    """A number of steps, or of seconds; exactly one is given.
+    """A number of steps or of seconds; exactly one is set.
 
-    In seconds, `reserve` is kept free at the end for the last evaluation: the run's learning rate
-    reaches zero before it, and the whole ends on time.
+    With seconds, the last `reserve` of them are for the last evaluation: the learning rate reaches
+    zero before it, so that the run ends on time with it.
     """
 
     steps: int | None
@@ -25,54 +25,54 @@ class Budget:
         return min(1.0, elapsed / max(1e-9, self.seconds - self.reserve))
 
     def is_done(self, step: int, elapsed: float, step_seconds: float) -> bool:
-        """Return whether no further step of about `step_seconds` fits in."""
+        """Return whether the budget has no room for another step of about `step_seconds`."""
         if self.steps is not None:
             return step >= self.steps
         assert self.seconds is not None
         return step > 0 and elapsed + step_seconds / 2 >= self.seconds - self.reserve
 
     def middle(self, step: int, began: float, now: float) -> float:
-        """Return the share that is done at the middle of step `step`, never 0 and never 1.
+        """Return the progress at the middle of step `step`, which is never 0 and never 1.
 
         `began` and `now` are the seconds at its start and at its end.
         """
         if self.steps is not None:
             return self.progress(step - 0.5, now)
-        # The first step is taken even where measuring took all of the time.
+        # The first step is made even if an evaluation has used all of the time.
         before = 0.0 if step == 1 else self.progress(step, began)
         return (before + self.progress(step, now)) / 2
 
 
 EVALUATION_LIMIT = 0.05
-"""The share of a run that measuring on held-out rows may take where no number of rows was given."""
+"""Largest share of a run's time for evaluations, if the user has set no number of eval rows."""
 PLANNED_SHARE = 0.04
-"""The share planned for, since no two evaluations take the same time."""
+"""The share that is planned, below the limit, as evaluations vary in time."""
 MAX_EVAL_ROWS = 512
 MIN_ROWS = 64
-"""Fewest rows of an evaluation; below it, evaluate less often."""
+"""Fewest rows of an evaluation, as long as evaluating less often allows that many."""
 FEWEST_ROWS = 8
 MAX_TIMES = 10
 STEP_COST = 3
-"""A row's gradients take twice as long as its losses."""
+"""Cost of training on a row, in evaluations of a row: gradients take twice as long as the loss."""
 
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Held-out rows of each evaluation, and how many there are after the first."""
+    """Number of eval rows, and number of evaluations after the first."""
 
     rows: int
     times: int
     is_limited: bool = True
-    """Whether evaluations are left out for which a run in minutes has no time."""
+    """Whether a run in minutes skips evaluations for which it has no time."""
 
     @classmethod
     def of_steps(cls, steps: int, batch_size: int) -> "EvaluationPlan":
-        """Plan a run of so many steps; a function of these numbers alone."""
+        """Plan for a run of so many steps, by these numbers alone."""
         return cls._affordable(EVALUATION_LIMIT * STEP_COST * steps * batch_size, FEWEST_ROWS)
 
     @classmethod
     def of_seconds(cls, seconds: float, seconds_per_row: float) -> "EvaluationPlan":
-        """Plan a run of so many seconds, of which a row takes `seconds_per_row`."""
+        """Plan for a run of so many seconds, if evaluating a row takes `seconds_per_row`."""
         return cls._affordable(PLANNED_SHARE * seconds / max(1e-9, seconds_per_row), 1)
 
     @classmethod
@@ -81,7 +81,7 @@ class EvaluationPlan:
         return cls(max(at_least, min(MAX_EVAL_ROWS, int(rows / (1 + times)))), times)
 
     def __str__(self) -> str:
-        """Describe what is left out to save time, if anything."""
+        """Describe the reduced evaluations of a short run; empty if they are not reduced."""
         if self == EvaluationPlan(MAX_EVAL_ROWS, MAX_TIMES):
             return ""
         return (

@@ -1,9 +1,10 @@
 """Save and load the checkpoints of a run.
 
-A checkpoint is a complete Hugging Face folder with two files more: `training_state.safetensors`
-(the optimizer's moments, and the best weights where a run keeps them) and `training_state.json`
-(progress, what the run depends on, and a SHA-256 of every file). It appears whole or not at all.
-Random number generators are not in it: batches and dropout are functions of the seed and the step.
+A checkpoint is a complete Hugging Face folder with two more files: `training_state.safetensors`
+(the optimizer's moments, and the best weights if the run keeps them) and `training_state.json`
+(progress, the settings and data that the run depends on, and a SHA-256 of every file). It appears
+whole or not at all. It has no states of random generators: batches and dropout are functions of the
+seed and the step.
 """
 
 import contextlib
@@ -31,10 +32,10 @@ FOLDER_PATTERN = re.compile(r"step-\d{8,}")
 
 @dataclass
 class TrainingState:
-    """Progress of a run; `identity` must be the same when it is continued.
+    """Progress of a run; `identity` must be the same when it is resumed.
 
-    `elapsed_seconds` are of the whole run, `step_seconds` of its steps and `evaluation_seconds` of
-    its evaluations alone.
+    `elapsed_seconds` is the time of the whole run, `step_seconds` that of its steps alone, and
+    `evaluation_seconds` that of its evaluations alone.
     """
 
     identity: Mapping[str, Any]
@@ -43,19 +44,19 @@ class TrainingState:
     real_tokens: int = 0
     step_seconds: float = 0.0
     data_wait_seconds: float = 0.0
-    """The part of `step_seconds` without a batch."""
+    """The part of `step_seconds` in which the run waited for a batch."""
     evaluation_seconds: float = 0.0
     last_evaluation_seconds: float = 0.0
 
     @property
     def data_wait_fraction(self) -> float:
-        """The share of the steps' time without a batch."""
+        """The share of the steps' time in which the run waited for a batch."""
         return self.data_wait_seconds / max(1e-9, self.step_seconds)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Loaded checkpoint, found intact; `load_model(path)` gives its weights."""
+    """A loaded checkpoint whose files are intact; `load_model(path)` loads its weights."""
 
     path: Path
     state: TrainingState
@@ -63,7 +64,7 @@ class Checkpoint:
 
 
 def newest_checkpoint(directory: Path) -> Checkpoint | None:
-    """Load and check the newest checkpoint in a folder; None without any.
+    """Load and check the newest checkpoint in a folder; None if there is none.
 
     Raises:
         CheckpointError: it is damaged.
@@ -73,7 +74,7 @@ def newest_checkpoint(directory: Path) -> Checkpoint | None:
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """List the complete-looking checkpoints in a folder, oldest first."""
+    """List the checkpoints in a folder by their names, oldest first."""
     if not directory.is_dir():
         return []
     folders = [path for path in directory.iterdir() if FOLDER_PATTERN.fullmatch(path.name)]
@@ -89,8 +90,8 @@ def save_checkpoint(
 ) -> Path:
     """Write `directory/step-<state.step>` and remove all but the newest `keep`, 1 or more.
 
-    `save` writes the model folder (`model/saving.py`). `tensors` are what else is to be kept, by
-    name, of any shape and dtype.
+    `save` writes the model folder (`model/saving.py`). `tensors` are stored beside it by name, in
+    any shape and dtype.
 
     Raises:
         InputError: the disk is full or cannot be written; earlier checkpoints are as they were.
@@ -103,7 +104,7 @@ def save_checkpoint(
         files = {file.relative_to(folder).as_posix(): sha256_file(file) for file in written}
         facts = {**asdict(state), "files": files}
         write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
-    with contextlib.suppress(OSError):  # the new one is whole
+    with contextlib.suppress(OSError):  # removing is not essential: the new one is complete
         _remove(list_checkpoints(directory)[:-keep])
     return path
 
@@ -112,7 +113,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read the state and its tensors, and check every file.
 
     Raises:
-        CheckpointError: a file is missing, truncated or altered; names it and the way on.
+        CheckpointError: a file is missing, truncated or altered; names it and what to do.
     """
     facts = _read_state(path)
     for name, expected in facts.pop("files").items():
@@ -125,15 +126,16 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except TypeError:
         raise CheckpointError(
             f"{path / STATE_FILE}: written by another version of bertsmith. Continue with that "
-            "one, or begin the run anew."
+            "version, or begin the run again."
         ) from None
     return Checkpoint(path, state, read_safetensors(path / TENSORS_FILE))
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove the unfinished folders of killed processes; one still written to is locked.
+    """Remove unfinished checkpoints of killed processes; those that are being written are locked.
 
-    One that was to be replaced by the same step, and was not, is given its name again.
+    If a process was killed while it replaced a checkpoint by one of the same step, the old one gets
+    its name back.
     """
     for path in directory.glob(".step-*"):
         with contextlib.suppress(OSError):  # another process may be faster
@@ -163,7 +165,7 @@ def _read_state(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, reason: str) -> CheckpointError:
     return CheckpointError(
-        f"{path}: {reason}, this checkpoint is damaged. Remove the folder to resume from the one "
+        f"{path}: this checkpoint is damaged: {reason}. Remove the folder to resume from the one "
         "before it, or from the beginning if there is none."
     )
 
@@ -173,7 +175,7 @@ def _digest(facts: Mapping[str, Any]) -> str:
 
 
 def _remove(paths: list[Path]) -> None:
-    """Remove folders, renaming each first, so that none is seen half removed."""
+    """Remove folders; each is renamed first, so that nobody sees it half removed."""
     for path in paths:
         doomed = path.with_name(f".{path.name.lstrip('.')}.old")
         path.rename(doomed)

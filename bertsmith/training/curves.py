@@ -1,4 +1,4 @@
-"""Training curves of a run's journal, as charts."""
+"""Charts of a run's training curves, from its journal."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY, list_term
 REFERENCE_COLOR: Color = 2
 
 CHANCE_TERMS = {"nsp", "sop"}
-"""Terms whose predictions have two answers, equally frequent: guessing is right in half."""
+"""Loss terms with two equally frequent answers, so that guessing has an accuracy of 50 %."""
 
 
 def draw_curves(
@@ -29,9 +29,9 @@ def build_charts(
 ) -> list[Chart]:
     """Build a chart of each loss and one of all accuracies, with eval metrics as dots.
 
-    Losses have a chart each, since one may be ten times another. By the facts of `run.json`, the
-    loss of a unigram model is a dashed line, and the step where rows get their full length an
-    upright one.
+    Each loss has its own chart, since one may be ten times another. If `run` (run.json) says so, a
+    dashed line shows the loss of a unigram model, and a vertical one the step from which rows have
+    their full length.
     """
     run = run or {}
     reference_loss = run.get("data", {}).get("held_out_unigram_entropy")

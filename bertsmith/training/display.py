@@ -1,7 +1,7 @@
-"""The live view of a run: entries go in, a panel on the terminal or a plain line now and then out.
+"""The live view of a run: a panel on a terminal, elsewhere a line now and then.
 
-Everything goes to standard error, so that standard output stays free for results. Figures of
-steps are means since the last time shown; held-out figures stand beside them.
+It is written to standard error, so that standard output has only results. Training metrics are
+means over the steps since the last update; eval metrics are shown beside them.
 """
 
 import time
@@ -27,7 +27,7 @@ LIVE_SECONDS = 0.5
 
 
 class Display(Callback):
-    """Shows entries as they come; use it as a context, which gives the terminal back."""
+    """Shows journal entries as they come; a context that leaves the terminal as it was."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console: Console = console or stderr_console()
@@ -51,24 +51,24 @@ class Display(Callback):
         self.close()
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Stop the live panel."""
         if self._live is not None:
             self._live.stop()
 
     def begin(self, computing: str) -> None:
-        """Say on what the run computes, with its notes, and forget the run before it."""
+        """Print what the run computes with, and its notes, and forget the previous run."""
         self._means = RunningMeans()
         self._shown = {}
         self._held_out = {}
         self._print(computing.replace("\n", "\nnote      "))
 
     def change(self, step: int, text: str) -> None:
-        """Say what is different from this step on; means do not reach across it."""
+        """Print what changes from this step on, and begin new means."""
         self._means = RunningMeans()
         self._print(f"step {step:,} · {text}")
 
     def spell(self, text: str) -> str:
-        """Spell the options in a note for who reads it."""
+        """Spell the options in a note as flags; a subclass may spell them otherwise."""
         return as_flags(text)
 
     def _print(self, note: str) -> None:
@@ -113,7 +113,7 @@ class Display(Callback):
             table.add_column(title, justify="right" if title else "left", style="bold")
         for term in list_terms({**self._held_out, **self._shown}):
             table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
-        bar = Table.grid()  # a bar alone does not end its line
+        bar = Table.grid()  # without a table the bar would not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
         speed = Text(
             f"{_speed(self._shown)} · waited for data {percent(status.data_wait_fraction)}"
@@ -131,7 +131,7 @@ class Display(Callback):
 
 
 def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_out: bool) -> str:
-    """Format one log line: terms with loss and accuracy, then speed and times."""
+    """Format one line: loss and accuracy of each term, then speed and times."""
     terms = ", ".join(_term(values, term) for term in list_terms(values))
     if held_out:
         return f"step {step:,} · eval: {terms}"
@@ -153,7 +153,7 @@ def _number(values: Mapping[str, float], name: str) -> str:
 
 
 def _score(values: Mapping[str, float], term: str) -> str:
-    """Format the accuracy of a term, or its other metrics by name; empty where it has none."""
+    """Format the accuracy of a term, or else its other metrics by name; empty if it has none."""
     if (accuracy := values.get(f"{term}_accuracy")) is not None:
         return "" if term in WITHOUT_ACCURACY else percent(accuracy)
     return ", ".join(

@@ -1,4 +1,4 @@
-"""Find what a run's journal and facts tell for certain, such as a loss that left no plateau."""
+"""Find problems that a run's journal and run.json show for certain, such as a plateau."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from bertsmith.system.counts import count_noun, percent
 from bertsmith.training.journal import is_held_out
 
 LEARNING_STEPS = 100
-"""Steps in which a model learns how frequent words are, and hardly more."""
+"""Steps in which a model learns little more than how frequent words are."""
 LEARNED_SHARE = 0.98
-"""Share of the unigram loss below which a model has learned; few rows vary by a hundredth."""
+"""A loss above this share of the unigram loss is a plateau; by chance it varies by a hundredth."""
 CHANCE = 0.55
-"""Accuracy up to which a choice of two is a guess."""
+"""Accuracy up to which predictions with two answers count as guesses."""
 WAIT_FRACTION = 0.1
 CLIPPED_SHARE = 0.95
 RISE = 4.0
@@ -22,7 +22,7 @@ WORSE = 1.02
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a run that its user should know."""
+    """A fact about a run that the user should know."""
 
     code: str
     severity: Literal["info", "warn", "error"]
@@ -32,7 +32,7 @@ class Finding:
 
 
 def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> list[Finding]:
-    """Diagnose a run by its journal and `run.json`, at its end or while it goes on."""
+    """Find the problems of a run, finished or not, by its journal entries and `run.json`."""
     steps: list[Mapping[str, Any]] = []
     evals: list[Mapping[str, Any]] = []
     for entry in entries:
@@ -41,7 +41,7 @@ def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> li
 
 
 def find_plateau(result: Mapping[str, Any]) -> Finding | None:
-    """Find whether masked LM is guessed by word frequency; by the steps where nothing tells."""
+    """Find whether masked LM is on its plateau, by the eval loss or else the number of steps."""
     steps = int(result["steps"])
     loss, entropy = result.get("held_out_mlm_loss"), result.get("held_out_unigram_entropy")
     if loss is None or entropy is None:
@@ -64,7 +64,7 @@ def _find_in_loss(
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
         if accuracy <= CHANCE and len(steps) >= LEARNING_STEPS:
             evidence = f"{term.upper()} is right in {percent(accuracy)} of the eval rows"
-            evidence += ", by chance 50 %"
+            evidence += "; guessing gives 50 %"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
     name = next((name for name in last if name.endswith("_loss")), "")
     term = name.removeprefix("held_out_")
@@ -76,7 +76,7 @@ def _find_in_loss(
     after = [entry[term] for entry in steps if entry["step"] > best]
     if before and fmean(after) < fmean(before[-len(after) :]):
         evidence = f"eval loss {min(losses):.3f} at step {best:,}, {last[name]:.3f} at the end"
-        advice = "The train loss still falls: train as long as that, or on more text."
+        advice = "The train loss still falls: train only up to that step, or on more text."
         yield Finding("overfitting", "warn", best, evidence, advice)
 
 
@@ -96,5 +96,5 @@ def _find_in_steps(steps: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -
         yield Finding("gradient_clipped", "info", None, evidence, advice)
     waited = run.get("summary", {}).get("data_wait_fraction", 0.0)
     if waited > WAIT_FRACTION:
-        evidence = f"{100 * waited:.0f} % of the steps' time passed without a batch"
-        yield Finding("data_wait", "warn", None, evidence, "Leave a core to what makes batches.")
+        evidence = f"the run waited for batches in {100 * waited:.0f} % of the steps' time"
+        yield Finding("data_wait", "warn", None, evidence, "Leave a core free for making batches.")

@@ -1,7 +1,7 @@
 """Weights, gradients and the optimizer's buffers of a run, each in one array.
 
-An array can lie in memory shared by processes, be divided among them anywhere, and be updated by
-few operations instead of a few for each tensor.
+An array can be in memory that processes share, can be divided among them at any number, and is
+updated by a few operations, instead of a few for each tensor.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from bertsmith.model.trainable import ParameterSpec
 
 CHUNK = 4096
-"""Numbers whose squares are summed at once; an array holds whole chunks."""
+"""Size of a chunk: numbers whose squares are summed together. An array has whole chunks."""
 
 ALIGNMENT = 64
-"""Numbers to which each parameter is aligned, for the processor's vector loads: 128 bytes in bf16.
+"""Each parameter begins at a multiple of this, 128 bytes in bf16, for the processor's vector loads.
 """
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a parameter in each array: `count` numbers from `first`."""
+    """The position of a parameter in each array: `count` numbers from `first`."""
 
     spec: ParameterSpec
     first: int
@@ -39,24 +39,24 @@ class Slot:
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of all parameters, those with weight decay first.
+    """The positions of all parameters in an array of `size` numbers.
 
-    So decay ends at one place. Padding between parameters stays zero. `size` counts the numbers of
-    an array.
+    Parameters with weight decay come first, so that they form one range. Padding between parameters
+    stays zero.
     """
 
     slots: tuple[Slot, ...]
     size: int
 
     @classmethod
-    def of(cls, specs: Iterable[ParameterSpec], num_parts: int = 1) -> "Layout":
-        """Lay out parameters; `num_parts` ranks can divide the size into equal ranges."""
+    def of(cls, specs: Iterable[ParameterSpec], num_ranks: int = 1) -> "Layout":
+        """Lay out parameters so that `num_ranks` ranks can divide the array into equal ranges."""
         slots = []
         end = 0
         for spec in sorted(specs, key=lambda spec: not spec.decay):
             slots.append(Slot(spec, end))
             end += _round_up(slots[-1].count, ALIGNMENT)
-        return cls(tuple(slots), _round_up(end, CHUNK * num_parts))
+        return cls(tuple(slots), _round_up(end, CHUNK * num_ranks))
 
     def views(self, array: Tensor) -> dict[str, Tensor]:
         """Return each parameter's view of an array `[size]`, by name.
@@ -91,7 +91,7 @@ class Arrays:
 
     Shapes: `weights` and the optimizer's `buffers` are fp32 `[size]`; `computing` `[size]` has the
     type that the model computes in, and is `weights` itself in fp32; `gradients` is fp32
-    `[num_parts, size]`; some steps use another type, see `gradients_of`.
+    `[num_members, size]`, but some steps use another type, see `gradients_of`.
     """
 
     weights: Tensor
@@ -100,41 +100,41 @@ class Arrays:
     computing: Tensor
 
     def gradients_of(self, num_micro_batches: int) -> Tensor:
-        """Return the array for a step's gradients, `[num_parts, size]`.
+        """Return the array for a step's gradients, `[num_members, size]`.
 
-        It is fp32 for sums. On a CPU, where no part has more than one micro-batch, it has the type
-        that the model computes in, and lies in the first half of each part's memory. The other half
-        of fresh memory is then never touched and takes no space: 440 MB of BERT-base in two
-        processes. Only gradients of parameters that are `fp32_only` lose precision by it.
+        Sums need fp32. But on a CPU, if each member has at most one micro-batch, the array has the
+        type that the model computes in. In bf16 it takes the first half of each member's memory;
+        the other half is never touched and so takes no space, which saves 440 MB for BERT-base in
+        two processes. Only gradients of `fp32_only` parameters lose precision by that.
         """
         dtype = self.computing.dtype
-        num_parts, size = self.gradients.shape
-        if num_micro_batches > num_parts or self.gradients.device.type != "cpu":
+        num_members, size = self.gradients.shape
+        if num_micro_batches > num_members or self.gradients.device.type != "cpu":
             return self.gradients
         return self.gradients.view(dtype)[:, :size]
 
 
 @dataclass(frozen=True)
 class Storage:
-    """The memory of a run's arrays, which has a place for `num_parts` gradients.
+    """The memory of a run's arrays, with gradients for each of `num_members`.
 
-    `dtype` is the type that the model computes in, `buffers` the names of the optimizer's.
+    `dtype` is the type that the model computes in; `buffers` are the names of the optimizer's.
     """
 
     size: int
-    num_parts: int
+    num_members: int
     dtype: torch.dtype
     buffers: tuple[str, ...]
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all arrays: fp32, and the copy of the weights that computes in bf16."""
+        """Bytes of all arrays: fp32 arrays, and in bf16 the copy of the weights."""
         copy = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
-        return 4 * self.size * (1 + len(self.buffers) + self.num_parts) + copy
+        return 4 * self.size * (1 + len(self.buffers) + self.num_members) + copy
 
     def place(self, memory: Tensor) -> Arrays:
         """Return the arrays in `memory`, uint8 `[num_bytes]`, as views of it."""
-        num_rows = 1 + len(self.buffers) + self.num_parts
+        num_rows = 1 + len(self.buffers) + self.num_members
         rows = memory[: 4 * self.size * num_rows].view(torch.float32).view(num_rows, self.size)
         copy = memory[4 * self.size * num_rows :].view(self.dtype)
         buffers = dict(zip(self.buffers, rows[1:], strict=False))
@@ -142,16 +142,16 @@ class Storage:
 
 
 class GradientCollector:
-    """Accumulator of gradients in an array, each as soon as computed.
+    """Moves each gradient into an array as soon as it is computed, until `close`.
 
-    So no second copy of all gradients ever exists, and sums have the array's type whatever the
-    model computes in, until `close`. Parameters that require no gradient get zeros.
+    So there is never a second copy of all gradients, and sums have the array's type, whatever type
+    the model computes in. Parameters that require no gradient get zeros.
     """
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
         self._layout = layout
         self._views: dict[str, Tensor] = {}
-        self._met: set[str] = set()
+        self._collected: set[str] = set()
         self._handles = [
             parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                 lambda p, name=name: self._take(name, p)
@@ -161,43 +161,43 @@ class GradientCollector:
         ]
 
     def begin(self, array: Tensor) -> None:
-        """Write gradients to `array` `[size]` from now on, in its dtype, replacing its content."""
+        """From now on write gradients to `array` `[size]`, in its dtype; replace its content."""
         for gap in self._layout.gaps:
             array[gap].zero_()
         self._views = self._layout.views(array)
-        self._met = set()
+        self._collected = set()
 
     def end(self) -> None:
-        """Zero the gradients of parameters that had none."""
-        for name in self._views.keys() - self._met:
+        """Set the gradients of parameters that got none to zero."""
+        for name in self._views.keys() - self._collected:
             self._views[name].zero_()
 
     def _take(self, name: str, parameter: Tensor) -> None:
         if parameter.grad is None:
             return
-        if name in self._met:
+        if name in self._collected:
             self._views[name].add_(parameter.grad)
         else:
             self._views[name].copy_(parameter.grad)
-            self._met.add(name)
+            self._collected.add(name)
         parameter.grad = None
 
     def close(self) -> None:
-        """Remove the hooks: the model keeps its own gradients from now on."""
+        """Remove the hooks; from now on the model keeps its own gradients."""
         for handle in self._handles:
             handle.remove()
 
 
 def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
-    """Make a model's parameters views of `computing`, or of `weights` where they are fp32 only.
+    """Make a model's parameters views of `computing`, or of `weights` if they are `fp32_only`.
 
-    Their own values are lost: those of the arrays take their place.
+    Their previous values are lost; they have those of the arrays.
     """
-    computing, exact = layout.views(arrays.computing), layout.views(arrays.weights)
+    computing, fp32 = layout.views(arrays.computing), layout.views(arrays.weights)
     parameters = dict(model.named_parameters())
     for slot in layout.slots:
         name = slot.spec.name
-        parameters[name].data = (exact if slot.spec.fp32_only else computing)[name]
+        parameters[name].data = (fp32 if slot.spec.fp32_only else computing)[name]
 
 
 def _round_up(count: int, multiple: int) -> int:

@@ -1,12 +1,12 @@
 """Read and write `journal.jsonl`: one JSON object per step or eval.
 
 Lines are buffered and reach the disk about once a second and at every checkpoint. A run that is
-continued from a checkpoint first cuts what was written after it, a half line included, so that
-the file reads as if the run had never stopped.
+resumed from a checkpoint first removes the lines after it, even half a line, so that the file reads
+as if the run had never stopped.
 
-The last entry of a line is a CRC-32 of the object without it, so that a line that was altered is
-not taken for the run's. In a journal of an earlier version no line has one; such a journal is read
-as it is, and gets them when its run is continued.
+The last key of a line is a CRC-32 of the object without it, by which altered lines are recognized.
+Journals of earlier versions have no checksums; they are read without, and get them when their run
+is resumed.
 """
 
 import json
@@ -25,25 +25,25 @@ FLUSH_SECONDS = 1.0
 
 ENTRY_CHECKSUM = "crc32"
 CHECKED_END = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
-"""The end of a line, from the checksum on."""
+"""Pattern of the end of a line, from the checksum on."""
 
 
 class Journal:
-    """Writer that appends JSON lines to a file; use it as a context."""
+    """Appends JSON lines to a file, which it closes at the end of its context."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", newline="\n")
         self._flushed_at = time.monotonic()
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Append one object; it may stay in memory for a second."""
+        """Append one object, which may reach the disk a second later."""
         self._file.write(_to_line(entry))
         if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
             self._file.flush()
             self._flushed_at = time.monotonic()
 
     def sync(self) -> None:
-        """Put all that was written so far on the disk."""
+        """Write all lines so far to the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._flushed_at = time.monotonic()
@@ -62,20 +62,20 @@ def _to_line(entry: Mapping[str, Any]) -> str:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Read all whole lines, in order; drop a last line without its end.
+    """Read all complete lines, in order; ignore an incomplete last line.
 
     Raises:
-        CheckpointError: a line that is not a JSON object, or was altered; names the line.
+        CheckpointError: a line is not a JSON object, or was altered; names the line.
     """
     return [entry for _, entry in _read_lines(path)]
 
 
 def _read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield whole lines, with checksums, and their entries without."""
+    """Yield each complete line, with its checksum, and its entry, without."""
     whole, end, rest = path.read_bytes().rpartition(b"\n")
     lines = (whole + end).splitlines()
     if CHECKED_END.search(rest) and not rest.endswith(b"}"):
-        lines.append(rest)  # a whole line, whose end was altered
+        lines.append(rest)  # a complete line whose end was altered
     is_checked = any(map(CHECKED_END.search, lines))
     for number, line in enumerate(lines, start=1):
         entry = _checked_entry(line) if is_checked else _parse(line)
@@ -86,7 +86,7 @@ def _read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _checked_entry(line: bytes) -> Any:
-    """Parse a line that has the right checksum; None if it has not."""
+    """Parse a line; None if its checksum is wrong or missing."""
     end = CHECKED_END.search(line)
     if end is None or end.end() != len(line):
         return None
@@ -102,9 +102,9 @@ def _parse(text: bytes) -> Any:
 
 
 def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
-    """Keep the lines up to `last_step`, and drop a half line.
+    """Remove the lines after `last_step`, and an incomplete last line.
 
-    Returns the entries that stay.
+    Returns the remaining entries.
 
     Raises:
         CheckpointError: as `read_journal`.

@@ -22,16 +22,16 @@ class LayerwiseOptim(OptimSettings):
     num_layers: int = field(default=0, metadata=FREE)  # follows from the model
     """Number of the model's layers."""
     layer_decay: float = 1.0
-    """Layer-wise learning-rate decay: each layer's rate is this share of that of the layer above
-    it. Pooler and head, at the top, have the whole rate; the embeddings are below the first layer.
-    """
+    """Layer-wise learning-rate decay: each layer's rate is this share of the rate of the layer
+    above it. The pooler and the head have the full rate; the embeddings count as the layer below
+    the first."""
     freeze_layers: int = 0
     """Number of frozen layers from the bottom; above 0, the embeddings are frozen too."""
     freeze_embeddings: bool = False
     """Whether the embeddings are frozen."""
     shared_parts: Mapping[str, int] = field(default_factory=dict)
-    """Parts shared by layers: the prefix of their parameters' names, and the last of these layers,
-    whose rate they have."""
+    """Modules that layers share: the prefix of their parameters' names, and the last of these
+    layers, whose rate they have."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +66,7 @@ class LayerwiseOptim(OptimSettings):
         return 0.0 if is_frozen else float(self.layer_decay ** (self.num_layers + 1 - depth))
 
     def _depth(self, name: str) -> int:
-        """Return 0 for embeddings, then layers from 1, then the top."""
+        """Return 0 for embeddings, 1 to `num_layers` for layers, and one more for the top."""
         if name.startswith("embeddings."):
             return 0
         for part, last in self.shared_parts.items():
@@ -77,6 +77,6 @@ class LayerwiseOptim(OptimSettings):
 
 
 def freeze(model: nn.Module, settings: OptimSettings) -> None:
-    """Let only the parameters whose learning rate is above 0 have gradients."""
+    """Turn off gradients of the parameters whose learning rate is 0."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(settings.rate_scale(name) > 0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 class RunningMeans:
-    """Accumulator of named values and their means, each over its own count."""
+    """Accumulates named values; each name has its own count."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}

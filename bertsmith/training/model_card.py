@@ -1,7 +1,7 @@
-"""The model card of a folder: README.md in Hugging Face's format, made of its run.json.
+"""The model card of a folder: README.md in Hugging Face's format, made from its run.json.
 
-It names files without their folders, since cards are published. A README.md without `CARD_MARK` is
-somebody's own and is left as it is.
+It names files without their folders, since cards are published. A README.md without `CARD_MARK` was
+written by the user, and is not changed.
 """
 
 import json
@@ -26,14 +26,14 @@ PIPELINES = {
     "ForQuestionAnswering": "question-answering",
     "ForMultipleChoice": "multiple-choice",
 }
-"""Tasks of the hub by the end of a class of transformers."""
+"""Tasks of the hub, by how the name of a model class of transformers ends."""
 EXAMPLES = {
     "text-classification": '"A text."',
     "token-classification": '"A text."',
     "question-answering": '"A question?", "A passage with the answer."',
     "multiple-choice": '"A beginning.", ["An ending.", "Another."]',
 }
-"""Arguments of the example in a model's card, by the task of the hub."""
+"""Arguments of the example call in a card, by the task of the hub."""
 TASK_PURPOSES = {
     "classify": "to sort texts into classes",
     "regress": "to give texts a number",
@@ -51,13 +51,13 @@ SETTINGS = ("steps", "minutes", "batch_size", "max_length", "dropout", "seed", "
 TITLE = re.compile(r"^---\n\n# (?P<name>.*)\n", re.MULTILINE)
 LICENSE = """\
 bertsmith does not know the license. Before you publish the model, name one in the first lines of
-this file; the texts that it learned from, and the model that it began with, may limit it."""
+this file; the licenses of the texts, and of the model that it began with, may limit the choice."""
 
 
 def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
-    """Write the card of a model folder, unless somebody's own stands there.
+    """Write the card of a model folder, unless it has a README.md by the user.
 
-    `run` is what run.json holds, or will. `name` is that of the folder, where it will get another.
+    `run` is the content of run.json. `name` is the folder's final name, if it is another now.
 
     Raises:
         InputError: it cannot be written.
@@ -70,7 +70,7 @@ def write_card(directory: Path, run: Mapping[str, Any], name: str = "") -> None:
 
 
 def rename_card(directory: Path) -> None:
-    """Give the card of a copied folder that folder's name, unless it is somebody's own.
+    """Put a copied folder's name into its card, unless the user wrote the README.md.
 
     Raises:
         InputError: it cannot be written.
@@ -129,7 +129,7 @@ def _front_matter(pipeline: str, run: Mapping[str, Any], name: str) -> str:
 
 
 def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
-    """Return the hub's task of a folder."""
+    """Return the hub's name of the folder's task."""
     if (directory / "modules.json").exists():
         return "sentence-similarity"
     name = next(iter(config.get("architectures") or ()), "").replace("ElectraForPreTraining", "")
@@ -138,7 +138,7 @@ def _pipeline(directory: Path, config: Mapping[str, Any]) -> str:
 
 
 def _base(run: Mapping[str, Any]) -> str:
-    """Return the model that a run began with, as the user named it; empty for none."""
+    """Return the model that a run began with, as the user named it; empty if there is none."""
     settings = run.get("settings", {})
     records = run.get("compression") or [{}]
     named = records[-1].get("source") or settings.get("from") or settings.get("model")
@@ -146,7 +146,7 @@ def _base(run: Mapping[str, Any]) -> str:
 
 
 def _name_of(source: object) -> str:
-    """Return the last part of a path, a hub name as it is, or "" for None."""
+    """Return the last component of a path, a hub name as it is, or "" for None."""
     if not isinstance(source, str) or source in ("", ".", str(IN_MEMORY)):
         return ""
     is_of_hub = HUB_NAME.fullmatch(source) and not Path(source).exists()
@@ -156,23 +156,25 @@ def _name_of(source: object) -> str:
 def _summary(run: Mapping[str, Any]) -> str:
     shape = run["config"]["model"]
     layers = shape["num_hidden_layers"]
-    made = f"A model of {count_noun(layers, 'layer')}, {shape['hidden_size']} wide"
+    size = f"A model of {count_noun(layers, 'layer')}, {shape['hidden_size']} wide"
     base = _name_of(_base(run))
     if "compression" in run:
-        what = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
+        origin = f"made smaller from `{base}` ({run['compression'][-1].get('method', '')})"
     elif "result" in run:
         result = run["result"]
-        what = f"fine-tuned {TASK_PURPOSES.get(result['task'], '')} on examples {result['target']}"
-        what += f", from `{base}`" if base else ", from random weights"
+        origin = (
+            f"fine-tuned {TASK_PURPOSES.get(result['task'], '')} on examples {result['target']}"
+        )
+        origin += f", from `{base}`" if base else ", from random weights"
     else:
-        what = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
+        origin = f"pre-trained, from `{base}`" if base else "pre-trained from random weights"
     if teacher := run.get("distillation", {}).get("teacher"):
-        what += f", with the teacher `{_name_of(teacher)}`"
-    return f"{made}, {what}, by bertsmith {__version__}."
+        origin += f", with the teacher `{_name_of(teacher)}`"
+    return f"{size}, {origin}, by bertsmith {__version__}."
 
 
 def _use(pipeline: str, name: str, config: Mapping[str, Any]) -> str:
-    """Return code that opens the folder and asks the model."""
+    """Return example code that loads the folder and uses the model."""
     vectors = f'vectors = bertsmith.load("{name}").encode(["A text.", "Another."])'
     call = {
         "fill-mask": f'model = bertsmith.load_model("{name}")',
@@ -223,10 +225,10 @@ def _scores(run: Mapping[str, Any]) -> Iterator[str]:
         source = (
             f"of `{name}`" if (name := _name_of(settings.get("eval"))) else "that were held out"
         )
-        yield f"On {examples} {source}. They also chose the best weights, so that the"
+        yield f"On {examples} {source}. The best weights were chosen by the same examples, so the"
         yield "scores are slightly optimistic.\n"
     else:
-        yield "On text of the corpus that was held out, at the last evaluation.\n"
+        yield "On held-out text of the corpus, at the last evaluation.\n"
     yield _table(
         ("score", "value"),
         [(score_name(name), format_score(name, v)) for name, v in scores.items()],
@@ -259,7 +261,7 @@ def _data(run: Mapping[str, Any]) -> Iterator[str]:
             yield f"- Labels: {shown}{more}"
         if overlap := result.get("num_overlap"):
             are = count_noun(overlap, "eval example is", "eval examples are")
-            yield f"- {are} among them: the scores are too high"
+            yield f"- {are} also among the training examples: the scores are too high"
     if corpus := _name_of(settings.get("corpus")):
         yield (
             f"- Training: the corpus `{corpus}` of "

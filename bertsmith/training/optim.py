@@ -1,6 +1,6 @@
-"""The optimizer's schedule (Devlin et al. 2019, appendix A.2) and its updates.
+"""The learning-rate schedule (Devlin et al. 2019, appendix A.2) and the updates of weights.
 
-Biases and LayerNorm have no weight decay. Where the model computes in bf16, the optimizer works on
+Biases and LayerNorm have no weight decay. Even if the model computes in bf16, the optimizer updates
 fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16.
 """
 
@@ -18,8 +18,8 @@ from bertsmith.training.update_rules.muon import Muon
 from bertsmith.training.update_rules.rule import UpdateRule, UpdateStep, rule_for
 
 UPDATE_BLOCK = 2**19
-"""Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients
-to the bf16 copy; a whole number of chunks."""
+"""Numbers updated at once on a CPU, so few that they stay in its cache from the sum of their
+gradients to the bf16 copy; a whole number of chunks."""
 
 
 def update_rules(settings: OptimSettings) -> tuple[UpdateRule, ...]:
@@ -32,12 +32,12 @@ def update_rules(settings: OptimSettings) -> tuple[UpdateRule, ...]:
 
 
 def buffers_of(settings: OptimSettings) -> tuple[str, ...]:
-    """Return the names of the buffers that the rules of a run keep for each weight."""
+    """Return the names of the buffers (such as moments) that a run's rules keep for weights."""
     return tuple(dict.fromkeys(name for rule in update_rules(settings) for name in rule.buffers))
 
 
 def schedule(progress: float, settings: OptimSettings) -> float:
-    """Compute the learning rate's factor, 0 to 1, after a share `progress` of the run.
+    """Compute the factor of the learning rate, 0 to 1, after a share `progress` of the run.
 
     Warm-up is linear from 0. The decay of "wsd" is 1 - sqrt (Hägele et al. 2024, arXiv 2405.18392).
 
@@ -48,9 +48,9 @@ def schedule(progress: float, settings: OptimSettings) -> float:
     progress = min(1.0, max(0.0, progress))
     if progress < settings.warmup_fraction:
         return progress / settings.warmup_fraction
-    if settings.schedule == "wsd":  # 1 - sqrt: Hägele et al. 2024 (arXiv 2405.18392)
-        decayed = 1 - (1 - progress) / settings.decay_fraction
-        return 1 - math.sqrt(max(0.0, decayed))
+    if settings.schedule == "wsd":
+        decay_progress = 1 - (1 - progress) / settings.decay_fraction
+        return 1 - math.sqrt(max(0.0, decay_progress))
     left = (1 - progress) / (1 - settings.warmup_fraction)
     if settings.schedule == "cosine":
         return 0.5 * (1 - math.cos(math.pi * left))
@@ -59,9 +59,9 @@ def schedule(progress: float, settings: OptimSettings) -> float:
 
 @dataclass(frozen=True)
 class UpdatePiece:
-    """A range of weights that one rule updates alike; `rate` is its factor of the learning rate.
+    """A range of weights that one rule updates with one rate and weight decay.
 
-    A whole parameter has its `shape`.
+    `rate` is a factor of the learning rate. `shape` is set if the range is a whole parameter.
     """
 
     first: int
@@ -72,20 +72,21 @@ class UpdatePiece:
     shape: torch.Size | None = None
 
     def continues(self, before: "UpdatePiece") -> bool:
-        """Return whether it can be joined to the one before it."""
+        """Return whether it can be joined to the piece before it."""
         return replace(before, first=self.first, end=self.end) == self and self.shape is None
 
     def blocks(self, size: int) -> Iterator[slice]:
-        """Divide it into blocks of at most `size`; a whole parameter is one."""
+        """Divide it into blocks of at most `size`; a whole parameter is one block."""
         return _blocks(self.first, self.end, size if self.shape is None else self.end - self.first)
 
 
 def pieces_of(
     layout: Layout, part: int, num_parts: int, settings: OptimSettings
 ) -> list[UpdatePiece]:
-    """Divide the weights that one of `num_parts` updates into pieces updated alike.
+    """Divide the weights of part `part` of `num_parts` into pieces, each updated by one rule.
 
-    Whole parameters are dealt out apart from the rest, since their rules take far longer.
+    Parameters that a rule updates as a whole are distributed separately from the rest, since these
+    rules take far longer.
     """
     pieces: list[UpdatePiece] = []
     bounds = layout.divide(num_parts)[part]
@@ -100,12 +101,12 @@ def pieces_of(
         rate = settings.rate_scale(slot.spec.name)
         decay = settings.weight_decay if slot.spec.decay else 0.0
         if rule.granularity == "parameter":
-            is_ours = owners[slot] == part
+            is_in_part = owners[slot] == part
             piece = UpdatePiece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
         else:
             piece = UpdatePiece(max(slot.first, bounds[0]), min(last, bounds[1]), rule, rate, decay)
-            is_ours = piece.first < piece.end
-        if not is_ours or rate == 0:
+            is_in_part = piece.first < piece.end
+        if not is_in_part or rate == 0:
             continue
         if pieces and pieces[-1].end == piece.first and piece.continues(pieces[-1]):
             piece = replace(piece, first=pieces.pop().first)
@@ -114,9 +115,9 @@ def pieces_of(
 
 
 def parts_of_parameters(layout: Layout, num_parts: int, settings: OptimSettings) -> dict[Slot, int]:
-    """Return which of `num_parts` updates each parameter whose rule takes it as a whole.
+    """Return which of `num_parts` parts has each parameter that its rule updates as a whole.
 
-    They are dealt out in order, each part with about as many numbers.
+    They are distributed in order, about equally many numbers to each part.
     """
     rules = update_rules(settings)
     slots = [slot for slot in layout.slots if rule_for(slot.spec, rules).granularity == "parameter"]
@@ -130,9 +131,9 @@ def parts_of_parameters(layout: Layout, num_parts: int, settings: OptimSettings)
 
 
 class RangeUpdater:
-    """Optimizer of one of `num_parts` ranges of the weights.
+    """Optimizer of part `part` of `num_parts` of the weights.
 
-    Ranges can be updated by different processes: the result is the same, bit for bit.
+    Parts may be updated by different processes: the result is the same, bit for bit.
     """
 
     def __init__(
@@ -140,14 +141,15 @@ class RangeUpdater:
     ) -> None:
         self.arrays = arrays
         self._bounds = layout.divide(num_parts)[part]
-        """The range whose gradients are summed; others may be updated."""
+        """The range whose gradients are summed; `_pieces` to update may be in other ranges."""
         self._pieces = pieces_of(layout, part, num_parts, settings)
         self._at_once = UPDATE_BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
     def sum_gradients(self, gradients: Tensor) -> Tensor:
-        """Sum the parts' gradients `[num_parts, size]`, fp32 ones into the first part.
+        """Sum the members' gradients `[num_members, size]` in this range.
 
-        Those in bf16 stay as they are, as their sum could not be kept; `update` sums them again.
+        In fp32 the sum replaces the first row. In bf16 it would lose precision there, so the rows
+        stay as they are and `update` sums them again.
 
         Returns:
             The sum of the squares of each chunk of this range, fp32 `[chunks]`.
@@ -155,7 +157,7 @@ class RangeUpdater:
         first, end = self._bounds
         norms = self.arrays.weights.new_empty((end - first) // CHUNK)
         for block in _blocks(first, end, self._at_once):
-            total = gradients[0, block].float()  # not a copy where it is fp32: summed in place
+            total = gradients[0, block].float()  # no copy if it is fp32: summed in place
             for gradient in gradients[1:]:
                 total += gradient[block]
             chunk_norms = norms[(block.start - first) // CHUNK : (block.stop - first) // CHUNK]
@@ -163,20 +165,20 @@ class RangeUpdater:
         return norms.square_()
 
     def update(self, gradients: Tensor, step: int, rate: float, divisor: float) -> None:
-        """Update this range's weights by their summed gradients, divided by `divisor`.
+        """Update the weights of this part by their summed gradients, divided by `divisor`.
 
         Args:
-            gradients: `[num_parts, size]` as `sum_gradients` left them, fp32 or bf16.
+            gradients: `[num_members, size]`, fp32 or bf16, after `sum_gradients`.
             step: counts from 1.
-            rate: learning rate of the step; each parameter's factor is multiplied to it.
+            rate: learning rate of the step, which each parameter's factor scales.
         """
-        # Filled on the device: a copy from the CPU would make this process wait.
+        # Filled on the device, since a copy from the CPU would make this process wait.
         scale = self.arrays.weights.new_full((), divisor)
         for piece in self._pieces:
             change = UpdateStep(step, rate * piece.rate, piece.decay, scale)
             for block in piece.blocks(self._at_once):
                 total = gradients[0, block].float()
-                if gradients.dtype != torch.float32:  # their sum could not be kept
+                if gradients.dtype != torch.float32:  # `sum_gradients` did not store the sum
                     for gradient in gradients[1:]:
                         total += gradient[block]
                 self._move(piece, block, total, change)

@@ -1,4 +1,4 @@
-"""The HTML page of a run, which a browser loads again and again while the run lasts."""
+"""The HTML page of a run, which a browser reloads while the run lasts."""
 
 import time
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from bertsmith.training.run_folder import RunFolder
 
 REFRESH_SECONDS = 10
 LEAST_SECONDS = 2.0
-"""Shortest time between two writings at evaluations, which a short run has often."""
+"""Shortest time between two writings after evaluations, which are frequent in a short run."""
 
 
 def in_units(seconds: float) -> str:
@@ -35,10 +35,10 @@ def in_units(seconds: float) -> str:
 
 
 class RunPage(Callback):
-    """Writer of the page of a run, as entries come; a context, which ends the page.
+    """Writes the page of a run as entries come; at the end of its context, how the run ended.
 
-    The page is written every `REFRESH_SECONDS` and after evaluations. Entries of the journal that
-    an earlier part of the run wrote are read once.
+    The page is written every `REFRESH_SECONDS` and after evaluations. In a resumed run, the earlier
+    entries are read from the journal once.
     """
 
     def __init__(self, path: Path, folder: RunFolder) -> None:
@@ -50,7 +50,7 @@ class RunPage(Callback):
         self._written_at = 0.0
 
     def begin(self, computing: str) -> None:
-        """Take in what the journal holds of a run that goes on."""
+        """Read the journal's entries of a resumed run."""
         self.computing = computing
         with suppress(FileNotFoundError):
             self.entries = [*read_journal(self.folder.journal_path)]

@@ -16,10 +16,10 @@ POLL_SECONDS = 0.1
 
 
 class Prefetcher(Generic[T]):
-    """Iterator of `prepare(step)` for steps from `first`, at most `DEPTH` ahead, until `close`.
+    """Iterator of `prepare(step)` for steps from `first`, until `close`.
 
-    A thread of its own prepares them. What `prepare` raises is raised in the loop, at the step it
-    belongs to.
+    A thread prepares at most `DEPTH` steps ahead. An error of `prepare` is raised in the loop, at
+    the step that it belongs to.
     """
 
     def __init__(self, prepare: Callable[[int], T], first: int) -> None:
@@ -31,7 +31,7 @@ class Prefetcher(Generic[T]):
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, once the step that it prepares is done."""
+        """End the thread, after the step that it is preparing."""
         self._stopped.set()
         self._thread.join()
 
@@ -47,7 +47,7 @@ class Prefetcher(Generic[T]):
             result: T | BaseException
             try:
                 result = self._prepare(step)
-            except BaseException as error:  # handed to the loop, which raises it
+            except BaseException as error:  # for the loop to raise
                 self._put(error)
                 return
             self._put(result)

@@ -1,4 +1,4 @@
-"""Fan-out of a run's entries to journal, TensorBoard and a tracker, and the base of callbacks."""
+"""The recorder of a run's entries (journal, TensorBoard, tracker), and the base of callbacks."""
 
 import importlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from bertsmith.training.trackers.tracker import Tracker
 
 @dataclass(frozen=True)
 class Status:
-    """Progress of a run: shares from 0 to 1, and seconds of training."""
+    """Progress of a run: fractions from 0 to 1, and seconds of training."""
 
     progress: float
     elapsed_seconds: float
@@ -27,17 +27,17 @@ class Status:
 class Callback:
     """Base class of receivers of a run's entries; override `on_step` or `on_eval`, or both.
 
-    An entry is a line of `journal.jsonl`: "step", "loss", "learning_rate", "tokens_per_second" and
-    the like of a step, and figures whose names begin with "held_out_" of an eval. A method that
-    returns True ends the run after this step; it is evaluated and saved as at its planned end.
-    Receivers run in the training process, between two steps, so what they do takes time from it.
+    An entry is a line of `journal.jsonl`. For a step it has "step", "loss", "learning_rate",
+    "tokens_per_second" and so on; for an eval, metrics whose names begin with "held_out_". A method
+    that returns True ends the run after this step; it is evaluated and saved as at its planned end.
+    Callbacks run in the training process, between two steps, so training waits for them.
     """
 
     def begin(self, computing: str) -> None:
-        """Receive how a run computes, before its first entry. A series begins once for each run."""
+        """Receive how a run computes, before its first entry; in a series, once for each run."""
 
     def change(self, step: int, text: str) -> None:
-        """Receive in words what is different from this step on, before the step is taken."""
+        """Receive in words what changes from this step on, before the step."""
 
     def on_step(self, entry: Mapping[str, Any], status: Status) -> bool | None:
         """Receive the entry of a step. Return True to end the run."""
@@ -48,12 +48,12 @@ class Callback:
         return None
 
     def write(self, entry: Mapping[str, Any], status: Status) -> bool | None:
-        """Receive any entry; by default hand it to `on_step` or `on_eval`."""
+        """Receive any entry; by default pass it to `on_step` or `on_eval`."""
         return (self.on_eval if is_held_out(entry) else self.on_step)(entry, status)
 
 
 class Recorder:
-    """Fan-out of entries; as a context, it closes journal and events file."""
+    """Writes entries to the journal and to trackers, which it closes at the end of its context."""
 
     def __init__(self, folder: RunFolder, first_step: int, report_to: str | None) -> None:
         with ExitStack() as stack:
@@ -67,10 +67,7 @@ class Recorder:
             self._stack = stack.pop_all()
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Write an entry to the journal and all receivers.
-
-        Return whether one of them ends the run.
-        """
+        """Write an entry to the journal and all trackers."""
         self._journal.write(entry)
         for tracker in self._trackers:
             tracker.write(entry)
@@ -82,16 +79,16 @@ class Recorder:
         return self
 
     def __exit__(self, *problem: Any) -> None:
-        # What ended the run matters more than a last line that a full disk does not take. After a
-        # `sync`, that is none of the journal.
+        # The error that ended the run matters more than a last line for which the disk has no room.
+        # That line is not one of the journal, if `sync` was called.
         with suppress(OSError):
             self._stack.__exit__(*problem)
 
 
 def open_tracker(name: str, directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin the run of a folder in the tracker of that name, a module of `trackers`.
+    """Begin a run in the tracker of this name, which is a module of `trackers`.
 
-    `config` holds the run's settings, to be shown beside it.
+    `config` has the run's settings, which the tracker shows.
 
     Raises:
         ConfigError: its package is not installed, or it cannot begin.

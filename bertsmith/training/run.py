@@ -1,7 +1,7 @@
-"""A run on one page: `Run.run` from top to bottom.
+"""A training run from its first check to its result: `Run.run`.
 
-Every command that trains comes through here, the only place that makes a `Trainer`. A kind of run
-is a subclass, which states what differs: what it checks, what it builds, and what its result is.
+Every command that trains uses it, and only it makes a `Trainer`. Each kind of run is a subclass,
+which defines what differs: the checks, the model and objective, and the result.
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +35,7 @@ class BuiltRun:
     """A run that is ready to train."""
 
     model: TrainableModel
-    """Initial weights, or those of `checkpoint`; on the run's device."""
+    """Has the initial weights or those of `checkpoint`, on the run's device."""
     objective: Objective[Any, Any]
     config: RunConfig
     save: Callable[[Path], None]
@@ -43,7 +43,7 @@ class BuiltRun:
     facts: Mapping[str, Any]
     """Entries of `run.json`."""
     checkpoint: Checkpoint | None
-    """The checkpoint to go on from; None for a run that begins."""
+    """The checkpoint to resume from; None for a new run."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +53,25 @@ class Trained:
     summary: Summary
     best: BestWeights | None
     is_stop_requested: bool
-    """Whether the user asked to stop after the last step had begun, so the training is complete."""
+    """Whether the user asked to stop during the last step, so that training is complete anyway."""
 
 
 class Run(ABC, Generic[Resolved, Result]):
-    """One run in its folder. `Resolved` is what is decided and loaded before anything is written.
+    """One run in its folder.
+
+    `Resolved` has the settings and inputs that are decided and loaded before anything is written.
 
     Args:
-        resume: go on from the newest checkpoint, or begin anew without one; a run that is trained
-            already is not trained again.
-        callbacks: see every journal entry, and may end the run.
-        resume_command: what the user types to continue an interrupted run.
+        resume: continue from the newest checkpoint, or from the beginning if there is none; a run
+            that is trained already is not trained again.
+        callbacks: receive every journal entry, and may end the run.
+        resume_command: the command line that resumes an interrupted run.
     """
 
-    is_held_while_resolved = True
-    """Whether the folder is held while the run is resolved, or only from then on."""
+    is_locked_while_resolved = True
+    """Whether the folder is locked before the run is resolved, or only afterwards."""
     measure: Measure | None = None
-    """Gives further figures of evaluations."""
+    """Computes further metrics of evaluations."""
 
     def __init__(
         self,
@@ -90,19 +92,19 @@ class Run(ABC, Generic[Resolved, Result]):
         """Run from the first check to the result.
 
         Raises:
-            BertsmithError: settings, inputs or folder do not allow it (nothing was written), or the
-                run had to stop.
+            BertsmithError: settings, inputs or folder do not allow the run (nothing was written),
+                or training had to stop.
             Interrupted: the user asked to stop.
         """
         self.check()
         with ExitStack() as stack:
-            if self.is_held_while_resolved:
+            if self.is_locked_while_resolved:
                 stack.enter_context(self.hold())
             # A resumed run computes as it did before.
-            before = self.folder if self.resume else None
-            machine = stack.enter_context(computing_on(self.compute, before))
+            resumed = self.folder if self.resume else None
+            machine = stack.enter_context(computing_on(self.compute, resumed))
             resolved = self.resolve(machine)
-            if not self.is_held_while_resolved:
+            if not self.is_locked_while_resolved:
                 stack.enter_context(self.hold())
             built = self.build(resolved, machine)
             trainer = self._make_trainer(built)
@@ -126,19 +128,19 @@ class Run(ABC, Generic[Resolved, Result]):
     def check(self) -> None:
         """Refuse settings that cannot be met, and a folder that must not be written.
 
-        It is asked again when the folder is held, as others may have worked there.
+        It is called again once the folder is locked, as another process may have written there.
 
         Raises:
-            ConfigError: says what is wrong with which.
+            ConfigError: names the setting or the folder, and says what is wrong.
         """
 
     def hold(self) -> AbstractContextManager[object]:
-        """Make the folder if need be, and keep other processes out of it."""
+        """Make the folder if it is missing, and lock it."""
         return self.folder.held(self.check)
 
     @abstractmethod
     def resolve(self, machine: Machine) -> Resolved:
-        """Read and check all input, and decide what the user left open; nothing is written.
+        """Read and check all input, and decide the settings that the user left open; write nothing.
 
         Raises:
             BertsmithError: settings or inputs do not allow the run.
@@ -146,10 +148,10 @@ class Run(ABC, Generic[Resolved, Result]):
 
     @abstractmethod
     def build(self, resolved: Resolved, machine: Machine) -> BuiltRun:
-        """Build the model, new or from the checkpoint to go on from, and all that trains it."""
+        """Build the model, new or from the checkpoint, and everything that trains it."""
 
     def newest_checkpoint(self) -> Checkpoint | None:
-        """Read the checkpoint to go on from; None where the run begins.
+        """Load the checkpoint to resume from; None if the run begins.
 
         Raises:
             CheckpointError: it is damaged.
@@ -171,7 +173,7 @@ class Run(ABC, Generic[Resolved, Result]):
         )
 
     def write_beside_model(self) -> None:
-        """Write the model card, then the curves, which complete a pre-training."""
+        """Write the model card, then the curves, with which a pre-training is complete."""
         write_card(self.folder.path, self.folder.read_run())
         self.draw_curves()
 
@@ -180,9 +182,9 @@ class Run(ABC, Generic[Resolved, Result]):
         draw_curves(entries, self.folder.curves_path, self.folder.read_run())
 
     def state_before_result(self) -> str:
-        """Return in words where a stop after the last step ends the run; empty where it goes on."""
+        """Describe where a stop after the last step ends the run; empty if the run continues."""
         return ""
 
     @abstractmethod
     def build_result(self, resolved: Resolved, trained: Trained) -> Result:
-        """Return the result of the trained model, which is in the folder."""
+        """Build the result from the trained model, which is in the folder."""

@@ -1,6 +1,6 @@
-"""Resolved settings as the loop reads them, and the check that a resumed run has the same.
+"""Resolved settings as the training loop reads them, and the check that a resumed run has the same.
 
-Fields that change no result are marked `FREE`; all others must be the same.
+Fields that do not change the result are marked `FREE`; all others must be the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ from bertsmith.training.settings import OptimSettings
 
 
 class RunConfig(Protocol):
-    """Part of a resolved configuration that the loop reads; the whole is a frozen dataclass."""
+    """The fields of a resolved configuration, a frozen dataclass, that the training loop reads."""
 
     @property
     def budget(self) -> Budget:
-        """The length of the run, anew at each call."""
+        """The length of the run, a new object at each call."""
 
     @property
     def optim(self) -> OptimSettings: ...
@@ -39,11 +39,11 @@ class RunConfig(Protocol):
 
     @property
     def eval_every(self) -> int | None:
-        """Interval of evaluations in steps; without it, `evaluations.times` are spread evenly."""
+        """Interval of evaluations in steps; if None, `evaluations.times` are spread evenly."""
 
     @property
     def checkpoint_every(self) -> int | None:
-        """Interval of checkpoints in steps; without it, they are written by the clock."""
+        """Interval of checkpoints in steps; if None, they are written by the clock."""
 
     @property
     def keep(self) -> int:
@@ -51,15 +51,15 @@ class RunConfig(Protocol):
 
     @property
     def best(self) -> BestSettings | None:
-        """Choice of the weights to save; without it, the last are saved."""
+        """Settings for choosing the best weights; if None, the last weights are saved."""
 
     @property
     def notes(self) -> Sequence[str]:
-        """Choices made by measuring, for the user."""
+        """Notes for the user on choices made by measuring."""
 
 
 def build_identity(config: RunConfig, objective: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain JSON that a resumed run must share, with the objective's own part."""
+    """Return as plain JSON what a resumed run must share: `config`, and the objective's data."""
     return drop_none({**same_fields(config), **objective})
 
 
@@ -74,7 +74,7 @@ def same_fields(config: Any) -> dict[str, Any]:
 
 
 def drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop entries that are None, in nested tables, too.
+    """Drop entries that are None, also in nested tables.
 
     >>> drop_none({"steps": 9, "minutes": None, "best": {"patience": None}})
     {'steps': 9, 'best': {}}
@@ -100,12 +100,13 @@ def check_same(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any
     if differing:
         raise ConfigError(
             f"{directory}: cannot be resumed: {'; '.join(dict.fromkeys(causes or sentences))}. "
-            f"Give what it began with, or begin a new run in another {option('out')}."
+            f"Use the settings and data that it began with, or begin a new run in another "
+            f"{option('out')}."
         )
 
 
 def describe_change(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Describe a setting of run.json that differs, by the flag that it comes from.
+    """Describe a setting of run.json that differs, by the flag that sets it.
 
     >>> from bertsmith.errors import as_flags
     >>> as_flags(describe_change("optim.weight_decay", {"optim.weight_decay": 0.1}, {}))
@@ -122,7 +123,7 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 
 
 NO_LONGER_SHARED = ("num_parts",)
-"""Settings that runs of earlier versions noted, and that may differ."""
+"""Settings in run.json of earlier versions that may differ."""
 OTHER_EXAMPLES = f"the examples of {option('train')} have changed"
 OTHER_SHAPE = "the model has another shape"
 OTHER_PLAN = (
@@ -130,7 +131,7 @@ OTHER_PLAN = (
     f"{option('eval_rows')} as before"
 )
 CONSEQUENCES = (OTHER_SHAPE, OTHER_PLAN)
-"""Settings derived from others; where they differ, messages name those others."""
+"""Differences that follow from others; they are named only if there are no others."""
 CHANGED = {
     "corpus_sha256": "the corpus has changed",
     "tokenizer": "the corpus has another tokenizer",
@@ -170,8 +171,8 @@ CHANGED = {
         )
     },
 }  # fmt: skip
-"""Messages on settings that are no flags, or whose values do not tell what to do; of a table for
-all that is in it."""
+"""Messages on settings that are not flags, or whose values do not say what to do. The message of a
+table is used for all of its entries."""
 
 
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

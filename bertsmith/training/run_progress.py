@@ -1,4 +1,4 @@
-"""Progress of several runs as a whole, which moves along within each run."""
+"""One progress bar for several runs, which also moves during each run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from bertsmith.training.recorder import Callback, Status
 
 
 class RunProgress(Callback):
-    """Move `bar` along with one run, whose work is `amount` of the bar's total."""
+    """Moves `bar` by a run's progress; the whole run is `amount` of the bar's total."""
 
     def __init__(self, bar: Bar, amount: float) -> None:
         self._bar = bar

@@ -23,15 +23,15 @@ class TrainingSettings(Compute):
     steps: int | None = None
     """Length of the run in steps (updates of the weights). Give this or --minutes."""
     minutes: float | None = None
-    """Length of the training in minutes. Evaluations are included; preparing the run comes on
-    top."""
+    """Length of the training in minutes, with evaluations, but without preparing the run."""
     batch_size: int = 64
     """Batch size: rows of text per step."""
     micro_batch_size: Advanced[int | None] = None
     """Micro-batch size: rows computed at once. Fewer rows need less memory; the gradient is the
     same but for rounding (on a GPU, apart from dropout), except with --pairs contrastive, which
-    compares the rows of a micro-batch. By default, on a CPU as many as have 4,096 tokens for each
-    core and keep at most half a GB for the backward pass; elsewhere the whole batch."""
+    compares the rows of a micro-batch. By default, on a CPU as many as have 4,096 tokens per
+    core, or fewer if they would keep over half a GB for the backward pass; elsewhere the whole
+    batch."""
     seed: int = 0
     """Random seed. It decides the initial weights, the order of the text, masks and dropout."""
     eval_every: Advanced[int | None] = None
@@ -64,10 +64,10 @@ class TrainingSettings(Compute):
             raise SettingError("training.keep", self.keep, "0 or more")
 
     def check_length(self) -> None:
-        """Check that the length of the run is there.
+        """Check that the length of the run is set.
 
         Raises:
-            ConfigError: neither steps nor minutes are.
+            ConfigError: neither steps nor minutes are set.
         """
         if self.steps is None and self.minutes is None:
             raise ConfigError(
@@ -100,9 +100,9 @@ class OptimSettings:
     """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
     (warm-up, stable, decay): constant, then a fast decay to zero at the end."""
     decay_fraction: Advanced[float] = 0.2
-    """Decay of schedule wsd: the share of the run, at its end, in which the learning rate falls."""
+    """Decay of schedule wsd: the last share of the run, in which the learning rate falls."""
     max_grad_norm: Advanced[float] = 1.0
-    """Gradient clipping: longer gradients are scaled to this norm; 0 turns it off."""
+    """Gradient clipping: gradients are scaled down to at most this norm; 0 turns it off."""
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
@@ -115,19 +115,19 @@ class OptimSettings:
         _check("warmup_fraction", self.warmup_fraction, 0 <= self.warmup_fraction < 1,
                "at least 0 and below 1")  # fmt: skip
         if self.schedule == "wsd":
-            # As a sum: in floating point, 1 - 0.9 is less than 0.1.
+            # Compared as a sum, since in floating point 1 - 0.9 is less than 0.1.
             _check("decay_fraction", self.decay_fraction,
                    self.decay_fraction > 0 and self.warmup_fraction + self.decay_fraction <= 1,
                    "above 0 and at most 1 - warmup_fraction")  # fmt: skip
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
     def extra_rules(self) -> Sequence[Any]:
-        """Return update rules of a subclass, which come before the optimizer's own."""
+        """Return a subclass's update rules, which take precedence over the optimizer's."""
         return ()
 
     @property
     def peak_rate(self) -> float:
-        """The learning rate, which resolved settings have."""
+        """The learning rate; resolved settings always have one."""
         assert self.learning_rate is not None
         return self.learning_rate
 

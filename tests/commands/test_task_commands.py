@@ -50,7 +50,7 @@ def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
         ("embed", place / "classifier", tmp_path / "data.jsonl", "--out"),
     ):
         told = refused(*args, flag, tmp_path / "data.jsonl", *FP32)
-        assert f"{flag} {tmp_path / 'data.jsonl'} is the input" in told
+        assert f"{flag} {tmp_path / 'data.jsonl'} is also the input" in told
     assert (tmp_path / "data.jsonl").read_bytes() == before
 
 

@@ -56,7 +56,7 @@ class LineRun(Run[LoopConfig, float]):
 
 
 class LateLineRun(LineRun):
-    is_held_while_resolved = False
+    is_locked_while_resolved = False
 
     def resolve(self, machine: Machine) -> LoopConfig:
         assert not self.folder.path.exists()
