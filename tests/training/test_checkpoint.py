@@ -63,7 +63,7 @@ def test_damage_is_found_and_named(tmp_path, name):
     altered = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
     for damaged in (altered, content[: len(content) // 2], None):
         (path / name).unlink() if damaged is None else (path / name).write_bytes(damaged)
-        with refuses(CheckpointError, f"step-00000007: {name}"):
+        with refuses(CheckpointError, "step-00000007: ", name):
             load_checkpoint(path)
 
 
