@@ -129,15 +129,39 @@ def test_more_ranks_than_rows_are_refused(corpus_dir, tmp_path):
     assert answers[1][1:] == ("", "") and not out.exists()
 
 
-def test_a_rank_of_another_version_is_refused(corpus_dir, tmp_path):
-    patch = tmp_path / "patch"
-    patch.mkdir()
-    (patch / "sitecustomize.py").write_text(
-        "import os\n"
-        "import bertsmith._version\n"
-        "if os.environ['RANK'] == '1':\n"
-        "    bertsmith._version.__version__ = '0.0.1'\n"
+def at_start_of(rank, code, folder):
+    """Write a folder whose code runs when Python starts on one rank; gives the folder."""
+    folder.mkdir()
+    body = "".join(f"    {line}\n" for line in code.splitlines())
+    (folder / "sitecustomize.py").write_text(
+        f"import os\nif os.environ.get('RANK') == '{rank}':\n{body}"
     )
+    return folder
+
+
+def test_a_rank_that_starts_late_is_awaited(corpus_dir, tmp_path):
+    late = at_start_of(1, "import time\ntime.sleep(4)", tmp_path / "late")
+    words = command(corpus_dir, tmp_path / "run", "--steps", 2)
+    answers = end_ranks(start_ranks(words, 2, front=late))
+    assert [code for code, *_ in answers] == [0, 0], answers
+
+
+def test_a_full_disk_ends_all_ranks_with_one_message(corpus_dir, tmp_path):
+    """A limit on the size of files stands for the disk: the run has begun when it is met."""
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
+    full = at_start_of(0, limit, tmp_path / "full")
+    out = tmp_path / "run"
+    words = command(corpus_dir, out, "--steps", 200, "--checkpoint-every", 3)
+    answers = end_ranks(start_ranks(words, 2, front=full))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert str(out) in answers[0][2] and "Traceback" not in answers[0][2]
+    assert answers[1][1:] == ("", "")
+    assert not list(out.rglob("*.tmp*")) and not (out / "model.safetensors").exists()
+
+
+def test_a_rank_of_another_version_is_refused(corpus_dir, tmp_path):
+    code = "import bertsmith._version\nbertsmith._version.__version__ = '0.0.1'"
+    patch = at_start_of(1, code, tmp_path / "patch")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
     answers = end_ranks(start_ranks(words, 2, front=patch))
     assert [code for code, *_ in answers] == [2, 2], answers
