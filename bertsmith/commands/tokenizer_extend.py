@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,8 @@ def extension_as_json(
         "num_old": report.num_old,
         "vocab_size": report.num_old + len(report.added),
         "num_words": report.reading.num_words,
-        "learning": asdict(report.reading.learning),
-        "measuring": asdict(report.reading.measuring),
+        "learning": report.reading.learning.to_json(),
+        "measuring": report.reading.measuring.to_json(),
         "held_out_documents": report.reading.held_out_documents,
         **{
             name: {

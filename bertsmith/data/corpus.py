@@ -42,7 +42,7 @@ from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import CorpusError, InputError, option
 from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
-from bertsmith.system.paths import check_outside, is_within
+from bertsmith.system.paths import check_outside, is_within, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.system.progress import progress_bar
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -51,7 +51,11 @@ BLOCK_CHARS = 1 << 19
 """Characters of the documents of a split that are written at once; a shard ends with them."""
 
 
-KNOWN_NAMES = re.compile(rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{SHARD_NAME.pattern}")
+UNMERGED_DIR = "unmerged"
+"""Folder of what the shards of a corpus have encoded, until they are merged."""
+KNOWN_NAMES = re.compile(
+    rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{UNMERGED_DIR}|{SHARD_NAME.pattern}"
+)
 """Names in a corpus folder; a pattern, since its manifest may be damaged."""
 
 
@@ -78,7 +82,6 @@ def build_corpus(
     paths = [] if isinstance(texts, TextsInMemory) else sorted(map(str, texts))
     check_corpus_out(out, overwrite, paths)
     check_outside(out, *paths)
-    source_names = ", ".join(paths[:9]) or IN_MEMORY
     report = SourceReport()
     sources = select_sources(paths, report)
     reader = DocumentReader(settings.text_column, settings.errors)
@@ -92,46 +95,83 @@ def build_corpus(
         if isinstance(texts, TextsInMemory):
             parts = iter_batches(texts.read(report))
         with closing(executor.map_in_order(encoder.encode_part, parts)) as encoded:
-            blocks = _make_blocks(
-                _assign_splits(encoded, settings, report), tokenizer.unk_id, report
-            )
-            splits = _write_splits(folder, blocks, tokenizer, settings, report)
-        if not any(split.documents for split in splits.values()):
-            raise InputError(
-                f"{source_names}: no document found (files read: {report.files:,}; skipped: "
-                f"{report.describe_skipped()}). Nothing was written; give texts with words in them."
-            )
-        if all(split.tokens == split.unknown_tokens for split in splits.values()):
-            raise CorpusError(
-                f"{source_names}: none of the words is in the vocabulary: all tokens ("
-                f"{sum(split.tokens for split in splits.values()):,}) are {tokenizer.unk_token}. "
-                f"Nothing was written; give a {option('tokenizer')} that was trained on such texts."
-            )
-        manifest = Manifest(
-            tokenizer=TokenizerManifest(tokenizer.fingerprint, tokenizer.vocab_size),
-            splits=splits,
-            sources=SourcesManifest(
-                files=report.files,
-                bytes=report.bytes,
-                documents=report.documents,
-                skipped=dict(sorted(report.skipped.items())),
-                cut=dict(sorted(report.cut.items())),
-                html_tags=report.html_tags,
-            ),
-            settings={"files": paths, **asdict(settings)},
+            return write_corpus(folder, encoded, tokenizer, settings, report, paths)
+
+
+def write_corpus(
+    folder: Path,
+    encoded: Iterable[EncodedPart],
+    tokenizer: Tokenizer,
+    settings: CorpusSettings,
+    report: SourceReport,
+    paths: Sequence[str],
+    *,
+    action: str = "reading texts",
+) -> Manifest:
+    """Write the shards and the manifest of encoded texts, in their order.
+
+    Args:
+        folder: an empty one, in which the tokenizer may be already.
+        report: counts of the sources; those of `encoded` are added.
+        paths: texts as the user named them; none where they were in memory.
+        action: shown with the progress.
+
+    Raises:
+        InputError, CorpusError: no document, or none of its words is in the vocabulary.
+    """
+    source_names = ", ".join(paths[:9]) or IN_MEMORY
+    blocks = _make_blocks(_assign_splits(encoded, settings, report), tokenizer.unk_id, report)
+    splits = _write_splits(folder, blocks, tokenizer, settings, report, action)
+    if not any(split.documents for split in splits.values()):
+        raise InputError(
+            f"{source_names}: no document found (files read: {report.files:,}; skipped: "
+            f"{report.describe_skipped()}). Nothing was written; give texts with words in them."
         )
-        manifest.write(folder)
+    if all(split.tokens == split.unknown_tokens for split in splits.values()):
+        raise CorpusError(
+            f"{source_names}: none of the words is in the vocabulary: all tokens ("
+            f"{sum(split.tokens for split in splits.values()):,}) are {tokenizer.unk_token}. "
+            f"Nothing was written; give a {option('tokenizer')} that was trained on such texts."
+        )
+    manifest = Manifest(
+        tokenizer=TokenizerManifest(tokenizer.fingerprint, tokenizer.vocab_size),
+        splits=splits,
+        sources=SourcesManifest(
+            files=report.files,
+            bytes=report.bytes,
+            documents=report.documents,
+            skipped=dict(sorted(report.skipped.items())),
+            cut=dict(sorted(report.cut.items())),
+            html_tags=report.html_tags,
+        ),
+        settings={"files": list(paths), **asdict(settings)},
+    )
+    manifest.write(folder)
     return manifest
 
 
-def check_corpus_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = ()) -> None:
+def check_corpus_out(
+    out: Path,
+    overwrite: bool,
+    paths: Sequence[str | Path] = (),
+    *,
+    may_be_unmerged: bool = False,
+) -> None:
     """Refuse an output folder unless it is empty or a corpus to overwrite.
+
+    Args:
+        may_be_unmerged: whether shards that are not merged may be there, too.
 
     Raises:
         CorpusError: something stands at `out`, or one of `paths` is in it.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
+    if (out / UNMERGED_DIR).exists() and not may_be_unmerged:
+        raise CorpusError(
+            f"{out}: holds a corpus that is not complete, in {UNMERGED_DIR}. Finish its shards, and "
+            f"then run 'bertsmith corpus merge {shell_path(out)}', or remove that folder."
+        )
     if not is_corpus(out):
         kind = "folder with other things in it" if out.is_dir() else "file"
         raise CorpusError(f"{out}: a {kind} is there already. Choose another {option('out')}.")
@@ -214,6 +254,7 @@ def _write_splits(
     tokenizer: Tokenizer,
     settings: CorpusSettings,
     report: SourceReport,
+    action: str,
 ) -> dict[Split, SplitManifest]:
     with ExitStack() as stack:
         writers = {
@@ -222,9 +263,9 @@ def _write_splits(
             )
             for split in SPLITS
         }
-        with progress_bar("reading texts", None) as bar:
+        with progress_bar(action, None) as bar:
             for split, block in blocks:
                 writers[split].add(block)
-                shown = f"reading texts, {report.documents:,} documents"
+                shown = f"{action}, {report.documents:,} documents"
                 bar.move(report.bytes_read, report.bytes_on_disk, shown)
         return {split: writer.finish() for split, writer in writers.items()}

@@ -195,7 +195,7 @@ class Encoder:
     def __init__(self, tokenizer: Tokenizer, reader: DocumentReader) -> None:
         self._tokenizer = tokenizer
         self._reader = reader
-        self._dtype = id_dtype(tokenizer.vocab_size)
+        self.id_dtype = id_dtype(tokenizer.vocab_size)
         tokens = map(tokenizer.id_to_token, sorted(tokenizer.special_ids))
         # A text that says "[MASK]" means the word, so it is written such that no id of a
         # special token comes of it. In BERT's vocabularies nothing else changes: punctuation is a
@@ -233,7 +233,7 @@ class Encoder:
         ids, sentence_lengths = self._tokenizer.encode_batch_ids(sentences)
         kept_before = np.concatenate([[0], np.cumsum(sentence_lengths > 0)])
         return EncodedPart(
-            ids=ids.astype(self._dtype),
+            ids=ids.astype(self.id_dtype),
             sentence_lengths=sentence_lengths[sentence_lengths > 0].astype(np.int32),
             document_lengths=np.diff(kept_before[document_ends], prepend=0),
             characters=characters,

@@ -1,9 +1,9 @@
 """State of reading one file: settings, rejection of bad rows, and counts."""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from bertsmith.data.sources import Source
 from bertsmith.errors import InputError, option
@@ -70,6 +70,18 @@ class SourceReport:
         """Add the counts of what was read elsewhere."""
         for name in ("files", "documents", "bytes", "bytes_read", "html_tags", "skipped", "cut"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        names = [each.name for each in fields(self)]
+        counts = {name: getattr(self, name) for name in names}
+        return counts | {"skipped": dict(self.skipped), "cut": dict(self.cut)}
+
+    @classmethod
+    def from_json(cls, counts: Mapping[str, Any]) -> "SourceReport":
+        """Restore the counts that `to_json` returned."""
+        counters = {name: Counter(counts[name]) for name in ("skipped", "cut")}
+        return cls(**{**counts, **counters})
 
     def describe_skipped(self) -> str:
         """Format the counts of what was skipped, for messages."""

@@ -1,5 +1,6 @@
 """Settings of a corpus."""
 
+import re
 from dataclasses import dataclass
 
 from bertsmith.data.reading import Errors
@@ -34,3 +35,27 @@ class CorpusSettings:
             raise ConfigError(
                 f"{option('shard_tokens', self.shard_tokens)}: allowed is 1 to {MAX_SHARD_TOKENS}."
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ShardNumber:
+    """Number of a shard of a build, from 1 to `total`."""
+
+    number: int
+    total: int
+
+    @classmethod
+    def parse(cls, text: str) -> "ShardNumber":
+        """Read a shard such as 3/16.
+
+        Raises:
+            SettingError: it is none.
+        """
+        match = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
+        shard = cls(int(match[1]), int(match[2])) if match else cls(0, 0)
+        if not 1 <= shard.number <= shard.total:
+            raise SettingError("shard", text, "a number and the total, from 1/16 to 16/16")
+        return shard
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}"

@@ -64,14 +64,17 @@ def is_held(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     """Lock a folder for the block, where folders can be locked; a thread's blocks may be nested.
+
+    Args:
+        shared: let others lock it that share it, too.
 
     Raises:
         ConfigError: another process is in such a block.
     """
     with contextlib.ExitStack() as stack:
-        if not is_held(folder) and not _take(stack, folder, os.O_RDONLY):
+        if not is_held(folder) and not _take(stack, folder, os.O_RDONLY, shared):
             raise ConfigError(
                 f"{folder}: another process is using this folder. Wait until it ends, or choose "
                 f"another {option('out')}."
@@ -80,11 +83,14 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Iterator[None]:
+def hold_folder(
+    folder: Path, check: Callable[[], object] = lambda: None, *, shared: bool = False
+) -> Iterator[None]:
     """Make a folder and lock it for the block; remove it if it is still empty afterwards.
 
     Args:
         check: raises an error if the folder's content is unsuitable.
+        shared: let others work there that share it, too, and use other files.
 
     Raises:
         ConfigError: there is a file of that name, or another process uses the folder.
@@ -93,7 +99,7 @@ def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Ite
         raise ConfigError(f"{folder}: a file, not a folder. Choose another {option('out')}.")
     with contextlib.ExitStack() as stack:
         _make(stack, folder)
-        stack.enter_context(locked(folder))
+        stack.enter_context(locked(folder, shared=shared))
         check()
         yield
 
@@ -141,7 +147,7 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
+def _take(stack: contextlib.ExitStack, path: Path, flags: int, shared: bool = False) -> bool:
     """Lock a folder or a lock file until the stack ends; False if another process has it.
 
     A lock file, which `flags` create, is removed at the end. On systems without locks this returns
@@ -151,6 +157,7 @@ def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
         return True
     import fcntl
 
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         try:
             lock = os.open(path, flags, 0o644)
@@ -159,7 +166,7 @@ def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
                 return True
             raise
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             return False

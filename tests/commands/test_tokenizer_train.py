@@ -88,3 +88,10 @@ def test_case_is_kept_in_a_unigram_vocabulary_on_request(train, text, tmp_path):
     small, large = (load_tokenizer(tmp_path / name) for name in ("small", "large"))
     assert small.encode("The").ids == small.encode("the").ids
     assert large.encode("The").ids != large.encode("the").ids
+
+
+def test_what_was_skipped_is_in_the_json(train, text, tmp_path):
+    (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
+    words = (tmp_path / "empty.jsonl", "--vocab-size", 110, "--no-compare", "--json")
+    report = json.loads(train(text, *words, "--out", tmp_path / "out"))
+    assert report["learning"]["skipped"] == {"empty_documents": 1}

@@ -1,0 +1,147 @@
+"""The plan of a corpus that several processes build: what must be equal in all of them.
+
+Each process makes the plan from its own command line and texts, and compares it with the one that
+stands in the folder, so that a difference is named before anything is encoded.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bertsmith._version import __version__
+from bertsmith.data.settings import CorpusSettings
+from bertsmith.errors import CorpusError, option, read_error
+from bertsmith.system.files import write_json
+from bertsmith.system.paths import shell_path
+from bertsmith.system.small_files import describe_json_error, read_small_file
+
+PLAN_NAME = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """Texts and settings of a build, and its division."""
+
+    version: str
+    tokenizer: str
+    """Fingerprint."""
+    settings: dict[str, Any]
+    texts: list[str]
+    """Files, folders and patterns as named on the command line."""
+    files: list[tuple[str, int]]
+    """Path and size in bytes of each file."""
+    left_aside: dict[str, int]
+    """Files that are not read, counted by reason."""
+    units: int
+    shards: int
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the plan, which each completion marker has."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
+
+    @property
+    def corpus_settings(self) -> CorpusSettings:
+        return CorpusSettings(**self.settings)
+
+    def enter(self, folder: Path) -> None:
+        """Write the plan into the folder of units, or compare it with the one that is there.
+
+        Raises:
+            CorpusError: the one there differs; names how.
+        """
+        path = folder / PLAN_NAME
+        if not path.exists():
+            write_json(path, asdict(self))
+        # Of two processes that found none, the later one's stays.
+        difference = self._difference(BuildPlan.read(folder))
+        if difference:
+            raise CorpusError(
+                f"{folder}: holds parts of another build: {difference}. Give the same texts, "
+                f"tokenizer and options to all of them, choose another {option('out')}, or remove "
+                f"that folder (rm -r {shell_path(folder)}) to begin anew."
+            )
+
+    @classmethod
+    def read(cls, folder: Path) -> "BuildPlan":
+        """Read the plan of a folder of units.
+
+        Raises:
+            CorpusError: there is none, or it is damaged.
+        """
+        path = folder / PLAN_NAME
+        try:
+            fields = json.loads(read_small_file(path))
+            fields["files"] = [(name, size) for name, size in fields["files"]]
+            return cls(**fields)
+        except OSError as error:
+            raise read_error(CorpusError, path, error) from error
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            cause = describe_json_error(error) if isinstance(error, ValueError) else str(error)
+            raise CorpusError(
+                f"{path}: damaged ({cause}). Remove {folder}, and build the corpus again."
+            ) from error
+
+    def _difference(self, other: "BuildPlan") -> str:
+        """Say how the plan that is there differs from this one; empty if it does not."""
+        if other.version != self.version:
+            return f"bertsmith {other.version} began it, and this is {self.version}"
+        if other.tokenizer != self.tokenizer:
+            return (
+                f"its tokenizer has the fingerprint {other.tokenizer[:12]}, and this one "
+                f"{self.tokenizer[:12]}"
+            )
+        if other.shards != self.shards:
+            return f"it has {_shards(other.shards)}, and here it is {_shards(self.shards)}"
+        for name, value in self.settings.items():
+            if other.settings.get(name) != value:
+                there = other.settings.get(name)
+                return f"it has {option(name, there)}, and here it is {option(name, value)}"
+        if other.files != self.files:
+            return _difference_of_files(dict(other.files), dict(self.files))
+        if other.texts != self.texts:
+            return (
+                f"it names the texts {', '.join(other.texts[:3])}, and here they are "
+                f"{', '.join(self.texts[:3])}"
+            )
+        return "" if other == self else "its list of parts differs"
+
+
+def make_plan(
+    tokenizer: str,
+    settings: CorpusSettings,
+    texts: list[str],
+    files: list[tuple[str, int]],
+    left_aside: dict[str, int],
+    *,
+    units: int,
+    shards: int,
+) -> BuildPlan:
+    return BuildPlan(
+        version=__version__,
+        tokenizer=tokenizer,
+        settings=asdict(settings),
+        texts=texts,
+        files=files,
+        left_aside=left_aside,
+        units=units,
+        shards=shards,
+    )
+
+
+def _shards(number: int) -> str:
+    return "one shard" if number == 1 else f"{number:,} shards"
+
+
+def _difference_of_files(theirs: dict[str, int], ours: dict[str, int]) -> str:
+    for path in sorted({*theirs, *ours}):
+        there, here = theirs.get(path), ours.get(path)
+        if here is None:
+            return f"it reads {path}, which is not among the texts here"
+        if there is None:
+            return f"it does not read {path}, which is among the texts here"
+        if there != here:
+            return f"{path} had {there:,} bytes, and now has {here:,}"
+    return "its list of texts differs"

@@ -1,0 +1,183 @@
+"""Encoded work units on disk, from the process that encodes to the one that writes the corpus.
+
+A unit is a folder `00012` of .npy files beside `unit.json`, its completion marker: a record of the
+plan, the counts and the checksums. It is written under a temporary name and renamed when it is
+whole, so it is complete or absent, whatever ends the process.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertsmith.data.documents import DocumentReader
+from bertsmith.data.encoding import PARTITION_BYTES, EncodedPart, Encoder
+from bertsmith.data.npy import NpyWriter
+from bertsmith.data.reading import Errors, SourceReport
+from bertsmith.data.shards import TOKENIZER_DIR
+from bertsmith.data.work_units import WorkUnit
+from bertsmith.errors import CorpusError
+from bertsmith.system.files import atomic_dir, sha256_file, write_json
+from bertsmith.system.small_files import read_small_file
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.grouping import group_by_size
+
+MARKER_NAME = "unit.json"
+DOCUMENTS_AT_ONCE = 1 << 12
+"""Documents of a unit that are read back at once."""
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "sentences": np.dtype(np.int32),
+    "documents": np.dtype(np.int32),
+    "characters": np.dtype(np.int32),
+    "hashes": np.dtype(np.uint64),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRecord:
+    """Content of a completion marker: all that the process that plans gets back of a unit."""
+
+    plan: str
+    index: int
+    num_bytes: int
+    documents: int
+    tokens: int
+    report: dict[str, Any]
+    files: dict[str, tuple[int, str]]
+    """Size in bytes and SHA-256 by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEncoder:
+    """Encoder of work units to files, in any process that sees the folder.
+
+    Args:
+        folder: holds the units and a copy of the tokenizer.
+        plan: digest of the plan that the units are of.
+    """
+
+    folder: Path
+    plan: str
+    text_column: str
+    errors: Errors
+
+    def __call__(self, unit: WorkUnit) -> UnitRecord:
+        """Encode a unit, unless its folder is complete.
+
+        Raises:
+            InputError: the texts cannot be read, or the folder cannot be written.
+        """
+        directory = unit_folder(self.folder, unit.index)
+        record = read_record(directory, self.plan)
+        if record is None:
+            try:
+                record = self._write(unit, directory)
+            except Exception as error:
+                error.add_note(f"While encoding {unit}")
+                raise
+        return record
+
+    def _write(self, unit: WorkUnit, directory: Path) -> UnitRecord:
+        encoder = _encoder_of(self.folder, self.plan)
+        reader = DocumentReader(self.text_column, self.errors)
+        report = SourceReport()
+        documents = chain.from_iterable(reader.read(part, report) for part in unit.partitions)
+        with atomic_dir(directory) as folder:
+            dtypes = {"ids": encoder.id_dtype, **_DTYPES}
+            with ExitStack() as stack:
+                files = {
+                    name: NpyWriter(stack.enter_context(_path(folder, name).open("wb")), dtype)
+                    for name, dtype in dtypes.items()
+                }
+                for group in group_by_size(documents, PARTITION_BYTES):
+                    part = encoder.encode([document.text for document in group], report)
+                    files["ids"].append(part.ids)
+                    files["sentences"].append(part.sentence_lengths)
+                    files["documents"].append(part.document_lengths)
+                    files["characters"].append(np.array(part.characters))
+                    files["hashes"].append(np.array(part.text_hashes, np.uint64))
+                for file in files.values():
+                    file.finish()
+            paths = [_path(folder, name) for name in dtypes]
+            record = UnitRecord(
+                plan=self.plan,
+                index=unit.index,
+                num_bytes=unit.num_bytes,
+                documents=files["documents"].shape[0],
+                tokens=files["ids"].shape[0],
+                report=report.to_json(),
+                files={path.name: (path.stat().st_size, sha256_file(path)) for path in paths},
+            )
+            write_json(folder / MARKER_NAME, asdict(record))
+        return record
+
+
+_local = threading.local()
+"""Encoder of each thread: an executor may call several threads of a process."""
+
+
+def _encoder_of(folder: Path, plan: str) -> Encoder:
+    if getattr(_local, "key", None) != (folder, plan):
+        tokenizer = load_tokenizer(folder / TOKENIZER_DIR)
+        _local.encoder = Encoder(tokenizer, DocumentReader())
+        _local.key = folder, plan
+    return _local.encoder
+
+
+def unit_folder(folder: Path, index: int) -> Path:
+    return folder / f"{index:05d}"
+
+
+def read_record(directory: Path, plan: str) -> UnitRecord | None:
+    """Read a completion marker; None if there is none of this plan, or a file's size differs."""
+    try:
+        fields = json.loads(read_small_file(directory / MARKER_NAME))
+        record = UnitRecord(**fields)
+        is_whole = record.plan == plan and all(
+            (directory / name).stat().st_size == size for name, (size, _) in record.files.items()
+        )
+    except (OSError, ValueError, TypeError):
+        return None
+    return record if is_whole else None
+
+
+def iter_encoded(directory: Path, record: UnitRecord) -> Iterator[EncodedPart]:
+    """Yield the documents of a unit, some thousands at a time; the first has the report.
+
+    Raises:
+        CorpusError: a file was altered.
+    """
+    for name, (_, sha256) in record.files.items():
+        if sha256_file(directory / name) != sha256:
+            raise CorpusError(
+                f"{directory / name}: was altered after it was written. Remove {directory}, and "
+                "run its shard again."
+            )
+    arrays = {name: np.load(_path(directory, name), mmap_mode="r") for name in ("ids", *_DTYPES)}
+    report = SourceReport.from_json(record.report)
+    sentence = token = 0
+    for start in range(0, max(1, record.documents), DOCUMENTS_AT_ONCE):
+        documents = np.asarray(arrays["documents"][start : start + DOCUMENTS_AT_ONCE])
+        end = sentence + int(documents.sum())
+        sentences = np.asarray(arrays["sentences"][sentence:end])
+        token_end = token + int(sentences.sum())
+        yield EncodedPart(
+            ids=np.asarray(arrays["ids"][token:token_end]),
+            sentence_lengths=sentences,
+            document_lengths=documents,
+            characters=arrays["characters"][start : start + DOCUMENTS_AT_ONCE].tolist(),
+            text_hashes=arrays["hashes"][start : start + DOCUMENTS_AT_ONCE].tolist(),
+            report=report,
+        )
+        report = SourceReport()
+        sentence, token = end, token_end
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"{name}.npy"

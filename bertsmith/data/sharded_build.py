@@ -1,0 +1,226 @@
+"""Build a corpus by processes that share only a folder: the shards of a job array, or a cluster.
+
+Each process encodes work units into the folder `unmerged` of the corpus. `merge_corpus` then writes
+the corpus: with the code and in the order of one process, so that its bytes are the same.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bertsmith.data.build_plan import PLAN_NAME, BuildPlan, make_plan
+from bertsmith.data.corpus import UNMERGED_DIR, check_corpus_out, write_corpus
+from bertsmith.data.documents import select_sources
+from bertsmith.data.encoded_units import (
+    UnitEncoder,
+    UnitRecord,
+    iter_encoded,
+    read_record,
+    unit_folder,
+)
+from bertsmith.data.encoding import EncodedPart
+from bertsmith.data.manifest import Manifest
+from bertsmith.data.reading import SourceReport
+from bertsmith.data.settings import CorpusSettings, ShardNumber
+from bertsmith.data.shards import TOKENIZER_DIR
+from bertsmith.data.work_units import WorkUnit, plan_work_units, total_bytes
+from bertsmith.errors import CorpusError, option
+from bertsmith.system.executor import Executor
+from bertsmith.system.files import atomic_dir, hold_folder, writing
+from bertsmith.system.paths import check_outside
+from bertsmith.system.processes import LocalProcesses
+from bertsmith.system.progress import progress_bar
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """Counts of an encoded shard, of those of the whole build."""
+
+    units: int
+    all_units: int
+    documents: int
+    tokens: int
+
+
+def build_shard(
+    texts: Sequence[str | Path],
+    tokenizer: Tokenizer,
+    out: Path,
+    settings: CorpusSettings,
+    shard: ShardNumber,
+    *,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+) -> ShardReport:
+    """Encode one shard of the texts into the folder `unmerged` of `out`.
+
+    Units that are complete are kept, so a shard that was interrupted goes on.
+
+    Args:
+        overwrite: whether `out` may hold a corpus; `merge_corpus` replaces it.
+
+    Raises:
+        InputError, CorpusError, ConfigError: also where another build is in the folder.
+    """
+    paths = _check_out(out, texts)
+    with hold_folder(out, lambda: _check_shard_out(out, overwrite, paths), shared=True):
+        folder, plan, units = _prepare(out, paths, tokenizer, settings, shard.total)
+        with hold_folder(folder / f"shard-{shard.number:05d}"):  # not by two processes at once
+            mine = units[shard.number - 1 :: shard.total]
+            records = _encode(folder, plan, mine, executor or LocalProcesses())
+    return ShardReport(
+        units=len(records),
+        all_units=len(units),
+        documents=sum(record.documents for record in records),
+        tokens=sum(record.tokens for record in records),
+    )
+
+
+def merge_corpus(out: Path) -> Manifest:
+    """Write the corpus whose shards are encoded in `out`, which it replaces when it is whole.
+
+    Raises:
+        CorpusError: no shards are there, or one is missing or altered.
+    """
+    if not (out / UNMERGED_DIR / PLAN_NAME).is_file():
+        raise CorpusError(
+            f"{out}: no shards of a corpus are there. Encode them with 'bertsmith corpus build' "
+            f"and {option('shard', '1/16')}, each with its own number."
+        )
+    with hold_folder(out):
+        return _merge(out)
+
+
+def build_with(
+    executor: Executor,
+    texts: Sequence[str | Path],
+    tokenizer: Tokenizer,
+    out: Path,
+    settings: CorpusSettings,
+    *,
+    overwrite: bool = False,
+) -> Manifest:
+    """Build a corpus whose units an executor encodes on machines that see its folder.
+
+    Units that an interrupted build of the same texts left are kept.
+
+    Raises:
+        InputError, CorpusError, ConfigError: as `build_shard`.
+    """
+    paths = _check_out(out, texts)
+    with hold_folder(out, lambda: _check_shard_out(out, overwrite, paths)):
+        folder, plan, units = _prepare(out, paths, tokenizer, settings, shards=1)
+        _encode(folder, plan, units, executor)
+        return _merge(out)
+
+
+def _check_out(out: Path, texts: Sequence[str | Path]) -> list[str]:
+    """Return the names of the texts, sorted, none of which is in `out`."""
+    paths = sorted(map(str, texts))
+    check_outside(out, *paths)
+    return paths
+
+
+def _check_shard_out(out: Path, overwrite: bool, paths: Sequence[str]) -> None:
+    """Refuse a folder unless it is empty, has shards, or a corpus to overwrite.
+
+    Raises:
+        CorpusError: something else is there.
+    """
+    if any(path.name != UNMERGED_DIR for path in out.iterdir()):
+        check_corpus_out(out, overwrite, paths, may_be_unmerged=True)
+
+
+def _prepare(
+    out: Path,
+    paths: list[str],
+    tokenizer: Tokenizer,
+    settings: CorpusSettings,
+    shards: int,
+) -> tuple[Path, BuildPlan, list[WorkUnit]]:
+    """Plan the units, and make the folder of units with the plan and the tokenizer."""
+    report = SourceReport()
+    sources = [
+        replace(source, path=source.path.absolute()) for source in select_sources(paths, report)
+    ]
+    units = plan_work_units(sources)
+    plan = make_plan(
+        tokenizer.fingerprint,
+        settings,
+        paths,
+        [(str(source.path), source.path.stat().st_size) for source in sources],
+        dict(report.skipped),
+        units=len(units),
+        shards=shards,
+    )
+    folder = (out / UNMERGED_DIR).absolute()
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+    plan.enter(folder)
+    if not (folder / TOKENIZER_DIR).exists():
+        with atomic_dir(folder / TOKENIZER_DIR) as copy:
+            tokenizer.save(copy)
+    return folder, plan, units
+
+
+def _encode(
+    folder: Path, plan: BuildPlan, units: Sequence[WorkUnit], executor: Executor
+) -> list[UnitRecord]:
+    settings = plan.corpus_settings
+    encode = UnitEncoder(folder, plan.digest, settings.text_column, settings.errors)
+    records = []
+    with (
+        progress_bar("encoding", total_bytes(units)) as bar,
+        closing(executor.map_in_order(encode, units)) as encoded,
+    ):
+        for record in encoded:
+            records.append(record)
+            bar(record.num_bytes)
+    return records
+
+
+def _merge(out: Path) -> Manifest:
+    folder = (out / UNMERGED_DIR).absolute()
+    plan = BuildPlan.read(folder)
+    digest = plan.digest
+    records = [read_record(unit_folder(folder, index), digest) for index in range(plan.units)]
+    whole = [record for record in records if record is not None]
+    if len(whole) < len(records):
+        raise CorpusError(_describe_missing(out, plan, records))
+    tokenizer = load_tokenizer(folder / TOKENIZER_DIR)
+    report = SourceReport(
+        skipped=Counter(plan.left_aside), bytes_on_disk=sum(size for _, size in plan.files)
+    )
+    encoded: Iterator[EncodedPart] = (
+        part for record in whole for part in iter_encoded(unit_folder(folder, record.index), record)
+    )
+    with atomic_dir(out) as merged:
+        shutil.copytree(folder / TOKENIZER_DIR, merged / TOKENIZER_DIR)
+        settings = plan.corpus_settings
+        return write_corpus(
+            merged, encoded, tokenizer, settings, report, plan.texts, action="merging"
+        )
+
+
+def _describe_missing(out: Path, plan: BuildPlan, records: Sequence[UnitRecord | None]) -> str:
+    missing = [index for index, record in enumerate(records) if record is None]
+    if plan.shards == 1:
+        return (
+            f"{out}: {len(missing):,} of {plan.units:,} parts are missing. Run the command that "
+            "builds the corpus again; it keeps the parts that are complete."
+        )
+    numbers = sorted({index % plan.shards + 1 for index in missing})
+    names = ", ".join(f"{number}/{plan.shards}" for number in numbers[:9])
+    names += f" and {len(numbers) - 9:,} more" * (len(numbers) > 9)
+    is_one = len(numbers) == 1
+    return (
+        f"{out}: {'shard' if is_one else 'shards'} {names} {'is' if is_one else 'are'} not "
+        f"complete ({len(missing):,} of {plan.units:,} parts are missing). Run 'bertsmith corpus "
+        f"build' with {option('shard', f'{numbers[0]}/{plan.shards}')} again; it keeps the parts "
+        "that are complete."
+    )

@@ -1,0 +1,64 @@
+"""Work units: the parts of many texts that one process of many machines reads and encodes.
+
+A unit holds whole files, or a cut of a large one at the end of a document. The units of a list of
+files depend on the files alone, not on the number of processes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bertsmith.data.partitions import Partition, plan_partitions
+from bertsmith.data.sources import Source
+from bertsmith.errors import InputError, read_error
+
+MIN_UNIT_BYTES = 1 << 20
+MAX_UNIT_BYTES = 1 << 26  # about ten seconds of a core; what a lost worker costs
+USUAL_UNITS = 256  # of texts between 256 MiB and 16 GiB: enough for the workers to end together
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnit:
+    """Partitions that are encoded together; `num_bytes` on disk."""
+
+    index: int
+    partitions: tuple[Partition, ...]
+    num_bytes: int
+
+    def __str__(self) -> str:
+        first, *others = self.partitions
+        more = f" and {len(others):,} more" if others else ""
+        return f"part {self.index} ({first}{more})"
+
+
+def plan_work_units(sources: Sequence[Source]) -> list[WorkUnit]:
+    """Divide files into units, in order.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    sizes = {source.path: _size(source) for source in sources}
+    target = min(max(sum(sizes.values()) // USUAL_UNITS, MIN_UNIT_BYTES), MAX_UNIT_BYTES)
+    units: list[WorkUnit] = []
+    gathered: list[Partition] = []
+    num_bytes = 0
+    for partition in plan_partitions(sources, target):
+        gathered.append(partition)
+        end = sizes[partition.source.path] if partition.end is None else partition.end
+        num_bytes += end - partition.start
+        if num_bytes >= target:
+            units.append(WorkUnit(len(units), tuple(gathered), num_bytes))
+            gathered, num_bytes = [], 0
+    if gathered:
+        units.append(WorkUnit(len(units), tuple(gathered), num_bytes))
+    return units
+
+
+def total_bytes(units: Iterable[WorkUnit]) -> int:
+    return sum(unit.num_bytes for unit in units)
+
+
+def _size(source: Source) -> int:
+    try:
+        return source.path.stat().st_size
+    except OSError as error:
+        raise read_error(InputError, source.path, error) from error
