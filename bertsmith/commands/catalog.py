@@ -25,6 +25,7 @@ COMMANDS = {
     "tokenizer train": Command("Text", "learn a vocabulary of subword tokens from your texts"),
     "tokenizer extend": Command("Text", "add the tokens of your own texts to a model's vocabulary"),
     "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
+    "corpus merge": Command("Text", "make a corpus of shards that several jobs have encoded"),
     "corpus inspect": Command("Text", "show what a corpus holds"),
     "pretrain": Command(
         "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"

@@ -3,17 +3,21 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from bertsmith.commands.settings.corpus_build import Settings
 from bertsmith.data.corpus import build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
+from bertsmith.data.settings import ShardNumber
+from bertsmith.data.sharded_build import build_shard
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.system.counts import count_noun, percent
 from bertsmith.system.paths import check_outside, free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.vocabulary.origin import model_of_tokenizer
 
 
@@ -21,23 +25,60 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     started_at = time.perf_counter()
     check_outside(settings.out, settings.tokenizer)
     tokenizer = load_tokenizer(settings.tokenizer)
+    executor = LocalProcesses(settings.processes)
+    if settings.shard is not None:
+        _encode_shard(settings, ShardNumber.parse(settings.shard), tokenizer, executor)
+        return
     manifest = build_corpus(
         settings.files,
         tokenizer,
         settings.out,
         settings.corpus,
-        executor=LocalProcesses(settings.processes),
+        executor=executor,
         overwrite=settings.overwrite,
     )
+    print_built(
+        settings.out, settings.tokenizer, manifest, started_at=started_at, as_json=settings.json
+    )
+
+
+def print_built(
+    out: Path, tokenizer: Path, manifest: Manifest, *, started_at: float, as_json: bool
+) -> None:
+    """Print what a corpus holds that was begun at `started_at`, by `time.perf_counter`."""
     elapsed_seconds = time.perf_counter() - started_at
     if manifest.unknown_rate > LOUD_RATE:  # a lower rate is only printed with the split
-        tell_unknown(manifest.unknown_rate, settings.out)
-    if settings.json:
-        head = {"out": str(settings.out), "elapsed_seconds": round(elapsed_seconds, 3)}
+        tell_unknown(manifest.unknown_rate, out)
+    if as_json:
+        head = {"out": str(out), "elapsed_seconds": round(elapsed_seconds, 3)}
         print(json.dumps(head | manifest.summary(), ensure_ascii=False))
     else:
-        print("\n".join(_describe(settings.out, manifest, elapsed_seconds)))
-        print(f"next      {pretrain_command(settings.out, settings.tokenizer)}")
+        print("\n".join(_describe(out, manifest, elapsed_seconds)))
+        print(f"next      {pretrain_command(out, tokenizer)}")
+
+
+def _encode_shard(
+    settings: Settings, shard: ShardNumber, tokenizer: Tokenizer, executor: LocalProcesses
+) -> None:
+    out = settings.out
+    report = build_shard(
+        settings.files,
+        tokenizer,
+        out,
+        settings.corpus,
+        shard,
+        executor=executor,
+        overwrite=settings.overwrite,
+    )
+    if settings.json:
+        print(json.dumps({"out": str(out), "shard": str(shard), **asdict(report)}))
+        return
+    documents, tokens = (
+        count_noun(report.documents, "document"),
+        count_noun(report.tokens, "token"),
+    )
+    print(f"shard {shard}  {documents}, {tokens}; {report.units:,} of {report.all_units:,} parts")
+    print(f"next      bertsmith corpus merge {shell_path(out)}  # once all shards are encoded")
 
 
 def describe_split(split: SplitManifest) -> str:

@@ -169,8 +169,8 @@ def check_corpus_out(
         return
     if (out / UNMERGED_DIR).exists() and not may_be_unmerged:
         raise CorpusError(
-            f"{out}: holds a corpus that is not complete, in {UNMERGED_DIR}. Finish its shards, and "
-            f"then run 'bertsmith corpus merge {shell_path(out)}', or remove that folder."
+            f"{out}: holds a corpus that is not complete, in {UNMERGED_DIR}. Finish its shards, "
+            f"and then run 'bertsmith corpus merge {shell_path(out)}', or remove that folder."
         )
     if not is_corpus(out):
         kind = "folder with other things in it" if out.is_dir() else "file"

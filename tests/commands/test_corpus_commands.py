@@ -4,6 +4,7 @@ import json
 import shlex
 
 import pytest
+from folders import contents
 
 from bertsmith.commands.settings import pretrain
 from bertsmith.data.shards import Corpus
@@ -122,3 +123,22 @@ def test_inspect_refuses(run, fails, tmp_path):
     shard = tmp_path / "out" / "train-00000.ids.npy"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x07")
     assert "out/train-00000.ids.npy: " in fails("inspect out", worded=False)  # checksums
+
+
+def test_shards_are_encoded_and_merged(run, fails, tmp_path):
+    assert "1/16" in fails("build texts --shard 3/2")
+    assert not (tmp_path / "out").exists()
+    assert "out: no shards of a corpus" in fails("merge out")
+    shown = run("build texts --shard 1/2").splitlines()
+    assert shown[0].startswith("shard 1/2  2 documents, 10 tokens; 1 of 1 parts")
+    assert shlex.split(shown[1].removeprefix("next"))[:4] == ["bertsmith", "corpus", "merge", "out"]
+    assert "--held-out" in fails("build texts --shard 2/2 --held-out 0")
+    report = json.loads(run("build texts --shard 2/2 --json"))
+    assert (report["shard"], report["units"], report["documents"]) == ("2/2", 0, 0)
+    merged = json.loads(run("merge out --json"))
+    files = contents(tmp_path / "out")
+    alone = json.loads(run("build texts --json --overwrite"))
+    assert {**merged, "elapsed_seconds": 0} == {**alone, "elapsed_seconds": 0}
+    assert files == contents(tmp_path / "out")
+    run("build texts --shard 1/1 --overwrite")
+    assert "bertsmith pretrain" in run("merge out")

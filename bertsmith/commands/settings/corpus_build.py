@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 
 from bertsmith.commands.flags import parse_settings
-from bertsmith.data.settings import CorpusSettings
+from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.errors import ConfigError
 
 
@@ -33,6 +33,9 @@ class Settings:
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     processes: int | None = None
     """Number of processes that split sentences and encode; by default one for each core."""
+    shard: str | None = None
+    """Encode one shard alone, such as 3/16 for the third of 16; for a job array, whose jobs see the
+    same folder. 'bertsmith corpus merge' then makes the corpus."""
     overwrite: bool = False
     """Replace an earlier corpus in the folder, once the new one is complete."""
     json: bool = False
@@ -41,6 +44,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.files:
             raise ConfigError("no FILES given. Name the texts to build the corpus from.")
+        if self.shard is not None:
+            ShardNumber.parse(self.shard)
 
 
 parse = partial(parse_settings, Settings)
