@@ -6,6 +6,7 @@ A row is [CLS] question [SEP] part of the context [SEP] (paper, section 4.2).
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +158,27 @@ def shortest_answer(question: Question, offsets: NDArray[np.int32]) -> int:
     """
     spans = (answer_tokens(answer, offsets) for answer in question.answers)
     return min((span[1] - span[0] + 1 for span in spans if span is not None), default=0)
+
+
+def begins_or_ends_inside_token(question: Question, offsets: NDArray[np.int32]) -> bool:
+    """Return whether no right answer that stands in the context is made of whole tokens.
+
+    A token may reach over white space and punctuation beside an answer, which scores leave out.
+    `offsets` are those of the context's tokens in characters, int32 `[tokens, 2]`.
+    """
+    is_whole = [
+        not _has_word_characters(
+            question.context[offsets[span[0], 0] : answer.start]
+            + question.context[answer.stop : offsets[span[1], 1]]
+        )
+        for answer in question.answers
+        if (span := answer_tokens(answer, offsets)) is not None
+    ]
+    return bool(is_whole) and not any(is_whole)
+
+
+def _has_word_characters(text: str) -> bool:
+    return any(category(character)[0] in "LMN" for character in text)  # letters, marks, numbers
 
 
 def answer_span(question: Question, offsets: NDArray[np.int32]) -> Span | None:

@@ -53,7 +53,7 @@ class AnswerReport(Report):
     other questions. Of the gold answers, `num_moved` stand in the context at another position or
     with other white space than the file says, and `num_lost` nowhere in it. `num_too_long`
     questions have only right answers of more than `max_answer_length` tokens, which the model
-    cannot give.
+    cannot give, and `num_inside_token` only such as begin or end inside a token.
     """
 
     overall: AnswerScores
@@ -74,6 +74,7 @@ class AnswerReport(Report):
     num_lost: int = 0
     num_empty: int = 0
     num_too_long: int = 0
+    num_inside_token: int = 0
     max_answer_length: int | None = None
     long_texts: LongTexts = "window"
 
@@ -149,6 +150,11 @@ class AnswerReport(Report):
                 self.num_too_long,
                 f"right answer is {TOO_LONG.format(self.max_answer_length)}",
                 f"right answers are {TOO_LONG.format(self.max_answer_length)}",
+            ),
+            *counted(
+                self.num_inside_token,
+                "right answer begins or ends inside a token; the answers given are whole tokens",
+                "right answers begin or end inside a token; the answers given are whole tokens",
             ),
             *counted(
                 self.num_empty,

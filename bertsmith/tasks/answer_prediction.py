@@ -213,6 +213,8 @@ class AnswerPrediction:
     """Cross entropy of the right start and end; None where they are unknown."""
     is_right_too_long: bool = False
     """Whether each right answer has more tokens than a predicted one may have."""
+    is_right_inside_token: bool = False
+    """Whether each right answer begins or ends inside a token, and a predicted one cannot."""
 
     @property
     def is_answered(self) -> bool:

@@ -24,6 +24,7 @@ from bertsmith.data.columns import QuestionColumns
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import (
     answer_lengths,
+    begins_or_ends_inside_token,
     encode_questions,
     label_windows,
     offsets_of,
@@ -109,6 +110,7 @@ class AnswerAccumulator(PredictionCounts):
         self.no_answer_scores = array("d")
         self.losses = array("d")
         self.num_moved = self.num_lost = self.num_empty = self.num_too_long = 0
+        self.num_inside_token = 0
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
@@ -120,6 +122,7 @@ class AnswerAccumulator(PredictionCounts):
             self.num_lost += sum(answer.start is None for answer in example.answers)
             self.num_empty += example.is_empty
             self.num_too_long += prediction.is_right_too_long
+            self.num_inside_token += prediction.is_right_inside_token
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
@@ -155,6 +158,7 @@ class AnswerAccumulator(PredictionCounts):
             num_lost=self.num_lost,
             num_empty=self.num_empty,
             num_too_long=self.num_too_long,
+            num_inside_token=self.num_inside_token,
             max_answer_length=self.max_answer_length,
             long_texts=self.long_texts,
         )
@@ -255,13 +259,17 @@ class Answer(Task[Question, AnswerPrediction]):
         return replace(encoded, row_targets=targets)
 
     def notes(self, examples: Sequence[Question], encoded: EncodedExamples) -> list[str]:
-        """List how many answers were moved, not found, or cut in training."""
+        """List how many answers were moved, not found, cut, or not whole tokens in training."""
         labels = label_windows(examples, encoded)
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
         num_empty = sum(example.is_empty for example in examples)
         sizes = labels.end_positions - labels.start_positions + 1
         num_long = len(set(encoded.owners()[sizes > self.max_answer_length].tolist()))
+        num_inside_token = sum(
+            begins_or_ends_inside_token(example, offsets_of(encoded, number))
+            for number, example in enumerate(examples)
+        )
         longer = (
             f"longer than {self.max_answer_length} tokens and cannot be given "
             f"({option('max_answer_length', int(sizes.max()))} allows {{}})"
@@ -291,6 +299,11 @@ class Answer(Task[Question, AnswerPrediction]):
                 num_long,
                 f"answer is {longer.format('it')}",
                 f"answers are {longer.format('all')}",
+            ),
+            *counted(
+                num_inside_token,
+                "answer begins or ends inside a token; the answers given are whole tokens",
+                "answers begin or end inside a token; the answers given are whole tokens",
             ),
             *counted(
                 labels.num_cut,
@@ -369,6 +382,7 @@ class Answer(Task[Question, AnswerPrediction]):
                 num_rows,
                 loss,
                 shortest_answer(example, offsets_of(encoded, number)) > self.max_answer_length,
+                begins_or_ends_inside_token(example, offsets_of(encoded, number)),
             )
             for number, (example, spans, num_cut, num_rows, loss) in enumerate(
                 zip(examples, candidates, encoded.num_cut, encoded.num_windows, losses, strict=True)

@@ -51,7 +51,8 @@ def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
         "HasAns_total": 2, "NoAns_exact": 0.0, "NoAns_f1": 0.0, "NoAns_total": 1,
         "threshold": None, "num_unanswered": None, "num_missing": 1, "num_unknown": 1,
         "num_truncated": 0, "num_windowed": 0, "num_skipped": 0, "num_moved": 1, "num_lost": 0,
-        "num_empty": 0, "num_too_long": 0, "protocol": "2.0", "language": "en",
+        "num_empty": 0, "num_too_long": 0, "num_inside_token": 0,
+        "protocol": "2.0", "language": "en",
     }  # fmt: skip
     plain = squad(tmp_path / "plain.json", {"a": ["x"], "b": ["y z"]})
     report = score_answer_files(plain, given)

@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from memory_peak import peak
 from samples import write_questions
 from tiny_models import OTHER, save_tiny, tiny_model, tiny_tokenizer
+from tiny_tokenizers import TINY
 
-from bertsmith.data.question_windows import NO_ANSWER, encode_questions, offsets_of
+from bertsmith.data.question_windows import (
+    NO_ANSWER,
+    begins_or_ends_inside_token,
+    encode_questions,
+    locate_tokens,
+    offsets_of,
+)
 from bertsmith.data.squad import GoldAnswer as RightAnswer
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.windowing import Windowing
@@ -247,6 +254,36 @@ def test_answers_that_are_too_long_are_counted_in_training_and_evaluation():
     accumulator.add(questions, task.predict(tiny_model("answer"), encoded, questions))
     assert "2 right answers are longer than 30 tokens" in str(accumulator.result())
     assert "longer than" not in " ".join(Answer(max_answer_length=32).notes(questions, encoded))
+
+
+def test_answers_inside_tokens_are_counted_in_training_and_evaluation():
+    inside = [question("a lovely film", "ove"), question("the film was dull", "he film")]
+    context = "a film (lovely) was , fine story."
+    whole = [question(context, answer) for answer in ("lovely", "(lovely)", "was , fine", "story.")]
+    either = question("a lovely story", "love", "lovely")  # one of its answers can be given
+    aside = Question("q", "?", "a film", (RightAnswer("purple", None),))
+    questions = [*inside, *whole, either, aside, question("a film")]
+    task = Answer()
+    encoded = task.encode(tiny_tokenizer(), questions, 37, labelled=True)
+    note = "begin or end inside a token; the answers given are whole tokens"
+    assert f"2 answers {note}" in task.notes(questions, encoded)
+    accumulator = task.accumulator("questions")
+    accumulator.add(questions, task.predict(tiny_model("answer"), encoded, questions))
+    report = accumulator.result()
+    assert f"2 right answers {note}" in str(report)
+    assert report.to_json()["num_inside_token"] == 2
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_white_space_and_punctuation_in_a_token_are_no_part_of_an_answer(kind):
+    context = "so the river , \u201cruns\u201d to  the sea ."
+    _, offsets = locate_tokens(TINY[kind](), context)
+    assert not any(
+        begins_or_ends_inside_token(question(context, answer), offsets)
+        for answer in ("the", "river", "runs", "to", "the sea", "sea .")
+    )
+    assert begins_or_ends_inside_token(question(context, "he"), np.array([[3, 6], [7, 12]]))
+    assert not begins_or_ends_inside_token(question("(a)", "a"), np.array([[0, 3]]))
 
 
 @pytest.mark.parametrize(("max_length", "note"), [
