@@ -76,8 +76,7 @@ class TagPrediction:
         }
 
     def line(self, example: TaggedSentence) -> Any:
-        types = span_types(self.names, self.scheme)
-        return marked_text(example, self.label_names, self.scheme, types)
+        return marked_text(example, self.label_names, self.scheme, self.names)
 
     def _repr_html_(self) -> str:
         if self.scheme == "plain":

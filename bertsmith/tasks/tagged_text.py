@@ -13,15 +13,17 @@ LINE_BREAKING = re.compile("[\0\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
 def marked_text(
-    sentence: TaggedSentence, labels: Sequence[str], scheme: Scheme, types: Sequence[str]
+    sentence: TaggedSentence, labels: Sequence[str], scheme: Scheme, names: Sequence[str]
 ) -> Any:
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
-    `types` are all types that the model knows; each has a colour. If the only type has no name, as
-    in word segmentation, words are separated by spaces instead.
+    `names` are all labels that the model knows; each of their types has a colour. A type without a
+    name is left out: `[EU] rejects`. If every word belongs to such a span, as in word segmentation,
+    spans are separated by spaces instead.
     """
     from rich.text import Text  # imported only where a line is shown
 
+    types = span_types(names, scheme)
     colours = {type_: COLOURS[index % len(COLOURS)] for index, type_ in enumerate(types)}
     # Replaced character by character, so that places stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
@@ -32,9 +34,10 @@ def marked_text(
         colour = colours.get(label, "")
         if scheme == "plain":
             marked.append(_with_space(marked, text[shown_to:end])).append(f"/{label}", style=colour)
-        elif label:
+        elif label or OUTSIDE in names:
             marked.append(text[shown_to:start])
-            marked.append(f"[{text[start:end]} {label}]", style=f"bold {colour}")
+            named = f" {label}" if label else ""
+            marked.append(f"[{text[start:end]}{named}]", style=f"bold {colour}")
         else:
             marked.append(text[shown_to:start]).append(" " if marked else "")
             marked.append(text[start:end])
