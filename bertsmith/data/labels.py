@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.json_rows import list_names
 from bertsmith.data.text_files import IN_MEMORY, locate_row
-from bertsmith.errors import InputError, option
+from bertsmith.errors import ExamplesError, InputError, option
 
 MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
@@ -42,26 +42,35 @@ def label_array(labels: Sequence[Any]) -> NDArray[Any]:
     return array
 
 
+def check_classes(examples: Sequence[Example], path: Path) -> None:
+    """Check that there are labels of two classes or more.
+
+    Raises:
+        ExamplesError: there is only one.
+    """
+    names = dict.fromkeys(example.label for example in examples if example.label)
+    if len(names) < 2:
+        raise ExamplesError(
+            f"{path}: the only label is {list_names(names)}. Give examples of two classes or more."
+        )
+
+
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
     """Collect the labels, sorted by value if all are numbers, else by name.
 
     Whole numbers among names are allowed, as in `1, 2, spam`; `mixed_labels` says so.
 
     Raises:
-        InputError: the labels cannot be classes, in one of five cases: there is only one label;
-            each row has a label of its own; there are many fractional numbers, or some beside
-            names; all are numbers, and one has two spellings (`1` and `1.0`); one truth value has
-            two spellings (`true` and `True`).
+        InputError: the labels cannot be classes, in one of four cases: each row has a label of its
+            own; there are many fractional numbers, or some beside names; all are numbers, and one
+            has two spellings (`1` and `1.0`); one truth value has two spellings (`true` and
+            `True`).
     """
     rows = {example.label: example.row for example in reversed(examples) if example.label}
     fractions = [
         name for name in rows if NUMBER_TEXT.fullmatch(name) and not INTEGER.fullmatch(name)
     ]
     words = [name for name in rows if not NUMBER_TEXT.fullmatch(name)]
-    if len(rows) < 2:
-        raise InputError(
-            f"{path}: the only label is {list_names(rows)}. Give examples of two classes or more."
-        )
     if fractions and words:
         raise InputError(
             f"{locate_row(path, rows[fractions[0]])}: the label '{fractions[0]}' is a fractional "
@@ -157,7 +166,7 @@ def class_numbers(
     """Return the index of each label in `names`, int64 `[examples]`.
 
     Raises:
-        InputError: a label that is not in `names`; says where and which are known.
+        ExamplesError: a label that is not in `names`; says where and which are known.
     """
     numbers = _numbers_of(names, path)
     for example in examples:
@@ -192,11 +201,11 @@ def label_names(examples: Sequence[Example], separator: str, path: Path) -> tupl
     """Collect the labels of multi-label examples, sorted by name.
 
     Raises:
-        InputError: no example has one.
+        ExamplesError: no example has one.
     """
     names = sorted({name for example in examples for name in label_set(example, separator)})
     if not names:
-        raise InputError(
+        raise ExamplesError(
             f"{path}: no row has a label. Choose the column with {option('label_column')}."
         )
     return tuple(names)
@@ -208,7 +217,7 @@ def label_flags(
     """Encode multi-label examples as flags, bool `[examples, labels]`.
 
     Raises:
-        InputError: a label that is not in `names`; says where and which are known.
+        ExamplesError: a label that is not in `names`; says where and which are known.
     """
     numbers = _numbers_of(names, path)
     flags = np.zeros((len(examples), len(names)), dtype=np.bool_)
@@ -222,14 +231,14 @@ def label_flags(
 
 def _unknown_label(
     label: str | None, example: Example, names: Sequence[str], path: Path
-) -> InputError:
+) -> ExamplesError:
     value = _value(label or "")
     same = next((name for name in names if value is not None and _value(name) == value), None)
     hint = "" if same is None else f" It is {_same_as(label or '', same)}."
     # Row 1 is an example only where the table was read without a header.
     if example.row == 1 and {".csv", ".tsv", ".xlsx"} & set(path.suffixes):
         hint += f" If the row names the columns, pass {option('header', 'yes')}."
-    return InputError(
+    return ExamplesError(
         f"{locate_row(path, example.row)}: the label '{label}' is none of those that the model "
         f"learns ({list_names(names)}).{hint} Fix the row, or train with such examples."
     )

@@ -15,7 +15,7 @@ from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.table_rows import with_class_numbers
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import InputError, option
+from bertsmith.errors import ExamplesError, option
 
 ANCHORS = (
     "anchor", "query", "question", "sentence1", "text_a", "text1", "premise", "question1", "text",
@@ -138,11 +138,11 @@ def score_range(scores: Sequence[float]) -> tuple[float, float]:
     (0.0, 1.0)
 
     Raises:
-        InputError: all scores are equal, so there is nothing to learn from them.
+        ExamplesError: all scores are equal, so there is nothing to learn from them.
     """
     low, high = min(scores), max(scores)
     if low == high:
-        raise InputError(
+        raise ExamplesError(
             f"scores of the examples: found {low:g} in every row; allowed are scores that differ. "
             f"Choose the column with {option('label_column')}, or pass "
             f"{option('loss', 'contrastive')}."

@@ -45,6 +45,10 @@ class InputError(BertsmithError, ValueError):
     """A text, table or row that cannot be read with the given settings."""
 
 
+class ExamplesError(InputError):
+    """Examples that can each be read, but lack together what is to be learned or scored."""
+
+
 class ConfigError(BertsmithError, ValueError):
     """A setting, of a recipe, a preset or the command line, that cannot be met."""
 

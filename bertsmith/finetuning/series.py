@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bertsmith.config import to_jsonable
-from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.errors import ConfigError, ExamplesError, SettingError, option
 from bertsmith.finetuning.resolve import sum_weights
 from bertsmith.finetuning.run import (
     NOTES,
@@ -30,6 +30,7 @@ from bertsmith.finetuning.run import (
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.names import format_score, score_name
 from bertsmith.model.hub import CARD_FILE, find_checkpoint
+from bertsmith.system.counts import count_noun
 from bertsmith.system.files import write_json
 from bertsmith.system.progress import WHOLE_SECONDS, Bar, progress_bar
 from bertsmith.system.terminal import Say
@@ -47,6 +48,8 @@ Train = Callable[..., Any]
 """`finetune`, or a function with its signature and the same fields in its result."""
 
 WEIGHTS = "model.safetensors"
+MOST_SHOWN = 8
+"""Rare labels that are named."""
 LEAST_UNITS = 4
 """Different examples from which a share can be held out."""
 
@@ -216,7 +219,7 @@ def finetune_repeatedly(
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     before = folder if settings.resume else None
     with computing_on(settings, before) as machine, ExitStack() as stack:
-        runs = list(_runs_of(task_type, settings, kind))
+        runs = list(_runs_of(task_type, settings, kind, say))
         facts = _describe(settings, kind)
         _check_series(folder, settings, facts)
 
@@ -236,7 +239,7 @@ def finetune_repeatedly(
 
 
 def _runs_of(
-    task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind
+    task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind, say: Say
 ) -> Iterator[SeriesRun]:
     held_out = settings.train if kind == "fold" else settings.eval
     alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False)
@@ -248,6 +251,9 @@ def _runs_of(
         return
     dataset = task_type.read(alone, (settings.train, None))
     parts = split(dataset, len(names), settings.seed)
+    _check_folds(parts, settings)
+    if note := note_rare_labels(dataset, len(parts)):
+        say(note)
     for name, run, part in zip(names, runs, parts, strict=True):
         yield SeriesRun(name, task_type, run, part)
 
@@ -270,6 +276,44 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
         )
     strata = [_stratum(dataset, example) for example in examples]
     return [_without(dataset, fold) for fold in _deal(units, strata, num_folds)]
+
+
+def _check_folds(parts: Sequence[TaskDataset[Any]], settings: FinetuneSettings) -> None:
+    """Check that there is something to learn while each fold is held out.
+
+    Raises:
+        ExamplesError: there is not.
+    """
+    for number, part in enumerate(parts, start=1):
+        try:
+            part.task.check_train(part.train, settings)
+        except ExamplesError as error:
+            raise ExamplesError(
+                f"{option('folds', len(parts))}: while fold {number} is held out, the other rows "
+                f"are not enough to learn from. {error.message}"
+            ) from None
+
+
+def note_rare_labels(dataset: TaskDataset[Any], num_folds: int) -> str | None:
+    """Describe the labels that some fold does not learn or score; None if there is none."""
+    task = dataset.task
+    units = {
+        (label, task.fold_keys(example)[0])
+        for example in dataset.train
+        for label in task.labels_of(example)
+    }
+    counts = Counter(label for label, _ in units)
+    rare = sorted(label for label, count in counts.items() if count < num_folds)
+    if not rare:
+        return None
+    shown = ", ".join(f"'{label}' has {counts[label]}" for label in rare[:MOST_SHOWN])
+    more = f", and {len(rare) - MOST_SHOWN:,} more have too few" if len(rare) > MOST_SHOWN else ""
+    one = f"label has fewer {task.unit_nouns} than the {num_folds} folds, so some"
+    several = f"labels have fewer {task.unit_nouns} than the {num_folds} folds, so some"
+    return (
+        f"{count_noun(len(rare), one, several)} cannot learn or score "
+        f"{'it' if len(rare) == 1 else 'all of them'}: {shown}{more}"
+    )
 
 
 def hold_out(dataset: TaskDataset[Any], share: float, seed: int) -> TaskDataset[Any]:

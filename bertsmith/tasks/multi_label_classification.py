@@ -6,7 +6,7 @@ probability reaches the threshold.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,8 +22,8 @@ from bertsmith.data.examples import (
     are_pairs,
 )
 from bertsmith.data.label_remarks import look_alike
-from bertsmith.data.labels import label_flags, label_names
-from bertsmith.errors import InputError, SettingError, option
+from bertsmith.data.labels import label_flags, label_names, label_set
+from bertsmith.errors import ExamplesError, SettingError, option
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.tasks.baselines import MultiLabelBaselines
 from bertsmith.tasks.example_objective import mean_over_rows
@@ -103,6 +103,10 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return super().task_settings | ({} if columns is None else {"label_columns": list(columns)})
 
     @classmethod
+    def check_train(cls, examples: Sequence[Example], settings: Any) -> None:
+        label_names(examples, settings.label_separator, settings.train)
+
+    @classmethod
     def of_examples(cls, train: list[Example], settings: Any) -> Self:
         separator = settings.label_separator
         names = label_names(train, separator, settings.train)
@@ -120,14 +124,17 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         """Check that eval examples have labels, all of which occur in training.
 
         Raises:
-            InputError: one does not, or there are none at all.
+            ExamplesError: one does not, or there are none at all.
         """
         flags = label_flags(examples, self.labels, self.label_separator, settings.eval)
         if not flags.any() and settings.score_key != "accuracy":
-            raise InputError(
+            raise ExamplesError(
                 f"{settings.eval}: no text has a label, so F1 has nothing to score. Give texts "
                 f"with labels, or {option('metric', 'accuracy')}."
             )
+
+    def labels_of(self, example: Example) -> Collection[str]:
+        return label_set(example, self.label_separator)
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.float32]:
         """Return labels as flags, fp32 0 or 1 `[examples, labels]`."""

@@ -33,7 +33,7 @@ from bertsmith.data.question_windows import (
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import LongTexts, Windowing
-from bertsmith.errors import ConfigError, InputError, option
+from bertsmith.errors import ConfigError, ExamplesError, option
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     ENDLESS,
@@ -202,17 +202,20 @@ class Answer(Task[Question, AnswerPrediction]):
             )
 
     @classmethod
-    def of_examples(cls, train: list[Question], settings: AnswerSettings) -> Self:
-        """Build the task of a run from its training questions.
+    def check_train(cls, examples: Sequence[Question], settings: AnswerSettings) -> None:
+        """Check that some question has an answer that stands in its passage.
 
         Raises:
-            InputError: no question has an answer that stands in its passage.
+            ExamplesError: none has.
         """
-        if not any(answer.start is not None for one in train for answer in one.answers):
-            raise InputError(
-                f"{settings.train}: none of the {len(train):,} questions has an answer that stands "
-                "in its passage. Give some that have."
+        if not any(answer.start is not None for one in examples for answer in one.answers):
+            raise ExamplesError(
+                f"{settings.train}: none of the {len(examples):,} questions has an answer that "
+                "stands in its passage. Give some that have."
             )
+
+    @classmethod
+    def of_examples(cls, train: list[Question], settings: AnswerSettings) -> Self:
         return cls(
             may_abstain=not all(question.answers for question in train),
             windowing=settings.windowing,

@@ -23,7 +23,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.labels import numeric_labels
-from bertsmith.errors import InputError
+from bertsmith.errors import ExamplesError, InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
@@ -119,8 +119,11 @@ class Regress(TextTask[NumberPrediction]):
         return replace(self, teacher_activation=teacher.activation)
 
     @classmethod
+    def check_train(cls, examples: Sequence[Example], settings: RegressSettings) -> None:
+        varied_numbers(examples, settings.train)
+
+    @classmethod
     def of_examples(cls, train: list[Example], settings: RegressSettings) -> Self:
-        varied_numbers(train, settings.train)
         task = cls(windowing=settings.windowing, pairs=are_pairs(train))
         return task.with_train(train, settings.train)
 
@@ -251,11 +254,11 @@ def varied_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float6
     """Return the numbers of examples, fp64 `[examples]`.
 
     Raises:
-        InputError: all are the same, so that there is nothing to learn or correlate.
+        ExamplesError: all are the same, so that there is nothing to learn or correlate.
     """
     values = numeric_labels(examples, path)
     if np.ptp(values) == 0:
-        raise InputError(
+        raise ExamplesError(
             f"{path}: the number is {examples[0].label} in every row. Give examples with "
             "different ones."
         )

@@ -25,7 +25,7 @@ from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.data.sentence_pairs import Kind, RelatedReader, RelatedTexts, kind_of, score_range
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
-from bertsmith.errors import CheckpointError, InputError
+from bertsmith.errors import CheckpointError, ExamplesError, InputError
 from bertsmith.metrics.regression import SimilarityReport
 from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
@@ -38,7 +38,7 @@ from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case,
 from bertsmith.tasks.settings.embed import EmbedSettings, Loss
 from bertsmith.tasks.settings.finetune import Sources
 from bertsmith.tasks.soft_targets import soft_vector_loss
-from bertsmith.tasks.task import Task, TaskDataset
+from bertsmith.tasks.task import Task, TaskDataset, naming_limits
 from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
 from bertsmith.tasks.vector_prediction import Vectors
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -252,6 +252,11 @@ class Embed(Task[RelatedTexts, Vectors]):
     texts_per_example = 2
 
     @classmethod
+    def check_train(cls, examples: Sequence[RelatedTexts], settings: EmbedSettings) -> None:
+        if kind_of(examples) == "scored":
+            score_range([example.score or 0.0 for example in examples])
+
+    @classmethod
     def read(
         cls, settings: EmbedSettings, sources: Sources | None = None
     ) -> TaskDataset[RelatedTexts]:
@@ -264,16 +269,20 @@ class Embed(Task[RelatedTexts, Vectors]):
         kind = None if settings.loss == "auto" else KIND_OF_LOSS[settings.loss]
         train_source, eval_source = sources or settings.sources
         reader = RelatedReader(train_source, columns, kind)
-        train = cls.select(reader.read(settings.limit), settings)
+        read = reader.read(settings.limit)
+        with naming_limits(settings, num_read=len(read)):
+            train = cls.select(read, settings)
+            cls.check_train(train, settings)
         if eval_source is None:  # read again, as eval examples may be wanted in another form
             eval_source = train_source
         eval_reader = RelatedReader(eval_source, columns, held_out_kind(settings, train_source))
         held_out = eval_reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
-            raise InputError(
-                f"{settings.eval}: the score is {held_out[0].score:g} in every row. Give rows with "
-                "different ones."
-            )
+            with naming_limits(settings, num_read=len(read), num_held_out=len(held_out)):
+                raise ExamplesError(
+                    f"{settings.eval}: the score is {held_out[0].score:g} in every row. Give rows "
+                    "with different ones."
+                )
         is_scored = kind_of(train) == "scored"
         auto: Loss = "cosine" if is_scored else "contrastive"
         task = cls(

@@ -8,7 +8,7 @@ the task of one model, with its labels, and is made from training examples or fr
 import contextlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
@@ -23,7 +23,7 @@ from bertsmith.data.records import RecordReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.data.windowing import Windowing
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, ExamplesError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun
@@ -55,6 +55,38 @@ class TaskDataset(Generic[ExampleT]):
         return sum(content in seen for content in contents)
 
 
+@contextlib.contextmanager
+def naming_limits(
+    settings: FinetuneSettings, *, num_read: int, num_held_out: int | None = None
+) -> Iterator[None]:
+    """Have an `ExamplesError` name the settings because of which rows were not read or not used.
+
+    Args:
+        num_read: number of training examples that were read.
+        num_held_out: that of eval examples; None where the error is not about them.
+    """
+    try:
+        yield
+    except ExamplesError as error:
+        reasons = []
+        for name, path, count in (
+            ("limit", settings.train, num_read),
+            ("eval_limit", settings.eval, num_held_out),
+        ):
+            if count is not None and count == getattr(settings, name):
+                first = "row was" if count == 1 else f"{count:,} rows were"
+                reasons.append(
+                    f"Of {path} only the first {first} read ({option(name, count)}); a larger "
+                    "number may help."
+                )
+        if settings.sample is not None and settings.sample < num_read:
+            reasons.append(
+                f"Of {settings.train} only some rows are used ({option('sample', settings.sample)})"
+                "; a larger number may help."
+            )
+        raise ExamplesError(" ".join([error.message, *reasons])) from None
+
+
 FileFormat = Callable[[Iterable[tuple[Any, Any]]], Iterator[str]]
 """Format of a prediction file: the pieces of its text, from examples with their predictions."""
 
@@ -74,11 +106,19 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """Select the examples to train on from those that were read."""
         return random_sample(examples, settings.sample, settings.seed)
 
+    @classmethod
+    def check_train(cls, examples: Sequence[ExampleT], settings: Any) -> None:
+        """Check that there is something to learn from training examples.
+
+        Raises:
+            ExamplesError: there is not; says why.
+        """
+
     def check_held_out(self, examples: Sequence[ExampleT], settings: Any) -> None:
         """Check that eval examples can be scored.
 
         Raises:
-            InputError: they cannot; says why.
+            InputError: they cannot; says why. An `ExamplesError` where other examples might be.
         """
 
     @property
@@ -140,6 +180,10 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """Return the cells of a prediction, by the names in `cell_types`."""
         return {name: getattr(prediction, name) for name in self.cell_types}
 
+    def labels_of(self, example: ExampleT) -> Collection[str]:
+        """Return the labels of an example that each fold of a cross-validation should learn."""
+        return ()
+
     unit_nouns: ClassVar[str] = "different examples"
     """Units of `fold_keys` in messages."""
 
@@ -196,7 +240,10 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """
         train_source, eval_source = sources or settings.sources
         reader = cls().reader(train_source, settings.columns, labelled=True)
-        train = cls.select(reader.read(settings.limit), settings)
+        read = reader.read(settings.limit)
+        with naming_limits(settings, num_read=len(read)):
+            train = cls.select(read, settings)
+            cls.check_train(train, settings)
         task = cls.of_examples(train, settings)
         if isinstance(reader, RecordReader):
             task = replace(task, trained=reader.columns_read())  # type: ignore[type-var]
@@ -204,15 +251,16 @@ class Task(TaskHooks[ExampleT, PredictionT]):
             return TaskDataset(task, train, [], reader.num_skipped)
         eval_reader = task.reader(eval_source, settings.columns, labelled=True)
         held_out = eval_reader.read(settings.eval_limit)
-        task.check_held_out(held_out, settings)
+        with naming_limits(settings, num_read=len(read), num_held_out=len(held_out)):
+            task.check_held_out(held_out, settings)
         return TaskDataset(task, train, held_out, reader.num_skipped, eval_reader.num_skipped)
 
     @classmethod
     def of_examples(cls, train: list[ExampleT], settings: Any) -> Self:
-        """Build the task of a run from its training examples.
+        """Build the task of a run from its training examples, which `check_train` has passed.
 
         Raises:
-            InputError: nothing can be learned from them.
+            InputError: they contradict each other or the settings.
         """
         raise NotImplementedError
 

@@ -4,7 +4,7 @@ The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, sect
 cross entropy. Several labels per text are the task of multi_label_classification.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -17,7 +17,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
 from bertsmith.data.label_remarks import look_alike, mixed_labels, several_in_one
-from bertsmith.data.labels import class_names, class_numbers
+from bertsmith.data.labels import check_classes, class_names, class_numbers
 from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
@@ -89,6 +89,10 @@ class Classify(LabelTask[ClassPrediction]):
         return super().read(settings, sources)
 
     @classmethod
+    def check_train(cls, examples: Sequence[Example], settings: ClassifySettings) -> None:
+        check_classes(examples, settings.train)
+
+    @classmethod
     def of_examples(cls, train: list[Example], settings: ClassifySettings) -> Self:
         names = class_names(train, settings.train)
         counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
@@ -111,6 +115,9 @@ class Classify(LabelTask[ClassPrediction]):
         if loaded.model.task_settings.get("task") != cls.name:
             check_softmax(loaded.folder.files, loaded.folder.settings)
         return super().restore(loaded)
+
+    def labels_of(self, example: Example) -> Collection[str]:
+        return (example.label or "",)
 
     def targets(self, examples: Sequence[Example]) -> NDArray[np.int64]:
         return class_numbers(examples, self.labels, Path("examples"))

@@ -9,7 +9,7 @@ word counts once in the loss.
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -38,7 +38,7 @@ from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windowing import Windowing
 from bertsmith.data.windows import RowWords, encode_words, label_pieces
-from bertsmith.errors import ConfigError, InputError, option
+from bertsmith.errors import ConfigError, ExamplesError, InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.baselines import WordBaselines
@@ -113,10 +113,24 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def select(cls, examples: list[TaggedSentence], settings: TagSettings) -> list[TaggedSentence]:
         with_words = [sentence for sentence in examples if sentence.words]
         if not with_words:
-            raise InputError(
+            raise ExamplesError(
                 f"{settings.train}: no sentence with words in it. Give a file with at least one."
             )
         return super().select(with_words, settings)
+
+    @classmethod
+    def check_train(cls, examples: Sequence[TaggedSentence], settings: TagSettings) -> None:
+        """Check that there are two labels or more.
+
+        Raises:
+            ExamplesError: there is only one.
+        """
+        names = sorted({label for sentence in examples for label in sentence.labels})
+        if len(names) < 2:
+            raise ExamplesError(
+                f"{settings.train}: the only label is {list_names(names)}. Give sentences with two "
+                f"or more, or choose the column with {option('label_column')}."
+            )
 
     @classmethod
     def of_examples(cls, train: list[TaggedSentence], settings: TagSettings) -> Self:
@@ -127,11 +141,6 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             label for s in train for label in with_scheme(s, scheme, settings.train).labels
         )
         names = tuple(sorted(counts))
-        if len(names) < 2:
-            raise InputError(
-                f"{settings.train}: the only label is {list_names(names)}. Give sentences with two "
-                f"or more, or choose the column with {option('label_column')}."
-            )
         num_illegal = sum(
             "repaired" in s.remarks or count_illegal(s.labels, s.scheme) > 0 for s in train
         )
@@ -151,13 +160,14 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """Check that the labels of eval examples can be scored.
 
         Raises:
-            InputError: they follow no scheme, or there is no entity to score by F1.
+            InputError: they follow no scheme, or there is no entity to score by F1 (an
+                `ExamplesError`).
         """
         for sentence in examples:
             with_scheme(sentence, self.scheme, settings.eval)
         has_spans = any(label != OUTSIDE for sentence in examples for label in sentence.labels)
         if self.scheme != "plain" and settings.metric != "accuracy" and not has_spans:
-            raise InputError(
+            raise ExamplesError(
                 f"{settings.eval}: no label but {OUTSIDE}, so F1 has nothing to score. Give "
                 f"sentences with entities, or {option('metric', 'accuracy')}."
             )
@@ -366,6 +376,9 @@ class Tag(Task[TaggedSentence, TagPrediction]):
             confidence=math.prod(sure) if sure else None,
             parts=mark_spans(example.text, arrows),
         )
+
+    def labels_of(self, example: TaggedSentence) -> Collection[str]:
+        return span_types(example.labels, example.scheme)
 
     def fold_keys(self, example: TaggedSentence) -> tuple[Any, Any]:
         return example.content, tuple(span_types(example.labels, example.scheme))

@@ -6,8 +6,8 @@ import pytest
 from refusals import refuses
 
 from bertsmith.data.examples import Example
-from bertsmith.data.labels import class_names, class_numbers, numeric_labels
-from bertsmith.errors import InputError
+from bertsmith.data.labels import check_classes, class_names, class_numbers, numeric_labels
+from bertsmith.errors import ExamplesError, InputError
 
 PATH = Path("train.tsv")
 
@@ -27,7 +27,6 @@ def test_names_are_sorted_by_value_or_by_name(labels, expected):
 @pytest.mark.parametrize("labels, parts", [
     (["1", "0", "1", "1.0"], [":5:", "'1.0'", "'1' in row 2"]),
     (["0", "1", "true"], [":4:", "'true'", "'1' in row 3"]),
-    (["pos"] * 3, ["'pos'"]),
     (["pos", "0.73", "neg"], [":3:", "'0.73'", "'neg', 'pos'"]),
     ([str(i / 8) for i in range(200)] * 2, ["200", "--label-column"]),
     ([f"id-{i}" for i in range(50)], ["50"]),
@@ -35,6 +34,12 @@ def test_names_are_sorted_by_value_or_by_name(labels, expected):
 def test_labels_that_are_not_classes(labels, parts):
     with refuses(InputError, "train.tsv", *parts):
         class_names(examples(labels), PATH)
+
+
+@pytest.mark.parametrize("labels, named", [(["pos"] * 3, "'pos'"), ([None, "0"], "'0'")])
+def test_labels_of_one_class(labels, named):
+    with refuses(ExamplesError, "train.tsv", named):
+        check_classes(examples(labels), PATH)
 
 
 @pytest.mark.parametrize("known, labels, parts", [

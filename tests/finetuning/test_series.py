@@ -13,15 +13,20 @@ from samples import prepare
 from stop_at import StopAt
 from tiny_models import reviews, save_tiny, write_reviews
 
+from bertsmith.data.examples import Example
 from bertsmith.data.squad import Question
-from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted
+from bertsmith.data.tagged import TaggedSentence
+from bertsmith.errors import CheckpointError, ConfigError, ExamplesError, InputError, Interrupted
 from bertsmith.finetuning.run import finetune
-from bertsmith.finetuning.series import finetune_repeatedly, split
+from bertsmith.finetuning.series import finetune_repeatedly, note_rare_labels, split
 from bertsmith.model.loading import load_model
+from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.settings.finetune import NOT_GIVEN
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.token_classification import Tag
 
 
 def settings_in(folder):
@@ -216,3 +221,63 @@ def test_folds_hold_out_everything_once_and_equal_texts_together():
 def test_what_excludes_each_other(settings, changes, place):
     with refuses(ConfigError, place):
         finetune(Classify, replace(settings, **changes))
+
+
+def labelled(path, *labels):
+    rows = [f"good {row},{label}\n" for row, label in enumerate(labels)]
+    path.write_text("text,label\n" + "".join(rows))
+
+
+def test_labels_with_fewer_examples_than_folds_are_told_before_training(settings):
+    said = []
+    series = replace(settings, folds=2, eval=NOT_GIVEN, steps=1)
+    labelled(settings.train, *"pqn", *"pq" * 3)
+    finetune_repeatedly(Classify, series, say=said.append)
+    assert said[:2] == [
+        "1 label has fewer different examples than the 2 folds, so some cannot learn or score it: "
+        "'n' has 1",
+        "fold-1, 1 of 2",
+    ]
+
+
+@pytest.mark.parametrize(("task", "texts", "note"), [
+    (Classify, ["p", "q", "p", "q", "p"], None),
+    (Classify, [*"ppppppqqq", "n", "m", "m"], "2 labels have fewer different examples than the 3 "
+     "folds, so some cannot learn or score all of them: 'm' has 2, 'n' has 1"),
+    (MultiLabel, ["p,q", "p", "q", "", "p,q", "n"],
+     "1 label has fewer different examples than the 3 folds, so some cannot learn or score it: "
+     "'n' has 1"),
+    (Regress, list("123456"), None),
+])  # fmt: skip
+def test_rare_labels_are_named(task, texts, note):
+    examples = [Example(f"text {row}", None, text, row) for row, text in enumerate(texts)]
+    num_folds = 2 if len(texts) == 5 else 3
+    assert note_rare_labels(TaskDataset(task(), examples, []), num_folds) == note
+
+
+def test_rare_types_of_entities_and_long_lists_are_named():
+    labels = ["B-A O", "B-A I-A", "B-B I-B", "O O", "B-A O", "O B-B"]
+    sentences = [
+        TaggedSentence((str(row), "ran"), tuple(text.split()), row, scheme="IOB2")
+        for row, text in enumerate(labels)
+    ]
+    note = note_rare_labels(TaskDataset(Tag(), sentences, []), 3)
+    assert note.endswith(": 'B' has 2")
+    many = [Example(f"text {row}", None, f"label{row % 50}", row) for row in range(100)]
+    note = note_rare_labels(TaskDataset(Classify(), many, []), 3)
+    assert note.startswith("50 labels have") and note.endswith(", and 42 more have too few")
+    same = [Example("the same", None, "p", row) for row in range(5)]  # all are in one fold
+    assert "'p' has 1" in note_rare_labels(TaskDataset(Classify(), same, []), 2)
+
+
+@pytest.mark.parametrize(("task", "labels", "part"), [
+    (Classify, "pppn", "the only label is 'p'"), (Regress, "1112", "the number is 1"),
+])  # fmt: skip
+def test_folds_that_leave_nothing_to_learn_are_refused(settings, tmp_path, task, labels, part):
+    series = task.settings(
+        model=settings.model, train=settings.train, out=settings.out, folds=2, device="cpu"
+    )
+    labelled(settings.train, *labels)
+    with refuses(ExamplesError, "--folds 2", "a.csv: ", part):
+        finetune_repeatedly(task, series)
+    assert not settings.out.exists()
