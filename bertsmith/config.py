@@ -14,6 +14,7 @@ import tomllib
 import typing
 import unicodedata
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,9 @@ PYDANTIC_KINDS = {
 RECIPES = Path(__file__).parent / "recipes"
 NAMES_CODE = {"names code": True}
 """Metadata of a field whose value is run: a recipe from elsewhere must not have it."""
+OTHER_FORMS = "other forms"
+"""Key of the metadata of a field whose value may be written in other forms: a function that
+converts them to that of the field, or raises SettingError."""
 
 
 def shipped_recipes(kind: str = "*") -> dict[str, Path]:
@@ -182,9 +186,11 @@ def from_mapping(
                 f"may come from anywhere. Leave it out, and pass {option(key)} to a command that "
                 "has it."
             )
+        to_own_form = fields[key].metadata.get(OTHER_FORMS)
+        plain = value if to_own_form is None else _checked(source, partial(to_own_form, value))
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None
-        changes[name] = _convert(hints[name], value, f"{source}: {key}", inner, whole or cls)
+        changes[name] = _convert(hints[name], plain, f"{source}: {key}", inner, whole or cls)
     if default is not None:
         return _checked(source, lambda: dataclasses.replace(default, **changes))  # type: ignore[type-var]
     missing = [

@@ -182,3 +182,20 @@ def test_what_is_written_reads_back_equal():
     assert from_mapping(Settings, to_jsonable(settings), "run.json") == settings
     with refuses(ConfigError, "run.json: 'corpus'"):
         from_mapping(Settings, {}, "run.json")
+
+
+@pytest.mark.parametrize(("line", "words"), [
+    ("class_weights = {spam = 3, 'no spam' = 0.5}", ("spam=3", "no spam=0.5")),
+    ("class_weights = 'balanced'", ("balanced",)), ("class_weights = ['spam=3']", ("spam=3",)),
+    ("[class_weights]\nspam = 3", ("spam=3",)), ("class_weights = []", ()),
+])  # fmt: skip
+def test_class_weights_may_be_a_table_in_a_recipe(line, words, tmp_path):
+    (tmp_path / "a.toml").write_text(f"model = 'm'\ntrain = 'a.csv'\nout = 'o'\n{line}\n")
+    args = ["--recipe", str(tmp_path / "a.toml"), "--eval", "b.csv"]
+    assert parse_finetuning(args, "bertsmith finetune classify")[0].class_weights == words
+
+
+def test_class_weights_of_another_kind_are_refused_with_those_that_a_recipe_takes(tmp_path):
+    (tmp_path / "a.toml").write_text("class_weights = 3\n")
+    with refuses(ConfigError, "a.toml: class_weights: found 3", "'balanced'", "{'spam': 3}"):
+        parse_finetuning(["--recipe", str(tmp_path / "a.toml")], "bertsmith finetune tag")

@@ -24,6 +24,7 @@ VALUE_KINDS: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
     "str": str,
+    "dict": lambda text: dict([_read_pair(text)]),
 }
 
 Spelling = Callable[["NamedOption"], str]
@@ -49,13 +50,16 @@ def option(path: str, value: Any = None) -> str:
     Args:
         path: its name as in Python, such as "max_length"; with the recipe's table if that matters,
             as in "training.batch_size".
-        value: a value for it, which is spelled as well.
+        value: a value for it, which is spelled as well; also a name with its whole number, such as
+            `{"spam": 3}`.
 
     >>> as_flags(f"Raise {option('max_length')}, or give {option('from', 'runs/a')}.")
     'Raise --max-length, or give --from runs/a.'
     """
     if value is None:
         return f"{BEGIN}{path}{END}"
+    if isinstance(value, dict):
+        return f"{BEGIN}{path}{VALUE}dict {_pair_text(value)}{END}"
     plain = _plain(value)
     return f"{BEGIN}{path}{VALUE}{type(plain).__name__} {plain}{END}"
 
@@ -102,11 +106,21 @@ def flag_of(named: NamedOption) -> str:
         return flag
     if named.value is False:
         return f"--no-{flag[2:]}"
-    text = str(named.value)
+    text = _pair_text(named.value) if isinstance(named.value, dict) else str(named.value)
     quoted = shlex.quote(text)
     if quoted == text and not any(char.isalnum() for char in text):
         quoted = f"'{text}'"  # such as a comma, which would look like punctuation
     return f"{flag} {quoted}"
+
+
+def _pair_text(value: dict[str, int]) -> str:
+    ((name, number),) = value.items()
+    return f"{name}={number}"
+
+
+def _read_pair(text: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    return name, int(number)
 
 
 def _plain(value: Any) -> Any:

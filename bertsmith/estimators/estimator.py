@@ -42,7 +42,6 @@ from bertsmith.finetuning.series import hold_out
 from bertsmith.model.saving import write_task_settings
 from bertsmith.system.paths import check_outside
 from bertsmith.tasks.auto import load_predictor
-from bertsmith.tasks.losses import BALANCED
 from bertsmith.tasks.predictor import Predictor, accumulate_rows
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator
 from bertsmith.tasks.settings.finetune import FinetuneSettings
@@ -535,7 +534,7 @@ def _remove(path: Path, process: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as recipes have it: weights as pairs."""
+    """Return a parameter as recipes have it: names of labels are text."""
     if isinstance(value, Mapping):
-        return [f"{label_name(label)}={weight}" for label, weight in value.items()]
-    return [value] if isinstance(value, str) and value == BALANCED else value
+        return {label_name(label): weight for label, weight in value.items()}
+    return value

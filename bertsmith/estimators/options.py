@@ -54,7 +54,7 @@ class WindowOptions(Options, total=False):
 class LabelOptions(WindowOptions, total=False):
     """Options of a task that chooses among labels."""
 
-    class_weights: Literal["balanced"] | Mapping[str, float] | Sequence[str]
+    class_weights: Literal["balanced"] | Mapping[str, float] | Sequence[str] | None
     label_smoothing: float
     focal_gamma: float
 

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.errors import ConfigError, SettingError, option
-from bertsmith.tasks.settings.losses import LossSettings
-
-BALANCED = "balanced"
+from bertsmith.tasks.settings.losses import BALANCED, LossSettings, allowed_weights
 
 
 @dataclass(frozen=True)
@@ -146,9 +144,7 @@ def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
 def _weight(word: str, labels: Sequence[str]) -> tuple[str, float]:
     name, _, text = word.rpartition("=")
     if not name:
-        raise SettingError(
-            "class_weights", word, f"{BALANCED}, or label=weight pairs such as {labels[0]}=2"
-        )
+        raise SettingError("class_weights", word, allowed_weights(labels[0]))
     if name not in labels:
         raise SettingError("class_weights", name, f"one of the labels {', '.join(labels[:10])}")
     try:

@@ -33,6 +33,8 @@ from bertsmith.training.settings import TrainingSettings
     (option("training.seed", 3), "--seed 3", "seed=3", '"seed": 3'),
     (option("label_separator", "|"), "--label-separator '|'", "label_separator='|'",
      '"label_separator": "|"'),
+    (option("class_weights", {"a=b": 3}), "--class-weights a=b=3", "class_weights={'a=b': 3}",
+     '"class_weights": {"a=b": 3}'),
 ])  # fmt: skip
 def test_three_spellings(named, flag, argument, field):
     message = f"Give {named}, or not."

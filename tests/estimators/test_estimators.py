@@ -157,10 +157,14 @@ def test_several_labels(model):
 def test_labels_are_weighed(model):
     weighed = [
         bertsmith.TextClassifier(model, class_weights=weights, **QUICK).fit(TEXTS, FLAGS, **QUIET)
-        for weights in ("balanced", {np.True_: 9.0}, ["true=9"])
+        for weights in ("balanced", {np.True_: 9.0}, ["true=9"], "true=9", None, ())
     ]
-    balanced, by_label, by_name = (each.predict_proba(TEXTS) for each in weighed)
+    balanced, by_label, by_name, by_word, by_none, unweighed = (
+        each.predict_proba(TEXTS) for each in weighed
+    )
     np.testing.assert_array_equal(by_label, by_name)
+    np.testing.assert_array_equal(by_word, by_name)
+    np.testing.assert_array_equal(by_none, unweighed)
     assert not np.array_equal(balanced, by_name)
 
 
@@ -314,6 +318,11 @@ def test_what_cannot_be_fitted_is_refused(classifier, name):
     ({"epochs": "3", "steps": None}, ["epochs: found '3'"]), ({"metric": "f1"}, ["found 'f1'"]),
     ({"dropout": 2.0}, ["dropout: found 2.0", "below 1"]), ({"epochs": 1.0}, ["epochs and steps"]),
     ({"class_weights": {"new": 3}}, ["class_weights: found 'new'", "neg, pos"]),
+    ({"class_weights": "Balanced"},
+     ["class_weights: found 'Balanced'", "class_weights='balanced'", "class_weights={'neg': 3}"]),
+    ({"class_weights": 3}, ["TextClassifier: class_weights: found 3", "{'spam': 3}"]),
+    ({"class_weights": [3, "p=2"]}, ["class_weights: found [3, 'p=2']", "{'spam': 3}"]),
+    ({"class_weights": {"neg": None}}, ["class_weights: found 'neg=None'", "a number"]),
     ({"model": None}, ["model: found NoneType", '"org/name"']),
 ])  # fmt: skip
 def test_settings_that_cannot_be_met(model, settings, parts):
@@ -407,6 +416,9 @@ def test_pipelines_and_searches(classifier):
     steps = [("clean", FunctionTransformer(np.char.lower)), ("bert", classifier)]
     search = GridSearchCV(Pipeline(steps), {"bert__steps": np.array([1, 2])}, cv=folds)
     search.fit(np.array(TEXTS), FLAGS, bert__show_progress=False)
+    weights = GridSearchCV(classifier, {"class_weights": [None, "balanced"]}, cv=folds)
+    weights.fit(TEXTS, FLAGS, show_progress=False)
+    assert np.isfinite(weights.cv_results_["mean_test_score"]).all()
     assert search.best_params_["bert__steps"] in (1, 2)
     assert set(search.predict(np.array(TEXTS))) <= {0, 1}
     assert search.predict_proba(np.array(TEXTS)).shape == (24, 2)

@@ -85,7 +85,7 @@ def test_given_weights():
     assert class_weights((), ("a", "b=c"), counts) is None
     assert class_weights(("b=c=2.5",), ("a", "b=c"), counts) == (1.0, 2.5)
     for given, parts in (
-        ("b", ["'b'", "balanced", "label=weight"]),
+        ("b", ["'b'", "--class-weights balanced,", "--class-weights a=3"]),
         ("d=2", ["'d'", "a, b"]),
         ("a=x", ["'a=x'"]),
         ("a=-1", ["'a=-1'"]),

@@ -1,18 +1,52 @@
 """Settings of the loss of tasks that choose among labels."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from bertsmith.config import OTHER_FORMS
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import Advanced
 from bertsmith.tasks.settings.finetune import FinetuneSettings
+
+BALANCED = "balanced"
+
+
+def allowed_weights(label: str = "spam") -> str:
+    """Describe, for messages, the class weights that may be given, with one of the labels."""
+    return (
+        f"{option('class_weights', BALANCED)}, or a weight for each label, such as "
+        f"{option('class_weights', {label: 3})}"
+    )
+
+
+def weight_words(value: object) -> list[object]:
+    """Convert class weights from a call of Python or a recipe to the words of a command line.
+
+    >>> weight_words({"spam": 3, "ham": 0.5}), weight_words("balanced"), weight_words(None)
+    (['spam=3', 'ham=0.5'], ['balanced'], [])
+
+    Raises:
+        SettingError: they are no word, no words, and no table of weights.
+    """
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [f"{label}={weight}" for label, weight in value.items()]
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        return list(value)
+    raise SettingError("class_weights", value, allowed_weights())
 
 
 @dataclass(frozen=True)
 class LossSettings(FinetuneSettings):
     """Settings of a task that chooses among labels."""
 
-    class_weights: Advanced[tuple[str, ...]] = ()
+    class_weights: Advanced[tuple[str, ...]] = field(
+        default=(), metadata={OTHER_FORMS: weight_words}
+    )
     """Class weights in the loss: balanced, so that all labels together count the same however rare
     they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
     label_smoothing: Advanced[float] = 0.0
