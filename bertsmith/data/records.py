@@ -255,7 +255,12 @@ class RecordReader(Reader[ExampleT]):
         Raises:
             InputError: as in `table_format`.
         """
-        return table_format(self.source, self.options.format, self.options.delimiter)
+        return table_format(
+            self.source,
+            self.options.format,
+            self.options.delimiter,
+            may_be_lines=not self.lines_lack,
+        )
 
     @property
     def is_table(self) -> bool:

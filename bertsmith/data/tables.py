@@ -33,9 +33,18 @@ ASK_FORMAT = (
     f"If it is a table by another name, say which: {option('format', 'tsv')} (or csv, jsonl)."
 )
 
+ASK_FORMAT_OF_TEXTS = (
+    "If it holds texts or a table by another name, say which: "
+    f"{option('format', 'txt')} (a text on each line; or csv, tsv, jsonl)."
+)
+
 
 def table_format(
-    source: ExampleSource, asked: TableFormat | None = None, delimiter: str | None = None
+    source: ExampleSource,
+    asked: TableFormat | None = None,
+    delimiter: str | None = None,
+    *,
+    may_be_lines: bool = False,
 ) -> FoundFormat:
     """Return a file's format as asked, else by its name; txt for standard input.
 
@@ -44,11 +53,12 @@ def table_format(
 
     Args:
         asked: None where the user cannot ask for one, so that no message says so.
+        may_be_lines: whether lines of text are enough, so that messages name .txt, too.
 
     Raises:
         InputError: there is no such file, or its name ends in something else.
     """
-    kind = _table_format(source, asked)
+    kind = _table_format(source, asked, may_be_lines)
     return "csv" if delimiter is not None and kind == "txt" else kind
 
 
@@ -86,7 +96,9 @@ def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
         )
 
 
-def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundFormat:
+def _table_format(
+    source: ExampleSource, asked: TableFormat | None, may_be_lines: bool
+) -> FoundFormat:
     if not isinstance(source, Path):
         return "jsonl"
     check_is_file(source)
@@ -100,12 +112,14 @@ def _table_format(source: ExampleSource, asked: TableFormat | None) -> FoundForm
     )
     if kind is None:
         check_not_packed(source)
-        hint = "" if asked is None else f" {ASK_FORMAT}"
+        how_to_ask = ASK_FORMAT_OF_TEXTS if may_be_lines else ASK_FORMAT
+        hint = "" if asked is None else f" {how_to_ask}"
         if ending == "xls":
             hint = " In Excel: Save as, Excel workbook (.xlsx)."
+        texts = ".txt, " if may_be_lines else ""
         raise InputError(
-            f"{source}: {ending_in_words(source)}; allowed are .csv, .tsv, .jsonl, "
-            ".json, .parquet or .xlsx, plain or compressed as .gz, .xz or .zst. Rename or "
+            f"{source}: {ending_in_words(source)}; allowed are {texts}.csv, .tsv, "
+            ".jsonl, .json, .parquet or .xlsx, plain or compressed as .gz, .xz or .zst. Rename or "
             f"convert it.{hint}"
         )
     return kind

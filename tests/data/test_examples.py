@@ -16,7 +16,7 @@ from refusals import refuses
 
 from bertsmith.data.columns import Columns
 from bertsmith.data.examples import Example, ExampleReader, stratified_sample
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, as_flags
 
 GOOD = [("good", None, "1")]
 BOTH = [("good", None, "1"), ("bad", None, "0")]
@@ -276,3 +276,17 @@ def test_a_pair_is_read_where_its_columns_are_named(tmp_path):
 def test_examples_of_a_file_are_counted_up_to_a_limit(tmp_path, limit, count):
     (tmp_path / "a.csv").write_text("text,label\ngood,1\ndull,0\nfine,1\n")
     assert ExampleReader(tmp_path / "a.csv").count(limit) == count
+
+
+@pytest.mark.parametrize("name", ["in.text", "texts"])
+def test_a_file_of_texts_by_another_name_is_told_the_format_of_texts(name, tmp_path):
+    (tmp_path / name).write_text("good\nbad\n")
+    with refuses(InputError, name, "allowed are .txt, .csv", "--format txt"):
+        ExampleReader(tmp_path / name, labelled=False).read()
+    for needs_more in ({"labelled": True}, {"labelled": False, "pairs": True}):
+        with pytest.raises(InputError) as caught:
+            ExampleReader(tmp_path / name, **needs_more).read()
+        assert "--format tsv" in as_flags(caught.value.message)
+        assert "txt" not in caught.value.message
+    read = ExampleReader(tmp_path / name, Columns(format="txt"), labelled=False).read()
+    assert [example.text for example in read] == ["good", "bad"]
