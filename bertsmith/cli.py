@@ -44,8 +44,8 @@ GLOBAL_FLAGS = (("--debug",), ("-q", "--quiet"), ("-v", "--verbose"))
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command.
 
-    The process ends with 0, with 2 after a problem the user can solve, and after a signal
-    with 128 and its number: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+    The exit code is 0, or 2 after a problem that the user can solve, or after a signal 128 plus its
+    number: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
     """
     if argv is None:
         _check_folder()
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _check_folder() -> None:
-    """End where the folder of this process is deleted: nothing can be found from there."""
+    """End the process if its current folder was deleted, since no path can be found from there."""
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -89,7 +89,7 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # The reader (head, less) has left; keep Python from complaining again at exit.
+        # The reader (head, less) has ended; keep Python from complaining again at exit.
         discard(sys.stdout)
         raise SystemExit(0) from None
     except BertsmithError as error:
@@ -105,7 +105,7 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
         is_of_output = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-        subject = error.filename or ("output" if is_of_output else "the system refused")
+        subject = error.filename or ("output" if is_of_output else "error of the system")
         try:
             sys.stdout.flush()
         except OSError:
@@ -118,7 +118,7 @@ def _problems_as_messages(args: list[str], *, debug: bool) -> Iterator[None]:
 
 
 def _take(args: list[str], *flags: str) -> bool:
-    """Remove flags that any command has; return whether one was there."""
+    """Remove a flag that every command has; return whether the line had it."""
     present = [word for word in args if word in flags]
     for word in present:
         args.remove(word)
@@ -130,13 +130,13 @@ def _lack_of_memory(error: BaseException) -> str:
     amount = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
     return (
         f"not enough memory{amount}. Use a smaller --max-length, --batch-size or "
-        "--micro-batch-size, fewer --threads or --processes, a smaller model, or less text, where "
-        "the command has that. Closing other programs helps, too."
+        "--micro-batch-size, fewer --threads or --processes, a smaller model, or less text, "
+        "if the command has these options. Closing other programs helps, too."
     )
 
 
 def _find(args: list[str]) -> Callable[[], None]:
-    """Return what a line asks for, ready to be called."""
+    """Return a function that does what the line asks for."""
     if not args or args[0] in ("-h", "--help"):
         return partial(print, _overview())
     if args[0] in ("-V", "--version"):
@@ -150,7 +150,7 @@ def _find(args: list[str]) -> Callable[[], None]:
 
 
 def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
-    """Read a command's line, then import what does its work."""
+    """Parse a command's line, then import the module that does its work."""
     prog = f"{PROG} {name}"
     parse = settings_of(name).parse
     settings = parse(args, prog)
@@ -165,7 +165,7 @@ def _read_command(name: str, args: Sequence[str]) -> Callable[[], None]:
 
 
 def _has_begun(settings: Any) -> bool:
-    """Return whether a command has a run in its folder that can be resumed."""
+    """Return whether the command's folder has a run that can be resumed."""
     if not hasattr(settings, "resume") or settings.out is None:
         return False
     return (settings.out / "run.json").exists()
@@ -177,17 +177,19 @@ def _run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
 
 
 def _tell(message: str) -> None:
-    """Print a problem; of several ranks the first does."""
+    """Print a problem; of several ranks only the first does."""
     if is_first_rank():
         print(f"{PROG}: {message}", file=sys.stderr)
 
 
 def _import_work(name: str) -> Callable[[Any, Sequence[str]], None]:
     """Import a command's `main`."""
-    if "torch" in sys.modules:  # called by a program, whose objects are its own
+    if (
+        "torch" in sys.modules
+    ):  # called by a program that has imported torch: leave its garbage collection alone
         return work_of(name).main
-    # torch brings half a million objects that all stay: searching them for garbage again and again
-    # costs 0.15 s of a start, and time in every later search.
+    # torch makes half a million permanent objects. Searching them for garbage while they are made
+    # takes 0.15 s, and later searches would take longer, too.
     gc.disable()
     try:
         with StopSignal() as stop:  # torch's C++ code would swallow an interrupt, or crash

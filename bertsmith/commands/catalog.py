@@ -1,8 +1,8 @@
-"""The commands, by the step from text to model that they serve, and the module of each.
+"""The list of commands, each with its step from text to model and its modules.
 
-A command is two modules of its name: one in `commands/settings/`, which parses its line, and one in
-`commands/`, whose `main` does the work. The first needs no torch, so mistakes and help cost no
-seconds; the second is imported when the line is right.
+A command has two modules of its name: one in `commands/settings/`, which parses its line, and one
+in `commands/`, whose `main` does the work. The first needs no torch, so that help and messages about
+mistakes appear at once; the second is imported once the line is parsed.
 """
 
 import importlib
@@ -13,20 +13,20 @@ from bertsmith.commands.help import HelpAsked, Page
 
 
 class Command(NamedTuple):
-    """The step that a command serves, and its purpose."""
+    """A command's step from text to model, and its purpose."""
 
     step: str
     summary: str
     module: str = ""
-    """The name of its modules, if they are not called like it."""
+    """The name of its modules, if it differs from the command's."""
 
 
 COMMANDS = {
     "tokenizer train": Command("Text", "learn a vocabulary of subword tokens from your texts"),
     "tokenizer extend": Command("Text", "add the tokens of your own texts to a model's vocabulary"),
     "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
-    "corpus merge": Command("Text", "make a corpus of shards that several jobs have encoded"),
-    "corpus inspect": Command("Text", "show what a corpus holds"),
+    "corpus merge": Command("Text", "make one corpus of the shards that several jobs encoded"),
+    "corpus inspect": Command("Text", "show the size and examples of a corpus"),
     "pretrain": Command(
         "Model", "pre-train a BERT on your texts: a new one, or one that you have (--from)"
     ),
@@ -37,8 +37,8 @@ COMMANDS = {
     ),
     "fill": Command("Model", "ask a pre-trained BERT which word belongs at [MASK]"),
     **{
-        f"finetune {task}": Command("Task", f"fine-tune a BERT to {what}", "finetune")
-        for task, what in {
+        f"finetune {task}": Command("Task", f"fine-tune a BERT to {purpose}", "finetune")
+        for task, purpose in {
             "classify": "sort texts into your classes",
             "answer": "find the answers to questions in passages",
             "tag": "label words, such as names or parts of speech",
@@ -58,14 +58,14 @@ COMMANDS = {
         "All", "train several recipes with the same budget and test which is better"
     ),
     "demo": Command("All", "try everything in five minutes, on this computer's own documentation"),
-    "hardware": Command("All", "show how fast this computer is, as measured"),
+    "hardware": Command("All", "measure how fast this computer is"),
     "recipes": Command("All", "list the recipes: settings that go well together, by command"),
     "completion": Command("All", "print the tab completion for bash and zsh"),
 }
 
 
 def name_of(words: Sequence[str]) -> str | None:
-    """Return the command that a line begins with; None where there is none."""
+    """Return the command that a line begins with; None if there is none."""
     return next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
 
 
@@ -80,7 +80,7 @@ def work_of(name: str) -> Any:
 
 
 def page_of(name: str) -> Page:
-    """Return the help of a command, as its settings are."""
+    """Return a command's page of help, which is made from its settings."""
     try:
         settings_of(name).parse(["--help"], f"bertsmith {name}")
     except HelpAsked as asked:

@@ -1,4 +1,4 @@
-"""`bertsmith compare`: recipes under the same budget and seeds → one page about all of them."""
+"""`bertsmith compare`: recipes with the same budget and seeds → one page that compares them."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from bertsmith.training.display import Display
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
-    """Run what is not complete yet, then print the table.
+    """Finish all runs, then print the table.
 
     Raises:
-        TrainingError: a run failed; the page and the table have all others.
+        TrainingError: a run failed; the page and the table have the other runs.
     """
-    again = shlex.join(line)
+    same_command = shlex.join(line)
     with Display() as display:
-        report = compare(settings, [display], again, tell)
+        report = compare(settings, [display], same_command, tell)
     print_report(report, settings.json)
     tell(f"page in {settings.out / NAME}.html")
     if report.errors:
         raise TrainingError(
-            f"runs: {len(report.errors)} failed (named above, and on the page); all others are "
-            f"there. Mend the cause, then repeat what is missing with: {again}"
+            f"runs: {len(report.errors)} failed (see above, and the page); all others are "
+            f"complete. Mend the cause, then repeat the failed ones with: {same_command}"
         )

@@ -9,7 +9,7 @@ from bertsmith.commands.settings.completion import Settings
 from bertsmith.config import shipped_recipes
 
 FREE_VALUES = {"INT", "NUMBER", "TEXT", "PATH", "NAME"}
-"""The name of a value in help, unless the value is one of a few words."""
+"""Placeholders in help for values that are not one of a few words."""
 
 SCRIPT = """\
 [ -n "$ZSH_VERSION" ] && autoload -U +X compinit bashcompinit && compinit && bashcompinit
@@ -28,7 +28,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def cases() -> Iterator[str]:
-    """Yield what may follow each beginning of a line, the longest beginnings first."""
+    """Yield the shell's cases: the words after each beginning of a line, longest first."""
     options = {name: page_of(name).options for name in COMMANDS}
     follow: dict[str, list[str]] = {"": []}
     for name in COMMANDS:
@@ -49,7 +49,7 @@ def cases() -> Iterator[str]:
 
 
 def _values(command: str, option: Option) -> list[str] | None:
-    """List what may follow a flag; nothing after a path, for which the shell lists files."""
+    """List a flag's values; empty for a path, for which the shell completes file names."""
     choices = option.values.removesuffix(" ...").split("|")
     if option.name == "--recipe":
         return list(shipped_recipes(recipe_kind(command)))

@@ -62,7 +62,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def _left_out(sources: SourcesManifest) -> list[str]:
-    """Return a line for each reason why texts were left out or divided."""
+    """Describe how many texts were left out or divided, a line for each reason."""
     return [
         *(f"skipped: {count_reason(*each)}" for each in sources.skipped.items()),
         *(f"divided: {count_reason(*each)}" for each in sources.cut.items()),
@@ -70,7 +70,7 @@ def _left_out(sources: SourcesManifest) -> list[str]:
 
 
 def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int]]]]:
-    """Return the histograms of a split by title, with the scale of the bars of each."""
+    """Return a split's histograms of lengths by title, each with the scale of its bars."""
     counts = {"sentence": split.sentence_lengths, "document": split.document_lengths}
     return {
         f"tokens in a {name}": (Scale(0, max((1, *lengths))), histogram(lengths))
@@ -79,7 +79,7 @@ def _lengths(split: SplitManifest) -> dict[str, tuple[Scale, list[tuple[str, int
 
 
 def histogram(counts: Sequence[int]) -> list[tuple[str, int]]:
-    """List the counts by their range of lengths, such as "4 to 7", from the shortest on."""
+    """Label counts with their ranges of lengths, such as "4 to 7", from the shortest on."""
     shortest = next((digits for digits, count in enumerate(counts) if count), 0)
     rows = []
     for digits, count in enumerate(counts[shortest:], shortest):
@@ -89,7 +89,7 @@ def histogram(counts: Sequence[int]) -> list[tuple[str, int]]:
 
 
 def _examples(corpus: Corpus, count: int) -> Iterator[str]:
-    """Yield the beginnings of documents spread evenly over a split."""
+    """Yield the beginnings of `count` documents, evenly spread over a split."""
     tokenizer = corpus.tokenizer()
     count = min(count, corpus.num_documents)
     for document in np.linspace(0, corpus.num_documents, count, endpoint=False).astype(int):

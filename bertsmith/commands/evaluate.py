@@ -36,9 +36,9 @@ from bertsmith.tasks.task import Task
 
 
 def main(words: Sequence[str], line: Sequence[str]) -> None:
-    """Score and print, then write the page.
+    """Score, print the scores, then write the page.
 
-    Scores are seen even if the page cannot be written.
+    So the scores are printed even if the page cannot be written.
     """
     settings, folder = parse_for_folder(Settings, words, " ".join(line[:2]))
     check_flags(settings)
@@ -56,7 +56,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
 
 
 def check_flags(settings: Settings) -> None:
-    """Raise ConfigError unless there is one file, with flags that apply to it."""
+    """Raise ConfigError unless the line names one file, with flags that apply to it."""
     are_pairs = settings.minimal_pairs is not None
     if are_pairs == bool(settings.data):
         one = "only one of them" if are_pairs else "one of them"
@@ -110,7 +110,7 @@ def print_result(
     more: Mapping[str, float],
     baselines: Sequence[Baseline] = (),
 ) -> None:
-    """Print the result, and beside it the share of unknown tokens."""
+    """Print the result; warn of many unknown tokens."""
     unknown_rate = predictor.unknown_tokens.rate
     report = {**result.to_json(), "unknown_rate": unknown_rate, **more}
     tell_unknown(unknown_rate, name_source(path))
@@ -161,7 +161,7 @@ def measure(settings: Settings, model: Path | ModelFolder, data: Path) -> None:
 
 
 def with_separator(task: Task[Any, Any], separator: str | None) -> Task[Any, Any]:
-    """Return a copy that reads several labels between separators of the data's own, if given.
+    """Return a copy of the task that splits several labels at `separator`, if there is one.
 
     Raises:
         ConfigError: the model does not give a text several labels, or the separator is empty.

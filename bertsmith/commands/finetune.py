@@ -24,7 +24,7 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
     settings, student = parsed
     unlabelled = None if student is None else student.unlabelled
     check_delimiter(settings.columns, settings.train, settings.eval, unlabelled)
-    check_outside(settings.out, settings.model)  # only a comparison writes runs into a model folder
+    check_outside(settings.out, settings.model)  # only `compare` writes runs into a model folder
     task = task_named(line[2])
     command = resume_command(line)
     train: Callable[..., Any] = finetune
@@ -47,10 +47,10 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
 
 
 def predict_command(task: type[Task[Any, Any]], settings: FinetuneSettings) -> str:
-    """Return a command line that asks the trained model about a text of the eval file's kind."""
+    """Return a command line for predictions on texts like those of the eval file."""
     definition = task()
     number = definition.texts_per_example
-    if settings.eval.is_file():  # what is no file cannot be read again
+    if settings.eval.is_file():  # a pipe cannot be read again
         reader = definition.reader(settings.eval, settings.columns, labelled=True)
         example = next(iter(reader.first(1)), None)
         number = 2 if getattr(example, "pair", None) is not None else number

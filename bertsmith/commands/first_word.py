@@ -1,4 +1,4 @@
-"""Lines that name a model, on whose task some of their flags depend."""
+"""Command lines that name a model, on whose task some of their flags depend."""
 
 import dataclasses
 import inspect
@@ -19,14 +19,14 @@ ALL_COLUMNS = (ChoiceColumns, Columns, QuestionColumns, RelatedColumns, TagColum
 
 
 def parse_unless_model(cls: type[Any], args: Sequence[str], prog: str) -> Sequence[str]:
-    """Return a line that names a model as it is; tell the mistake of another, or show help."""
+    """Return a line that names a model unchanged; for another, report its mistake or show help."""
     if find_model(cls, args) is None:
         parse_with_columns(cls, Columns, args, prog)
     return args
 
 
 def find_model(cls: type[Any], args: Sequence[str]) -> str | None:
-    """Return the model that a line names first of all."""
+    """Return the first word of a line that is not a flag or its value, which names the model."""
     return first_word(args, switches(cls, *ALL_COLUMNS))
 
 

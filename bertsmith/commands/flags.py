@@ -1,4 +1,4 @@
-"""Command lines as settings, with or without a recipe; results and lines beside them."""
+"""Parse command lines into settings, with or without a recipe; print results and notes."""
 
 import contextlib
 import dataclasses
@@ -29,7 +29,7 @@ from bertsmith.errors import ConfigError
 T = TypeVar("T")
 RULES = ConstructorRegistry()
 NEEDED_FOR = {"finetune": " (with --teacher and --unlabelled)"}
-"""Further options that recipes of a kind need, for the line of help that names them."""
+"""Options that recipes of a kind need, for their line of help."""
 
 
 def parse_settings(
@@ -43,11 +43,11 @@ def parse_settings(
     """Parse a command line as `cls`, whose docstring is its help.
 
     Args:
-        more_options: what help shows besides the fields.
+        more_options: options that help shows besides the fields.
 
     Raises:
-        HelpAsked: help is among the arguments.
-        ConfigError: something is missing, unknown, or no value of its option.
+        HelpAsked: the arguments ask for help.
+        ConfigError: an option is missing or unknown, or its value is not allowed.
     """
     description = description or inspect.getdoc(cls)
     if HELP_FLAGS & set(args):
@@ -56,9 +56,9 @@ def parse_settings(
     if "--out=" in args or ("--out", "") in pairwise(args):  # Path("") is the current folder
         raise ConfigError("--out is empty. Is the shell's variable set?")
     config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-    said = io.StringIO()
+    tyro_message = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(tyro_message):
             return cast(T, tyro.cli(cls, args=args, prog=prog, default=default, config=config,
                                     registry=RULES))  # fmt: skip
     except _RefusedError as refused:
@@ -66,15 +66,15 @@ def parse_settings(
     except SystemExit as stop:
         options = (*more_options, *options_of(cls, default))
         if stop.code and (mistake := find_mistake(args, options, prog)):
-            said = io.StringIO()
+            tyro_message = io.StringIO()
             raise ConfigError(mistake) from None
         raise
     finally:
-        sys.stderr.write(said.getvalue())
+        sys.stderr.write(tyro_message.getvalue())
 
 
 class _RefusedError(Exception):
-    """Carries a ConfigError through tyro, which words a ValueError anew."""
+    """Carries a ConfigError through tyro, which would reword a ValueError."""
 
     def __init__(self, error: ConfigError) -> None:
         super().__init__(error)
@@ -90,7 +90,7 @@ def _build(cls: type[T], **values: Any) -> T:
 
 @RULES.struct_rule
 def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Tell tyro the fields of settings; their help is not its own."""
+    """Tell tyro the fields of settings, without help: tyro shows none."""
     if not dataclasses.is_dataclass(info.type):
         return None
     hints = get_type_hints(info.type, include_extras=True)
@@ -114,7 +114,7 @@ def parse_with_recipe(
     Fields without a default stay required unless the recipe gives them.
 
     Args:
-        kind: folder of the package's recipes that help names.
+        kind: folder of the package's recipes that help lists.
     """
     default: Any = tyro.MISSING_NONPROP
     name, args = take_recipe(args)
@@ -139,7 +139,7 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
     """Return the recipe that a command line names, and the other arguments.
 
     Raises:
-        ConfigError: it names two, or none behind --recipe.
+        ConfigError: it names two, or none after --recipe.
     """
     names = []
     rest = list(args)
@@ -152,14 +152,14 @@ def take_recipe(args: Sequence[str]) -> tuple[str | None, list[str]]:
         rest.pop(index)
         names.append(name)
     if "" in names:
-        raise ConfigError("--recipe needs a name. 'bertsmith recipes' lists those that there are.")
+        raise ConfigError("--recipe needs a name. 'bertsmith recipes' lists them.")
     if len(names) > 1:
         raise ConfigError("Give --recipe once; a command takes one recipe.")
     return (names[0] if names else None), rest
 
 
 def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
-    """Unset the recipe's value of one of two flags where the line gives the other flag."""
+    """If the line has one of two flags, unset the recipe's value of the other one."""
     typed_flags = {word.split("=")[0] for word in args}
     unset = [
         word
@@ -171,7 +171,7 @@ def unset_other(args: Sequence[str], one: str, other: str) -> list[str]:
 
 
 def typed_flags(settings: Any) -> list[str]:
-    """Return the flags by which settings other than the defaults are typed."""
+    """Return the words of a command line for settings that differ from the defaults."""
     words: list[str] = []
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
@@ -190,6 +190,6 @@ def print_report(report: Any, as_json: bool) -> None:
 
 
 def tell(line: str | None) -> None:
-    """Print a line beside the results, on standard error, if there is one."""
+    """Print a line on standard error, if there is one."""
     if line:
         print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`bertsmith hardware`: measure this computer, and show what bertsmith uses on it."""
+"""`bertsmith hardware`: measure this computer, and show how bertsmith computes on it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 
 
 def describe_paths(paths: Mapping[str, str]) -> str:
-    """Describe which attention is taken where, a line for each precision and use.
+    """Describe which kind of attention is used, a line for each precision and use.
 
     >>> paths = {"fp32 learning 64": "explicit", "fp32 learning 512": "explicit"}
     >>> print(describe_paths({**paths, "bf16 reading 64": "fused"}))
@@ -76,10 +76,10 @@ def describe_paths(paths: Mapping[str, str]) -> str:
 
 
 def describe_time(measurement: Measured[Any]) -> str:
-    """Describe the time of a measurement, and the computer's load meanwhile."""
+    """Describe when a measurement was made, and how busy the computer was."""
     when = measurement.measured_at.replace("T", " ").replace("+00:00", " UTC")
     if measurement.load is None:
         return when
-    load = f"{when}, with {100 * measurement.load:.0f} % of the cores' time taken by other programs"
-    again = ": the figures may be too low, and are measured again when the computer is quiet"
-    return load + again if measurement.is_busy else load
+    load = f"{when}, with {100 * measurement.load:.0f} % of the cores' time used by other programs"
+    doubt = ": the figures may be too low, and are measured again when the computer is idle"
+    return load + doubt if measurement.is_busy else load

@@ -1,4 +1,4 @@
-"""Help of a command: what people set first, all options behind --help-all; argparse lays it out."""
+"""Help of a command: common options with --help, all with --help-all; argparse formats it."""
 
 import re
 import shutil
@@ -12,13 +12,13 @@ HELP_FLAGS = {"-h", "--help", "--help-all"}
 
 MAX_WIDTH = 100
 MIN_WIDTH = 20
-"""Columns that a text has at least; a narrower terminal breaks the lines itself."""
+"""Narrowest width of a text; a narrower terminal breaks the lines itself."""
 HELP_COLUMN = 26
 UNBROKEN = "\u00a0"
-"""A space at which no line ends: a flag and its value stay together."""
+"""A space at which lines are not broken, so that a flag and its value stay together."""
 MAX_DEFAULT = 40
 MAX_SUMMARY = 130
-"""Characters of a sentence that --help shows whole; of a longer one, what stands before a list."""
+"""Longest sentence that --help shows whole; a longer one is cut before its list."""
 
 _DEFAULT = re.compile(r"[.;,]? ?\b(?:[Bb]y default,?|[Dd]efault:) (.+?)(?:[.;](?= |$)|$)")
 _LIST_START = re.compile(r"(?<=.{10})[:;] ")
@@ -30,7 +30,7 @@ class Option:
     """A flag or a positional argument, as help shows it."""
 
     name: str
-    """The option as typed: `--steps`, or `FILES` of an argument without a flag."""
+    """The option as typed: `--steps`, or `FILES` for an argument without a flag."""
     values: str
     """Placeholder of its values, such as `INT`, `tiny|mini` or `PATH ...`; empty for a switch."""
     help: str
@@ -52,14 +52,14 @@ class Option:
     @property
     def summary(self) -> str:
         """The first sentence of the help, and the default."""
-        said, _, hint = self.help.partition(" (required")
+        text, _, hint = self.help.partition(" (required")
         default = self.default
-        if not default and (match := _DEFAULT.search(said)):
-            said = said[: match.start()] or said
+        if not default and (match := _DEFAULT.search(text)):
+            text = text[: match.start()] or text
             default = match[1]
             if len(default) > MAX_DEFAULT:
                 default = default.partition(" (")[0]
-        first = _SENTENCE_END.split(said)[0].rstrip(". ")
+        first = _SENTENCE_END.split(text)[0].rstrip(". ")
         if len(first) > MAX_SUMMARY:
             first = _LIST_START.split(first)[0]
         if hint:
@@ -79,7 +79,7 @@ class Page:
     options: Sequence[Option]
 
     def format(self, prog: str, *, everything: bool = False, width: int = MAX_WIDTH) -> str:
-        """Format as text, of the options that people set or of all."""
+        """Format as text, with all options or without the advanced ones."""
         width = max(width, MIN_WIDTH)
         shown = [option for option in self.options if everything or not option.is_advanced]
         needed = [option for option in shown if option.is_required]
@@ -115,7 +115,7 @@ class Page:
     def _panels(
         self, shown: Sequence[Option], needed: Sequence[Option]
     ) -> Mapping[str, Sequence[Option]]:
-        """Return the options by the title of their panel; columns, seldom needed, last."""
+        """Group options by the title of their panel; `columns`, which are seldom needed, last."""
         others = [option for option in shown if option not in needed]
         titles = dict.fromkeys(option.panel for option in others)
         return {"needed": needed} | {
@@ -125,7 +125,7 @@ class Page:
 
 
 class HelpAsked(Exception):  # noqa: N818 - a request by the user, not an error
-    """Help in place of a command's work."""
+    """Raised when a line asks for help instead of the command's work."""
 
     def __init__(self, page: Page, args: Sequence[str]) -> None:
         super().__init__("help")
@@ -138,7 +138,7 @@ class HelpAsked(Exception):  # noqa: N818 - a request by the user, not an error
 
 
 class _Formatter(RawDescriptionHelpFormatter):
-    """The layout of argparse, which divides no flag at its hyphens."""
+    """argparse's layout, but without line breaks at the hyphens of flags."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return _filled(text, width).splitlines()

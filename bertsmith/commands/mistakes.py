@@ -1,4 +1,4 @@
-"""Mistakes in a command line, told as all other problems are: in one line, with the next step."""
+"""Mistakes in a command line, described in one line that says what to do."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ from bertsmith.errors import as_flags
 from bertsmith.errors.option_names import NamedOption, flag_of
 
 FREE = {"TEXT": "a text", "TEXTS": "texts", "PATH": "a path", "NAME": "a name"}
-"""Placeholders of values that only the command itself can refuse, and words for them."""
+"""Placeholders of values that only the command itself can check, and words for them."""
 NUMBERS = {"INT": (int, "a whole number"), "NUMBER": (float, "a number")}
 
 
@@ -41,7 +41,7 @@ def as_flags_of(command: str | None, message: str) -> str:
 
 
 def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> str | None:
-    """Describe the first mistake in a refused command line; None where this finds none."""
+    """Describe the first mistake in a command line that tyro refused; None if none is found."""
     flags = {option.name: option for option in options if not option.is_positional}
     rest = deque(args)
     given_flags = set()
@@ -73,7 +73,7 @@ def find_mistake(args: Sequence[str], options: Sequence[Option], prog: str) -> s
 def _of_words(
     words: Sequence[str], given_flags: set[str], options: Sequence[Option], prog: str
 ) -> str | None:
-    """Describe a word too many, or needed options that are missing."""
+    """Describe an extra word, or the needed options that are missing."""
     positionals = [option for option in options if option.is_positional]
     takes_recipe = any(option.name == "--recipe" for option in options)
     for word in words:
@@ -95,7 +95,7 @@ def _of_words(
 
 
 def _is_missing(option: Option, given_flags: set[str]) -> bool:
-    """Return whether an option is needed, and neither it nor one that replaces it is given."""
+    """Return whether an option is needed, and the line has neither it nor a replacement."""
     replaced_by = re.findall(r"--[a-z-]+", option.help.partition("(required")[2])
     names = {option.name, *replaced_by}
     return option.is_required and not option.is_positional and not names & given_flags

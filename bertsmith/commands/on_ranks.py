@@ -1,4 +1,4 @@
-"""A command on several processes: rank 0 runs it, and the others do what it asks."""
+"""A command on several ranks: rank 0 runs it, and the others compute what it asks for."""
 
 import contextlib
 import signal
@@ -16,7 +16,7 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
     """Run `work` on rank 0; end all ranks with its exit code."""
     ranks = join_ranks(launch)
     if ranks.rank > 0:
-        for number in SIGNALS:  # rank 0 answers them, and needs the others to save the run
+        for number in SIGNALS:  # rank 0 handles them, and needs the others to save the run
             signal.signal(number, signal.SIG_IGN)
         try:
             code = serve_rank(ranks)

@@ -24,10 +24,10 @@ REQUIRED = "(required)"
 
 
 def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Option]:
-    """Yield the options of a settings class, those of nested ones in panels of their own.
+    """Yield the options of a settings class; each nested class has its own panel.
 
     Args:
-        default: settings with the defaults, or a sentinel where the class has them.
+        default: settings with the default values, or tyro's sentinel for those of the class.
     """
     hints = get_type_hints(cls, include_extras=True)
     helps = help_texts(cls)
@@ -39,22 +39,22 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             yield from options_of(kind, value, field.name)
             continue
-        said = {
+        marked = {
             name: mark_text
             for mark in marks
             for name in ("name", "metavar", "help", "help_behavior_hint")
             if isinstance(mark_text := getattr(mark, name, None), str) and mark_text
         }
-        name = said.get("name", spelling(field.name)).replace("_", "-")
+        name = marked.get("name", spelling(field.name)).replace("_", "-")
         is_missing = value in (tyro.MISSING, tyro.MISSING_NONPROP)
-        text = said.get("help") or helps.get(field.name, "")
+        text = marked.get("help") or helps.get(field.name, "")
         shown = "" if is_missing or isinstance(value, bool) else _shown(value)
-        hint = said.get("help_behavior_hint", "")
+        hint = marked.get("help_behavior_hint", "")
         if hint:
-            # Help shows it among what is needed, where the bare word says nothing new.
+            # Help lists it among the needed options, where "(required)" would say nothing new.
             text = text if hint == REQUIRED else f"{text} {hint}"
             shown = ""
-        metavar = said.get("metavar")
+        metavar = marked.get("metavar")
         if POSITIONAL in marks:
             typed = metavar or name.upper()
             values = "..." if get_origin(kind) is tuple else ""
@@ -76,7 +76,7 @@ def options_of(cls: Any, default: Any, panel: str = MAIN_PANEL) -> Iterator[Opti
 
 
 def default_of(field: "dataclasses.Field[Any]", settings: Any) -> Any:
-    """Return a field's value in default settings, else its declared default."""
+    """Return a field's value in `settings`, or its declared default if they are a sentinel."""
     if dataclasses.is_dataclass(settings):
         return getattr(settings, field.name)
     if field.default_factory is not dataclasses.MISSING:
@@ -91,7 +91,7 @@ def help_texts(cls: type[Any]) -> dict[str, str]:
 
 
 def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a hint without marks and None, and its marks."""
+    """Return a type hint without its marks and None, and the marks."""
     marks: tuple[Any, ...] = ()
     if get_origin(hint) is Annotated:
         hint, *metadata = get_args(hint)
@@ -113,7 +113,7 @@ def _placeholder(kind: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Format a default; empty where there is none."""
+    """Format a default; empty if there is none."""
     if value is None or value in ((), "", Path()):
         return ""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -117,7 +117,7 @@ def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
 
 
 def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
-    """Load a folder's model; refuse `sizes` beside it."""
+    """Load a folder's model, for which there must be no `sizes`."""
     if Path(name).name == name and not Path(name).exists():
         raise ConfigError(
             f"params: found '{name}', which is neither a size nor a folder here. Sizes are "
@@ -126,7 +126,7 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
     if sizes:
         flag = _flag(next(iter(sizes)))
         raise ConfigError(
-            f"{flag}: given beside the folder {name}, which has sizes of its own. Leave {flag} "
+            f"{flag} cannot change the folder {name}, which has its own sizes. Leave {flag} "
             f"out, or name a size: {', '.join(PRESETS)}."
         )
     return build_trained(read_folder(name))
@@ -139,7 +139,7 @@ def _flag(name: str) -> str:
 
 
 def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
-    """Build a config from a preset and sizes, by the family's proportions."""
+    """Build a config from a preset and sizes; other sizes follow the family's proportions."""
     requested = dict(sizes)
     family = family_named(requested.pop("family", BertConfig.model_type)).config
     _check_known(family, requested)
@@ -171,6 +171,6 @@ def _check_known(family: type[BertConfig], requested: Mapping[str, Any]) -> None
 
 
 def _notes(model: BertModel) -> list[str]:
-    """List what a folder lacks, or holds beside the model."""
+    """List the weights that a folder lacks, or has besides the model's."""
     report = model.load_report
     return [f"the folder: {report}"] if report and (report.missing or report.unused) else []

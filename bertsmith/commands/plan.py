@@ -75,13 +75,13 @@ def describe_scaling(scaling: Scaling, bandwidth: str) -> Iterator[str]:
         f"sends at {bandwidth}; efficiency {scaling.efficiency:.0%}"
     )
     yield (
-        "        This assumes machines like this one, and a network that sends and receives at the "
-        "same time, while no rank computes."
+        "        This assumes machines like this one, a network that sends and receives at the "
+        "same time, and that no rank computes meanwhile."
     )
 
 
 def _model_name(config: PretrainConfig) -> str:
-    """Name the model by size and family, or by its initial folder."""
+    """Name the model by its size and family, or by the folder that it begins with."""
     if config.source:
         return config.source
     is_bert = config.family == BertConfig.model_type

@@ -33,7 +33,7 @@ from bertsmith.tasks.prediction_files import KeptRows, endings, write_prediction
 from bertsmith.tasks.task import Task
 
 MAX_ROWS = 1000
-"""Most predictions on a page."""
+"""Largest number of predictions on a page."""
 
 
 def main(words: Sequence[str], line: Sequence[str]) -> None:
@@ -43,9 +43,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
             raise ConfigError("Give either texts or --file, not both.")
         raise ConfigError("Nothing to predict: give texts in quotes, --file FILE, or -.")
     if "-" in settings.text and len(settings.text) > 1:
-        raise ConfigError(
-            "- reads texts from standard input and stands alone. Leave it out, or the other texts."
-        )
+        raise ConfigError("- reads texts from standard input. Give either - or texts, not both.")
     _check_no_file(settings.text)
     with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
         _predict(settings, folder)
@@ -67,12 +65,12 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
         )
         pairs = totals.counting(predictions, advance)
         if settings.page is not None:
-            pairs = _shown(pairs, rows)
+            pairs = _collected(pairs, rows)
         try:
-            report = _show(task, settings, pairs, totals, kept_rows)
+            report = _output(task, settings, pairs, totals, kept_rows)
         except BrokenPipeError:
             for _ in () if settings.page is None else pairs:
-                pass  # nobody reads the lines any more, but the page has all of them
+                pass  # nobody reads the lines any more, but the page needs all of them
             _write_page(settings, task, rows, totals)
             raise
     _write_page(settings, task, rows, totals)
@@ -92,17 +90,17 @@ def _predict(settings: Settings, folder: ModelFolder | None) -> None:
 def _write_page(
     settings: Settings, task: Task[Any, Any], rows: Sequence[PredictionRow], totals: "_Totals"
 ) -> None:
-    """Write the page, where one was asked for."""
+    """Write the page, if --page names one."""
     if settings.page is not None:
         write_predictions_page(
             settings.page, str(settings.model), task.titles, rows, totals.num_texts
         )
 
 
-def _shown(
+def _collected(
     pairs: Iterable[tuple[Any, Any]], rows: list[PredictionRow]
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield the predictions, and keep the first `MAX_ROWS` for the page."""
+    """Yield the predictions, and collect the first `MAX_ROWS` for the page."""
     for example, prediction in pairs:
         if len(rows) < MAX_ROWS:
             rows.append(PredictionRow.of(example, prediction))
@@ -110,12 +108,12 @@ def _shown(
 
 
 def _check_no_file(words: Sequence[str]) -> None:
-    """Refuse the path of a file in place of a text: the path itself would be predicted."""
+    """Refuse the path of a file as a text: the model would read the path itself."""
     for word in words:
         if is_file_name(word):
             raise ConfigError(
-                f"text: '{word}' is a file. For the texts in it pass --file {shlex.quote(word)}; "
-                "a text that reads like that can come from standard input (-)."
+                f"text: '{word}' is a file. To predict the texts in it, pass --file "
+                f"{shlex.quote(word)}. If it is meant as a text, pass it by standard input (-)."
             )
 
 
@@ -124,7 +122,7 @@ def _count(source: Any) -> int | None:
 
 
 def _check_ending(path: Path, task: Task[Any, Any]) -> None:
-    """Refuse a file name with an ending for which no format is written."""
+    """Refuse a file name whose ending is not one of an output format."""
     ending = path.suffix.lower()
     allowed = endings(task)
     if ending in allowed:
@@ -135,7 +133,7 @@ def _check_ending(path: Path, task: Task[Any, Any]) -> None:
     if ending in TABLE_ENDINGS:
         raise ConfigError(
             f"--out: '{path}' would be a table, but this model labels the words of each text, "
-            f"which make none. Choose a name that ends in {names}."
+            f"which do not fit into one. Choose a name that ends in {names}."
         )
     raise ConfigError(
         f"--out: found '{path}'; allowed for this model are names that end in {names}."
@@ -144,7 +142,7 @@ def _check_ending(path: Path, task: Task[Any, Any]) -> None:
 
 @dataclass
 class _Totals:
-    """Counts of predictions, taken while they pass."""
+    """Counts of predictions, updated as they are made."""
 
     num_texts: int = 0
     num_windowed: int = 0
@@ -156,7 +154,7 @@ class _Totals:
     def counting(
         self, pairs: Iterable[tuple[Any, Any]], advance: Callable[[], object]
     ) -> Iterator[tuple[Any, Any]]:
-        """Count examples and predictions, tell each to `advance`, and yield them."""
+        """Count examples and predictions, call `advance` for each, and yield them."""
         for example, prediction in pairs:
             self.num_texts += 1
             advance()
@@ -179,14 +177,14 @@ class _Totals:
         )
 
 
-def _show(
+def _output(
     task: Task[Any, Any],
     settings: Settings,
     pairs: Iterator[tuple[Any, Any]],
     totals: _Totals,
     kept: KeptRows | None,
 ) -> dict[str, Any]:
-    """Write or print all predictions; return the beginning of the JSON report."""
+    """Write or print all predictions; return the first keys of the JSON report."""
     if settings.out is not None:
         note = write_predictions(settings.out, task, pairs, kept)
         tell(note and f"{settings.out}: {note}")
@@ -199,7 +197,7 @@ def _show(
         ]
         return {"model": str(settings.model), "predictions": predictions}
     console = make_console(soft_wrap=True, highlight=False)
-    is_awaited = settings.text == ("-",)  # perhaps by a program that writes the next text then
+    is_awaited = settings.text == ("-",)  # perhaps by a program that then writes the next text
     for example, prediction in pairs:
         line = prediction.line(example)
         if isinstance(line, str) or not console.is_terminal:
@@ -223,7 +221,7 @@ def _examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[A
 
 
 def typed_examples(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
-    """Build examples from the texts of the command line, taken as many as make one.
+    """Build examples from the texts of the command line; one takes as many as the task needs.
 
     Raises:
         InputError: a text is empty, or there are too few or too many.

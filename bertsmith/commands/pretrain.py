@@ -22,7 +22,7 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
-    """Build the job of the settings, over their corpus or another."""
+    """Build the job of the settings, with their corpus or another."""
     return PretrainJob(
         corpus=corpus or settings.corpus,
         model=settings.model,
@@ -36,7 +36,7 @@ def build_job(settings: Settings, corpus: Path | None = None) -> PretrainJob:
 def main(settings: Settings, line: Sequence[str]) -> None:
     job = build_job(settings)
     if settings.resume:
-        # Before it is told, since what is refused does not go on.
+        # Checked before the message, since a refused run is not resumed.
         RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
         tell_where_it_resumes(settings.out)
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def describe_run(result: dict[str, Any]) -> str:
 
 
 def suggest_commands(result: Mapping[str, Any]) -> list[str]:
-    """List commands that use the model; none before it knows more than token frequencies."""
+    """List commands that use the model; none if it has learned only token frequencies."""
     if find_plateau(result) is not None:
         return []
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]

@@ -12,7 +12,7 @@ from bertsmith.model.hub import push_model
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     if _names_no_license(settings.model):
-        tell(f"{settings.model / 'README.md'}: names no license yet; others may not use the model")
+        tell(f"{settings.model / 'README.md'}: names no license, so others may not use the model")
     pushed = push_model(settings.model, settings.name, private=settings.private)
     if settings.json:
         print(json.dumps(asdict(pushed)))

@@ -1,4 +1,4 @@
-"""`bertsmith recipes`: the recipes that come with bertsmith, by the command that takes them."""
+"""`bertsmith recipes`: list the recipes that come with bertsmith, by command."""
 
 import json as json_module
 from collections.abc import Iterator, Sequence
@@ -43,4 +43,4 @@ def _lines(recipes: dict[str, dict[str, str]]) -> Iterator[str]:
         for line in align_columns(list(summaries.items()), str.ljust):
             yield f"  {line}"
         yield ""
-    yield "Each is a file that explains itself; your own is given by its path: --recipe mine.toml."
+    yield "Each is a file with explanations. Use your own by its path: --recipe mine.toml."

@@ -10,13 +10,13 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def resume_command(line: Sequence[str]) -> str:
-    """Return the command line as it was typed, with `--resume`."""
+    """Return the typed command line with `--resume`, and without `--overwrite`."""
     words = [word for word in line if word not in ("--resume", "--overwrite")]
     return f"{shlex.join(words)} --resume"
 
 
 def tell_where_it_resumes(out: Path) -> None:
-    """Print the step that a run resumes from on standard error, if it exists."""
+    """Print on standard error the step that a run resumes from, if there is a run."""
     folder = RunFolder(out)
     if not folder.run_path.exists():
         return

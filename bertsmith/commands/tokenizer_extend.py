@@ -1,4 +1,4 @@
-"""`bertsmith tokenizer extend`: a tokenizer and texts of a domain → one with their tokens."""
+"""`bertsmith tokenizer extend`: a tokenizer and texts of a domain → a larger tokenizer."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def extension_as_json(
 
 
 def words_first(tokens: Sequence[str]) -> list[str]:
-    """Sort whole words before parts of words and single signs, each in their order.
+    """Sort whole words before parts of words, these before single characters; keep other order.
 
     >>> words_first(["#", "##ing", "a", "python", "▁tensor"])
     ['python', '▁tensor', '##ing', 'a', '#']
@@ -84,7 +84,7 @@ def extension_lines(
     if len(report.added) < settings.add:
         yield (
             f"            not {settings.add:,}: no other pair of tokens occurs "
-            f"{settings.min_frequency} times. More text gives more."
+            f"{settings.min_frequency} times. More text gives more tokens."
         )
     held_out = report.reading.held_out_documents
     yield f"read        {describe_source(report.reading.learning)}; {held_out:,} held out"

@@ -72,7 +72,7 @@ def training_lines(
     if settings.held_out:
         yield f"held out    {describe_source(report.measuring)}"
     else:
-        yield f"held out    {report.held_out_documents:,} of these documents, not learned from"
+        yield f"held out    {report.held_out_documents:,} of these documents, for measuring"
     yield (
         f"words       {report.num_words:,}, of which {report.num_distinct_words:,} distinct; "
         f"{learned.skipped_words:,} too long or with a dropped character"
@@ -96,7 +96,7 @@ def training_lines(
 
 
 def build_command(texts: Sequence[str], tokenizer: Path, settings: LearningSettings) -> str:
-    """Return the command line that builds a corpus of the texts, read as for the tokenizer."""
+    """Return the command line that builds a corpus of the texts, read by the same settings."""
     reading = CorpusSettings(text_column=settings.text_column, errors=settings.errors)
     words = [*map(shell_path, texts), "--tokenizer", shell_path(tokenizer)]
     words += map(shlex.quote, typed_flags(reading))

@@ -247,7 +247,7 @@ def test_fill(bertsmith, place):
 
 @pytest.mark.parametrize("line, parts", [
     ("predict classifier", ["Nothing to predict", "--file FILE"]),
-    ("predict classifier good -", ["- reads", "stands alone"]),
+    ("predict classifier good -", ["- reads", "not both"]),
     ("predict classifier a --file data.csv", ["either texts or --file"]),
     ("predict classifier good |", ["text 2 is empty (' ')"]),
     ("predict pretrained good", ["pretrained: ", "'bertsmith finetune classify --model'"]),
