@@ -23,7 +23,7 @@ class TrainingSettings(Compute):
     steps: int | None = None
     """Length of the run in steps (updates of the weights). Give this or --minutes."""
     minutes: float | None = None
-    """Length of the training in minutes, with evaluations, but without preparing the run."""
+    """Length of the training in minutes. Evaluations are included; preparing the run is not."""
     batch_size: int = 64
     """Batch size: rows of text per step."""
     micro_batch_size: Advanced[int | None] = None

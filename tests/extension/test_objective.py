@@ -1,5 +1,6 @@
 """A toy model and objective with batches of their own, in one file: a line through points."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +17,7 @@ from bertsmith.model.weight_formats.safetensors_file import read_safetensors, wr
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.journal import read_journal
-from bertsmith.training.objective import LossTerm, Objective
+from bertsmith.training.objective import HeldOutData, LossTerm, Objective
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.settings import OptimSettings
 from bertsmith.training.trainer import Trainer
@@ -67,15 +68,26 @@ class FitLine(Objective[Line, Points]):
         errors = model(batch.values) - batch.values.sum(1)
         return {"line": LossTerm(errors.square().sum(), (errors.abs() < 0.5).sum(), len(errors))}
 
-    def evaluate(self, model: Line) -> dict[str, float]:
-        term = self.losses(model, self.micro_batch(0, 99))["line"]
-        return {"held_out_loss": term.sum.item() / term.count}
+    @property
+    def evaluation(self) -> "HeldOutPoints":
+        return HeldOutPoints()
 
     def describe(self, step: int) -> str:
         return f"points of step {step}"
 
     def identity(self) -> dict[str, Any]:
         return {"task": "line"}
+
+
+class HeldOutPoints(HeldOutData[Line]):
+    def evaluate_part(self, model: Line, part: int, num_parts: int) -> tuple[float, int]:
+        points = FitLine().micro_batch(0, 99).values[part::num_parts]
+        term = FitLine().losses(model, Points(points))["line"]
+        return term.sum.item(), term.count
+
+    def combine(self, results: Sequence[tuple[float, int]]) -> dict[str, float]:
+        sums, counts = zip(*results, strict=True)
+        return {"held_out_loss": sum(sums) / sum(counts)}
 
 
 def line_workers(num_members: int, optim: OptimSettings | None = None) -> LocalWorkers:

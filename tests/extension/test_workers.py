@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from test_objective import FitLine, Line, line_trainer
@@ -22,6 +22,7 @@ from bertsmith.training.workers.protocol import BatchSize, Figures, Workers
 class PlainWorkers:
     def __init__(self, model: TrainableModel, plan: Plan) -> None:
         self.model = model
+        self.held_out = plan.objective.evaluation
         self.layout = Layout.of(model.parameter_specs())
         storage = Storage(self.layout.size, 1, torch.float32, buffers_of(plan.optim))
         self.arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
@@ -49,10 +50,17 @@ class PlainWorkers:
     def update(self, step: int, rate: float, divisor: float) -> None:
         self.member.update(step, rate, divisor)
 
+    def step_timing(self, step_seconds: float) -> Mapping[str, float]:
+        return {}
+
     @contextmanager
     def evaluating(self) -> Iterator[TrainableModel]:
         yield self.model.eval()
         self.model.train()
+
+    def evaluate(self) -> list[Any]:
+        with self.evaluating() as model, torch.inference_mode():
+            return [self.held_out.evaluate_part(model, 0, 1)]
 
     def state_dict(self) -> Mapping[str, Tensor]:
         return self.arrays.buffers
