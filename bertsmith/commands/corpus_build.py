@@ -11,9 +11,10 @@ from bertsmith.data.corpus import build_corpus
 from bertsmith.data.manifest import Manifest, SourcesManifest, SplitManifest
 from bertsmith.data.reading import count_reason
 from bertsmith.data.settings import ShardNumber
-from bertsmith.data.sharded_build import build_shard
+from bertsmith.data.sharded_build import build_shard, build_with
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.system.counts import count_noun, percent
+from bertsmith.system.dask_cluster import connect
 from bertsmith.system.paths import check_outside, free_path, shell_path
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import load_tokenizer
@@ -25,6 +26,20 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     started_at = time.perf_counter()
     check_outside(settings.out, settings.tokenizer)
     tokenizer = load_tokenizer(settings.tokenizer)
+    if settings.scheduler is not None:
+        with connect(settings.scheduler) as cluster:
+            manifest = build_with(
+                cluster,
+                settings.files,
+                tokenizer,
+                settings.out,
+                settings.corpus,
+                overwrite=settings.overwrite,
+            )
+        print_built(
+            settings.out, settings.tokenizer, manifest, started_at=started_at, as_json=settings.json
+        )
+        return
     executor = LocalProcesses(settings.processes)
     if settings.shard is not None:
         _encode_shard(settings, ShardNumber.parse(settings.shard), tokenizer, executor)

@@ -6,6 +6,7 @@ whole, so it is complete or absent, whatever ends the process.
 """
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,7 +23,7 @@ from bertsmith.data.npy import NpyWriter
 from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.shards import TOKENIZER_DIR
 from bertsmith.data.work_units import WorkUnit
-from bertsmith.errors import CorpusError
+from bertsmith.errors import CorpusError, InputError
 from bertsmith.system.files import atomic_dir, sha256_file, write_json
 from bertsmith.system.small_files import read_small_file
 from bertsmith.tokenization.auto import load_tokenizer
@@ -71,8 +72,12 @@ class UnitEncoder:
         """Encode a unit, unless its folder is complete.
 
         Raises:
-            InputError: the texts cannot be read, or the folder cannot be written.
+            InputError: the texts cannot be read, or the folder cannot be written; also where this
+                machine does not see them.
         """
+        _check_is_seen(self.folder / TOKENIZER_DIR)
+        for partition in unit.partitions:
+            _check_is_seen(partition.source.path)
         directory = unit_folder(self.folder, unit.index)
         record = read_record(directory, self.plan)
         if record is None:
@@ -116,6 +121,20 @@ class UnitEncoder:
             )
             write_json(folder / MARKER_NAME, asdict(record))
         return record
+
+
+def _check_is_seen(path: Path) -> None:
+    """Check that this machine sees a path that the one which plans has seen.
+
+    Raises:
+        InputError: it does not.
+    """
+    if not path.exists():
+        raise InputError(
+            f"{path}: is not seen on the machine {socket.gethostname()}, or was removed meanwhile. "
+            "All machines need the texts and the output folder under the same paths, such as on a "
+            "shared file system."
+        )
 
 
 _local = threading.local()

@@ -57,3 +57,17 @@ def is_installed(package: str) -> bool:
     """Return whether a package can be imported; a folder that has only its name cannot."""
     spec = find_spec(package)
     return spec is not None and spec.origin is not None
+
+
+def check_scheduler(scheduler: str | None, **others: object) -> None:
+    """Refuse other options that divide the work, where a scheduler does.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    given_names = [name for name, value in others.items() if value is not None]
+    if scheduler is not None and given_names:
+        raise ConfigError(
+            f"Give either {option('scheduler')} or {option(given_names[0])}, not both: the "
+            "scheduler's workers do the work."
+        )

@@ -176,6 +176,27 @@ def test_two_at_once(build, out):
             elsewhere.submit(build, "1/2").result()
 
 
+class Elsewhere:
+    """Executor on a machine that does not see a path."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def map_in_order(self, work, items):
+        hidden = self.path.rename(self.path.with_name("hidden"))
+        try:
+            yield from map(work, items)
+        finally:
+            hidden.rename(self.path)
+
+
+@pytest.mark.parametrize("name", ["texts/b.csv", "out/unmerged"])
+def test_a_path_that_workers_do_not_see(texts, tokenizer, out, name):
+    path = out.parent / name
+    with refuses(InputError, f"{path}", "is not seen on the machine", worded=False):
+        build_with(Elsewhere(path), [texts], tokenizer, out, SETTINGS)
+
+
 def test_an_error_leaves_complete_parts_alone(build, texts, out):
     (texts / "c.txt.gz").write_bytes(b"no gzip data")
     with refuses(InputError, "c.txt.gz"):

@@ -9,6 +9,7 @@ import tyro
 from bertsmith.commands.flags import parse_settings
 from bertsmith.data.settings import CorpusSettings, ShardNumber
 from bertsmith.errors import ConfigError
+from bertsmith.system.compute import check_scheduler
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class Settings:
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     processes: int | None = None
     """Number of processes that split sentences and encode; by default one for each core."""
+    scheduler: str | None = None
+    """Dask scheduler whose workers encode, such as tcp://192.168.1.10:8786. They need bertsmith,
+    and must see the texts and the folder under the same paths."""
     shard: str | None = None
     """Encode one shard alone, such as 3/16 for the third of 16; for a job array, whose jobs see the
     same folder. 'bertsmith corpus merge' then makes the corpus."""
@@ -44,6 +48,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.files:
             raise ConfigError("no FILES given. Name the texts to build the corpus from.")
+        check_scheduler(self.scheduler, shard=self.shard, processes=self.processes)
         if self.shard is not None:
             ShardNumber.parse(self.shard)
 

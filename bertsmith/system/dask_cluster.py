@@ -1,0 +1,260 @@
+"""Executor of the workers of a Dask scheduler, on one machine or many.
+
+Work and items travel to the workers, and small records back; data goes through files that all of
+them see. A lost worker's item is given to another one by the scheduler.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Generic
+
+from bertsmith._version import __version__
+from bertsmith.errors import ConfigError, option, warn_once
+from bertsmith.system.compute import is_installed
+from bertsmith.system.counts import count_noun
+from bertsmith.system.executor import Item, Result
+
+CONNECT_SECONDS = 10
+WORKERS_SECONDS = 30
+"""Seconds to wait for the first worker."""
+CHECK_SECONDS = 5
+"""Seconds without a result after which the workers are looked at."""
+STUCK_SECONDS = 300
+"""Seconds without a result after which waiting for workers that do not work is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SameVersion(Generic[Item, Result]):
+    """Work that refuses a worker of another version of bertsmith than the one that asks."""
+
+    work: Callable[[Item], Result]
+    version: str
+
+    def __call__(self, item: Item) -> Result:
+        if __version__ != self.version:
+            raise ConfigError(_other_version(f"A worker on {socket.gethostname()}", __version__))
+        return self.work(item)
+
+
+class DaskCluster:
+    """Executor of the workers of a scheduler; made by `connect`."""
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client = client
+        self._address = address
+
+    def map_in_order(
+        self, work: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Generator[Result, None, None]:
+        """Yield `work(item)` for each item, in order; finished results are held, unlike items.
+
+        Raises:
+            ConfigError: an item has killed its workers, the scheduler has ended, or no worker has
+                worked for minutes.
+        """
+        same_version = _SameVersion(work, __version__)
+        remaining = enumerate(items)
+        pending: dict[Any, tuple[int, Item]] = {}
+        results: dict[int, Result] = {}
+        num_yielded = 0
+        try:
+            while True:
+                # One for each thread: an item that waits at a worker that dies is blamed for it.
+                for index, item in islice(remaining, max(0, self._num_threads() - len(pending))):
+                    pending[self._submit(partial(same_version, item))] = index, item
+                if not pending:
+                    return
+                for future in self._wait(list(pending)):
+                    index, item = pending.pop(future)
+                    results[index] = self._result(future, item)
+                while num_yielded in results:
+                    yield results.pop(num_yielded)
+                    num_yielded += 1
+        finally:
+            if pending and self._client.status == "running":
+                self._client.cancel(list(pending))
+
+    def _num_threads(self) -> int:
+        with self._reached():
+            return max(1, sum(self._client.nthreads().values()))
+
+    def _submit(self, work: Callable[[], object]) -> Any:
+        """Submit work that has its arguments: Dask would search them for other futures."""
+        with self._reached():
+            return self._client.submit(work, pure=False)
+
+    def _wait(self, futures: Sequence[Any]) -> Sequence[Any]:
+        """Return the futures that have ended, once there are any; report workers that pause."""
+        import distributed
+
+        began = time.monotonic()
+        while True:
+            try:
+                with self._reached(), self._client.as_current():
+                    ended = distributed.wait(
+                        futures, timeout=CHECK_SECONDS, return_when="FIRST_COMPLETED"
+                    )
+                return list(ended.done)
+            except TimeoutError:
+                self._check(time.monotonic() - began)
+
+    def _check(self, seconds: float) -> None:
+        """Report workers that do not work.
+
+        Raises:
+            ConfigError: the scheduler has ended, or none has worked for `STUCK_SECONDS`.
+        """
+        if self._client.status != "running":
+            raise self._scheduler_ended()
+        with self._reached():
+            workers = self._client.scheduler_info()["workers"]
+        paused = [name for name, worker in workers.items() if worker["status"] == "paused"]
+        for name in paused:
+            warn_once(_paused(name), self._address)
+        if not workers:
+            warn_once(
+                f"The scheduler {self._address} has lost its workers. The work goes on once others "
+                f"join it ('dask worker {self._address}').",
+                self._address,
+            )
+        if len(paused) == len(workers) and seconds > STUCK_SECONDS:
+            reason = "all of its workers are paused" if workers else "it has no workers"
+            raise ConfigError(
+                f"{option('scheduler', self._address)}: nothing was done for {seconds:.0f} seconds,"
+                f" as {reason}. Start others, with more memory; the same command then goes on with "
+                "what is complete."
+            )
+
+    def _result(self, future: Any, item: object) -> Any:
+        import distributed
+
+        if future.status in ("cancelled", "lost"):
+            raise self._scheduler_ended()
+        try:
+            return future.result()
+        except distributed.scheduler.KilledWorker as error:
+            times = count_noun(error.allowed_failures + 1, "time")
+            raise ConfigError(
+                f"{item}: its worker died {times} while it worked on this, the last one at "
+                f"{error.last_worker.address}. Look at what that worker printed. If its memory was "
+                "full, start workers that have more, or divide the text."
+            ) from error
+        except distributed.comm.CommClosedError as error:
+            raise self._scheduler_ended() from error
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "bertsmith":
+                raise
+            raise ConfigError(_no_bertsmith("A worker")) from error
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Say that the scheduler has ended, where it is asked and does not answer."""
+        import distributed
+
+        try:
+            yield
+        except (distributed.comm.CommClosedError, distributed.client.FutureCancelledError) as error:
+            raise self._scheduler_ended() from error
+
+    def _scheduler_ended(self) -> ConfigError:
+        return ConfigError(
+            f"{option('scheduler', self._address)}: the scheduler has ended, or is not reached any "
+            "more. Start it and its workers again; the same command then goes on with what is "
+            "complete."
+        )
+
+
+@contextmanager
+def connect(address: str) -> Iterator[DaskCluster]:
+    """Connect to the scheduler at `address`, such as tcp://192.168.1.10:8786.
+
+    Raises:
+        ConfigError: dask is not installed, nobody answers, or there are no workers, or some without
+            bertsmith or with another version.
+    """
+    if not is_installed("distributed"):
+        raise ConfigError(
+            f"{option('scheduler')} needs Dask, which is not installed. Run: pip install "
+            "distributed."
+        )
+    import distributed
+
+    try:
+        asyncio.run(_try(address))
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, MemoryError) as error:  # an answer may seem to be of any length
+        raise ConfigError(
+            f"{option('scheduler', address)}: no scheduler answers there (within "
+            f"{CONNECT_SECONDS} seconds). Start one with 'dask scheduler' on a machine that all "
+            "reach, and give the address that it prints, such as tcp://192.168.1.10:8786."
+        ) from error
+    with client, _quiet("distributed.client"):
+        _check_workers(client, address)
+        yield DaskCluster(client, address)
+
+
+async def _try(address: str) -> None:
+    """Connect and leave: `Client` would wait forever for a server of another kind."""
+    import distributed
+
+    connection = distributed.core.connect(address, timeout=CONNECT_SECONDS)
+    (await asyncio.wait_for(connection, CONNECT_SECONDS)).abort()
+
+
+@contextmanager
+def _quiet(logger: str) -> Iterator[None]:
+    """Log nothing: what matters to the user is an error or a warning of ours."""
+    log = logging.getLogger(logger)
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _check_workers(client: Any, address: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=WORKERS_SECONDS)
+    except TimeoutError as error:
+        raise ConfigError(
+            f"{option('scheduler', address)}: the scheduler has no workers (none joined it within "
+            f"{WORKERS_SECONDS} seconds). Run 'dask worker {address}' on each machine."
+        ) from error
+    versions = client.get_versions(packages=["bertsmith"])
+    workers = {f"The worker {name}": each for name, each in versions["workers"].items()}
+    # The scheduler reads what is to be done, too.
+    for name, installed in {f"The scheduler {address}": versions["scheduler"], **workers}.items():
+        version = installed["packages"]["bertsmith"]
+        if version is None:
+            raise ConfigError(_no_bertsmith(name))
+        if version != __version__:
+            raise ConfigError(_other_version(name, version))
+
+
+def _no_bertsmith(process: str) -> str:
+    return (
+        f"{process} has no bertsmith. Install version {__version__} into the environment in which "
+        "it runs, and start it again."
+    )
+
+
+def _other_version(process: str, version: str) -> str:
+    return (
+        f"{process} has bertsmith {version}, and this is {__version__}. Install the same version "
+        "everywhere, and start the scheduler and the workers again."
+    )
+
+
+def _paused(worker: str) -> str:
+    return (
+        f"The worker {worker} is paused: its memory is nearly full (above 80 %), so that it begins "
+        "nothing new. If it stays so, start fewer workers on that machine, or give them more."
+    )
