@@ -13,13 +13,21 @@ from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.byte_bpe_files import MERGES_FILE, VOCAB_JSON
 from bertsmith.tokenization.tokenizer import Tokenizer, special_added_tokens
-from bertsmith.tokenization.tokenizer_class import Kind, add_model_class, check_class, check_kind
+from bertsmith.tokenization.tokenizer_class import (
+    PLAIN_CLASSES,
+    Kind,
+    add_model_class,
+    check_class,
+    check_kind,
+)
 from bertsmith.tokenization.tokenizer_files import (
+    SPECIAL_NAMES,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
     TokenizerSource,
+    listed_tokens,
     member,
     read_added_tokens,
     read_token,
@@ -103,6 +111,11 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
             settings["added_tokens"] = _read_added_tokens_file(
                 source.files, vocabulary[0], [*special, *named]
             )
+        elif (listed := settings.get("added_tokens")) is not None:
+            settings["added_tokens"] = (
+                *listed,
+                *_unlisted_tokens(source, tokenizer_class, vocabulary[0], settings),
+            )
         tokenizer = tokenizer_class(*vocabulary, **settings)
         contents = {token.content for token in tokenizer.added_tokens}
         if more := [token for token in named if token.content not in contents]:
@@ -111,6 +124,39 @@ def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
         return tokenizer
     except ConfigError as error:
         raise CheckpointError(f"{source.path}: {error.message}") from error
+
+
+def _unlisted_tokens(
+    source: TokenizerSource, tokenizer_class: type[Tokenizer], vocab: Sequence[str], settings: Json
+) -> list[AddedToken]:
+    """Return the tokens that a folder names outside of its list of added tokens.
+
+    transformers keeps these whole in texts, too: those that only tokenizer_config.json lists, and
+    special tokens of the vocabulary, named there or by the tokenizer's class.
+    """
+    if source.config is None:  # a file by itself
+        return []
+    config, path = source.config, source.files.path(TOKENIZER_CONFIG_FILE)
+    tokens = {token.content: token for token in settings["added_tokens"]}
+    pieces = set(vocab)
+    configured = {
+        id_: entry
+        for id_, entry in member(config, "added_tokens_decoder", dict, path, {}).items()
+        if not isinstance(entry, dict) or entry.get("content") not in tokens
+    }
+    ids_so_far = [*vocab, *(content for content in tokens if content not in pieces)]
+    unlisted = list(listed_tokens(configured, ids_so_far, path))
+    tokens |= {token.content: token for token in unlisted}
+    is_plain = config.get("tokenizer_class") in PLAIN_CLASSES  # which has no tokens of its own
+    names = {} if is_plain else {**tokenizer_class.default_tokens, **settings}
+    for name in SPECIAL_NAMES:
+        value = config.get(name) or names.get(name)
+        fields = value if isinstance(value, dict) else {"content": value}
+        if fields.get("content") in pieces - tokens.keys():
+            token = replace(read_token(fields, path), special=True)
+            tokens[token.content] = token
+            unlisted.append(token)
+    return unlisted
 
 
 def _extra_special_tokens(config: Json, path: Path) -> list[AddedToken]:

@@ -14,6 +14,7 @@ from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings, follow_config
 from bertsmith.tokenization.tokenizer_files import (
+    PLAIN_CLASS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
@@ -190,7 +191,7 @@ def write_byte_bpe(
         with atomic_write(directory / MERGES_FILE, "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
         write_json(directory / TOKENIZER_FILE, _tokenizer_object(vocab, lines, ids, settings))
-        kind = "RobertaTokenizer" if settings["num_separators"] > 1 else "PreTrainedTokenizerFast"
+        kind = "RobertaTokenizer" if settings["num_separators"] > 1 else PLAIN_CLASS
         write_json(directory / TOKENIZER_CONFIG_FILE, shared_config(kind, own, ids, settings))
 
 

@@ -10,7 +10,12 @@ from typing import Literal
 
 from bertsmith.errors import CheckpointError
 from bertsmith.system.small_files import SmallFiles
-from bertsmith.tokenization.tokenizer_files import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Json
+from bertsmith.tokenization.tokenizer_files import (
+    PLAIN_CLASS,
+    TOKENIZER_CONFIG_FILE,
+    TOKENIZER_FILE,
+    Json,
+)
 
 Kind = Literal["wordpiece", "byte-bpe", "unigram"]
 
@@ -30,7 +35,7 @@ CLASSES: Mapping[Kind, frozenset[str]] = {
 }  # fmt: skip
 """Classes that cut text as each kind does, without the ending "Fast"."""
 
-PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+PLAIN_CLASSES = (PLAIN_CLASS, "TokenizersBackend")
 """Classes of transformers that go by tokenizer.json alone."""
 
 ANY_KIND = frozenset(

@@ -19,6 +19,8 @@ VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 SPECIAL_NAMES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
+PLAIN_CLASS = "PreTrainedTokenizerFast"
+"""Class of transformers that goes by tokenizer.json, with the names of tokenizer_config.json."""
 FEWEST_TOKENS = 3
 """Two special tokens and one of the text."""
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -197,12 +199,20 @@ def check_range(value: float, lowest: int, key: str, path: Path) -> None:
 
 
 def shared_config(tokenizer_class: str, own: Json, ids: Mapping[str, int], settings: Json) -> Json:
-    """Build tokenizer_config.json from what all kinds share and a kind's `own` fields."""
+    """Build tokenizer_config.json from what all kinds share and a kind's `own` fields.
+
+    Special tokens that a tokenizer does not look for in texts are not named, and the class is one
+    that has none of its own, since a reader would keep them whole.
+    """
+    found_in_texts = {token.content for token in settings["added_tokens"]}
+    names = {name: settings[name] for name in SPECIAL_NAMES if settings[name] in found_in_texts}
+    if len(names) < len(SPECIAL_NAMES):
+        tokenizer_class = PLAIN_CLASS
     return {
         "tokenizer_class": tokenizer_class,
         **own,
         "model_max_length": settings["model_max_length"],
-        **{name: settings[name] for name in SPECIAL_NAMES},
+        **names,
         "clean_up_tokenization_spaces": False,
         "added_tokens_decoder": {
             str(ids[token.content]): _token_object(token) for token in settings["added_tokens"]

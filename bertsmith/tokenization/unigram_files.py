@@ -20,6 +20,7 @@ from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer_config import config_settings, folder_settings
 from bertsmith.tokenization.tokenizer_files import (
+    PLAIN_CLASS,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
@@ -367,7 +368,7 @@ def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
         and ids[settings["unk_token"]] == 1
         and (settings["cls_token"], settings["sep_token"]) == ("[CLS]", "[SEP]")
     )
-    return "AlbertTokenizer" if is_alberts else "PreTrainedTokenizerFast"
+    return "AlbertTokenizer" if is_alberts else PLAIN_CLASS
 
 
 def _tokenizer_object(

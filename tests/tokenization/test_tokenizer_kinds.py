@@ -246,3 +246,59 @@ def test_other_tokenizers_are_refused_by_name(kind, part, value, parts, tmp_path
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {part: value}))
     with refuses(CheckpointError, "tokenizer.json", *parts):
         load_tokenizer(tmp_path)
+
+
+NAMES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
+USER = {"content": "<user>", "lstrip": False, "rstrip": True, "single_word": False,
+        "normalized": False, "special": False}  # fmt: skip
+
+
+UNLISTED = [
+    (kind, named, listed)
+    for kind in TINY
+    for named in ("config", "map", "class", "plain class", "mask with flags")
+    for listed in ("in both files", "in the config", "no tokenizer.json")
+    # Ours of ALBERT is saved in tokenizer.json alone, and a plain class reads nothing else.
+    if listed != "no tokenizer.json" or (kind != "unigram" and named != "plain class")
+]
+
+
+@pytest.mark.parametrize(("kind", "named", "listed"), UNLISTED)
+def test_special_tokens_that_are_not_listed_are_kept_whole(kind, named, listed, tmp_path):
+    saved_without_sums(kind, tmp_path)
+    size = TINY[kind]().vocab_size
+    config, tokens = tmp_path / "tokenizer_config.json", tmp_path / "tokenizer.json"
+    names = {name: json.loads(config.read_text())[name] for name in NAMES}
+    change_json(config, added_tokens_decoder={str(size): USER})
+    if listed == "no tokenizer.json":
+        tokens.unlink()
+    else:
+        change_json(tokens, added_tokens=[{"id": size, **USER}] if "both" in listed else [])
+    if named in ("map", "class", "plain class"):
+        change_json(config, **dict.fromkeys(NAMES))
+    if named == "map":
+        change_json(tmp_path / "special_tokens_map.json", **names)
+    if named == "plain class":
+        change_json(config, tokenizer_class="PreTrainedTokenizerFast")
+    if named == "mask with flags":
+        flags = {**USER, "content": names["mask_token"], "lstrip": True, "special": True}
+        change_json(config, mask_token={"__type": "AddedToken", **flags})
+    ours, theirs = load_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    text = "the {mask_token} runs {cls_token} to <user> the{mask_token}sea {pad_token}{sep_token}."
+    ids = ours.encode(text.format_map(names)).ids
+    assert ids == theirs(text.format_map(names))["input_ids"]
+    assert (ids.count(ours.mask_id) == 2) == (named != "plain class")
+    assert ids.count(size) == 1 and ours.token_to_id("<user>") == size
+    ours.save(tmp_path / "again")
+    for read in (load_tokenizer, AutoTokenizer.from_pretrained):
+        assert read(tmp_path / "again")(text.format_map(names))["input_ids"] == ids
+
+
+def test_of_a_vocabulary_without_a_special_token_none_is_added(tmp_path):
+    saved_without_sums("wordpiece", tmp_path, only_own_files=True)
+    pieces = (tmp_path / "vocab.txt").read_text().replace("[MASK]\n", "odd\n")
+    (tmp_path / "vocab.txt").write_text(pieces)
+    size = pieces.count("\n")
+    change_json(tmp_path / "tokenizer_config.json", added_tokens_decoder={str(size): USER})
+    with refuses(CheckpointError, "vocab.txt: ", "[MASK]"):
+        load_tokenizer(tmp_path)
