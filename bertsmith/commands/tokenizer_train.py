@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from bertsmith.commands.settings.tokenizer_train import Settings
 from bertsmith.data.reading import SourceReport, count_reason
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.system.counts import count_noun
+from bertsmith.system.dask_cluster import connect
 from bertsmith.system.paths import free_path, shell_path
 from bertsmith.vocabulary.settings import LearningSettings, TokenizerSettings
 from bertsmith.vocabulary.stats import TokenizerStats
@@ -23,7 +25,11 @@ SHOWN_CHARACTERS = 20
 
 def main(settings: Settings, line: Sequence[str]) -> None:
     out = settings.out
-    _, learned, report = write_tokenizer(settings.tokenizer, out, overwrite=settings.overwrite)
+    cluster = nullcontext() if settings.scheduler is None else connect(settings.scheduler)
+    with cluster as executor:
+        _, learned, report = write_tokenizer(
+            settings.tokenizer, out, executor=executor, overwrite=settings.overwrite
+        )
     if settings.json:
         print(
             json.dumps(report_as_json(settings.tokenizer, out, learned, report), ensure_ascii=False)

@@ -6,7 +6,6 @@ whole, so it is complete or absent, whatever ends the process.
 """
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,8 +21,8 @@ from bertsmith.data.encoding import PARTITION_BYTES, EncodedPart, Encoder
 from bertsmith.data.npy import NpyWriter
 from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.shards import TOKENIZER_DIR
-from bertsmith.data.work_units import WorkUnit
-from bertsmith.errors import CorpusError, InputError
+from bertsmith.data.work_units import WorkUnit, check_is_seen
+from bertsmith.errors import CorpusError
 from bertsmith.system.files import atomic_dir, sha256_file, write_json
 from bertsmith.system.small_files import read_small_file
 from bertsmith.tokenization.auto import load_tokenizer
@@ -75,9 +74,9 @@ class UnitEncoder:
             InputError: the texts cannot be read, or the folder cannot be written; also where this
                 machine does not see them.
         """
-        _check_is_seen(self.folder / TOKENIZER_DIR)
+        check_is_seen(self.folder / TOKENIZER_DIR)
         for partition in unit.partitions:
-            _check_is_seen(partition.source.path)
+            check_is_seen(partition.source.path)
         directory = unit_folder(self.folder, unit.index)
         record = read_record(directory, self.plan)
         if record is None:
@@ -121,20 +120,6 @@ class UnitEncoder:
             )
             write_json(folder / MARKER_NAME, asdict(record))
         return record
-
-
-def _check_is_seen(path: Path) -> None:
-    """Check that this machine sees a path that the one which plans has seen.
-
-    Raises:
-        InputError: it does not.
-    """
-    if not path.exists():
-        raise InputError(
-            f"{path}: is not seen on the machine {socket.gethostname()}, or was removed meanwhile. "
-            "All machines need the texts and the output folder under the same paths, such as on a "
-            "shared file system."
-        )
 
 
 _local = threading.local()

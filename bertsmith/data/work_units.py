@@ -4,8 +4,10 @@ A unit holds whole files, or a cut of a large one at the end of a document. The 
 files depend on the files alone, not on the number of processes.
 """
 
+import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bertsmith.data.partitions import Partition, plan_partitions
 from bertsmith.data.sources import Source
@@ -55,6 +57,20 @@ def plan_work_units(sources: Sequence[Source]) -> list[WorkUnit]:
 
 def total_bytes(units: Iterable[WorkUnit]) -> int:
     return sum(unit.num_bytes for unit in units)
+
+
+def check_is_seen(path: Path) -> None:
+    """Check that this machine sees a path that the one which plans has seen.
+
+    Raises:
+        InputError: it does not.
+    """
+    if not path.exists():
+        raise InputError(
+            f"{path}: is not seen on the machine {socket.gethostname()}, or was removed meanwhile. "
+            "All machines need the texts and the output folder under the same paths, such as on a "
+            "shared file system."
+        )
 
 
 def _size(source: Source) -> int:

@@ -20,6 +20,7 @@ from bertsmith.data.splits import text_hash
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import ConfigError, InputError, option
 from bertsmith.system.compute import is_installed
+from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.paths import check_outside
 from bertsmith.system.processes import LocalProcesses
@@ -32,10 +33,12 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import learn_byte_bpe
+from bertsmith.vocabulary.cluster_counting import COUNTS_DIR, UnitCounter, count_on
 from bertsmith.vocabulary.origin import ORIGIN_NAME
 from bertsmith.vocabulary.segmentation import CONTINUATION
 from bertsmith.vocabulary.settings import LearningSettings, TokenizerSettings
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
+from bertsmith.vocabulary.word_counts import WordCounts
 from bertsmith.vocabulary.wordpiece import (
     SPECIAL_TOKENS,
     LearnedVocabulary,
@@ -46,7 +49,7 @@ from bertsmith.vocabulary.wordpiece import (
 
 TOKENIZER_FILES = frozenset(
     {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE,
-     ORIGIN_NAME}
+     ORIGIN_NAME, COUNTS_DIR}
 )  # fmt: skip
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, by the ids that they have there."""
@@ -172,6 +175,14 @@ def unigram_steps(settings: TokenizerSettings) -> tuple[Step, ...]:
     return tuple(step for step in ALBERT_STEPS if step not in {*dropped, "charsmap"})
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """Machines that count words, and a folder that all of them see."""
+
+    executor: Executor
+    folder: Path
+
+
 @dataclass
 class TokenizerReport:
     """Report of training: texts read, words counted, and evaluation results."""
@@ -195,9 +206,13 @@ def write_tokenizer(
     out: Path,
     texts: Texts | None = None,
     *,
+    executor: Executor | None = None,
     overwrite: bool = False,
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
     """Train a tokenizer as `train_tokenizer` does, and write its folder.
+
+    Args:
+        executor: of machines that see the files and the folder, and count words.
 
     Raises:
         ConfigError: the folder holds something; and as `train_tokenizer`.
@@ -205,7 +220,8 @@ def write_tokenizer(
     """
     check_outside(out, *settings.files)
     with hold_folder(out, lambda: check_tokenizer_out(out, overwrite)):
-        trained = train_tokenizer(settings, texts)
+        cluster = None if executor is None else Cluster(executor, out)
+        trained = train_tokenizer(settings, texts, cluster=cluster)
         with atomic_dir(out) as folder:
             trained[0].save(folder)
     return trained
@@ -217,7 +233,7 @@ def check_tokenizer_out(out: Path, overwrite: bool) -> None:
     Raises:
         ConfigError: writing there would lose something.
     """
-    if not any(out.iterdir()):
+    if {path.name for path in out.iterdir()} <= {COUNTS_DIR}:  # of a command that was killed
         return
     others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)
     if others:
@@ -233,7 +249,7 @@ def check_tokenizer_out(out: Path, overwrite: bool) -> None:
 
 
 def train_tokenizer(
-    settings: TokenizerSettings, texts: Texts | None = None
+    settings: TokenizerSettings, texts: Texts | None = None, *, cluster: Cluster | None = None
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
     """Train a tokenizer on the files of the settings, or on `texts` in their place.
 
@@ -255,7 +271,7 @@ def train_tokenizer(
 
     with step("counting words"):
         counts, held_out = count_texts(
-            settings, texts or settings.files, words_of(settings), report
+            settings, texts or settings.files, words_of(settings), report, cluster=cluster
         )
     with step("learning pieces"):
         tokenizer, learned = _learn(settings, counts)
@@ -298,7 +314,12 @@ def _learn(
 
 
 def count_texts(
-    settings: LearningSettings, texts: Texts, words: Words, report: TokenizerReport
+    settings: LearningSettings,
+    texts: Texts,
+    words: Words,
+    report: TokenizerReport,
+    *,
+    cluster: Cluster | None = None,
 ) -> tuple[Counter[str], Counter[str]]:
     """Count the words to learn from and the held-out words.
 
@@ -310,37 +331,38 @@ def count_texts(
     Args:
         words: splits a text; must be picklable, as other processes count.
         report: is filled in with what was read.
+        cluster: machines that read and count files; by default the processes of this one.
 
     Raises:
         InputError: a file that cannot be read, or no words in any of them.
     """
-    held_out: Counter[str] = Counter()
-    read = partial(iter_documents, text_column=settings.text_column, errors=settings.errors)
-
-    def hold_out(text: str) -> None:
-        held_out.update(words(text))
-        report.held_out_documents += 1
-
-    def learned_from() -> Iterator[str]:
-        limit = 0 if settings.held_out else settings.held_out_share * 2.0**64
-        progress = report.learning
-        with progress_bar("counting words", None) as bar:
-            for document in read(texts, held_out=settings.held_out, report=progress):
-                bar.move(progress.bytes_read, progress.bytes_on_disk)
-                if limit and text_hash(document.text) < limit:
-                    hold_out(document.text)
-                else:
-                    yield document.text
-
-    for document in read(settings.held_out, report=report.measuring):
-        hold_out(document.text)
-    counts: Counter[str] = Counter()
-    batches = group_by_size(learned_from(), BATCH_CHARS)
-    processes = LocalProcesses(settings.processes)
-    with closing(processes.map_in_order(partial(_count_batch, words), batches)) as counted:
-        for part in counted:
-            counts.update(part)
-    if not counts:
+    limit = 0 if settings.held_out else settings.held_out_share * 2.0**64
+    if cluster is not None and not isinstance(texts, TextsInMemory):
+        counter = partial(
+            UnitCounter,
+            words=words,
+            text_column=settings.text_column,
+            errors=settings.errors,
+            held_out_below=limit,
+        )
+        counting = count_on(
+            cluster.executor, cluster.folder, [*texts], settings.held_out, counter, report.learning
+        )
+    else:
+        counting = _count_here(settings, texts, words, report.learning, limit)
+    with counting as (learned, held_out, num_held_out):
+        report.held_out_documents = num_held_out
+        for document in iter_documents(
+            settings.held_out,
+            text_column=settings.text_column,
+            errors=settings.errors,
+            report=report.measuring,
+        ):
+            held_out.update(words(document.text))
+            report.held_out_documents += 1
+        most_frequent = learned.most_frequent()
+        held_out_counts = held_out.most_frequent().counts
+    if not most_frequent.counts:
         files = [IN_MEMORY] if isinstance(texts, TextsInMemory) else texts
         advice = "Give more text"
         if report.held_out_documents:
@@ -350,9 +372,48 @@ def count_texts(
             f"{report.learning.documents:,}; skipped: {report.learning.describe_skipped()}; held "
             f"out: {report.held_out_documents:,}). {advice}."
         )
-    report.num_words = counts.total()
-    report.num_distinct_words = len(counts)
-    return counts, held_out
+    report.num_words = most_frequent.total
+    report.num_distinct_words = most_frequent.num_distinct
+    if len(most_frequent.counts) < most_frequent.num_distinct:
+        report.notes.append(
+            f"The vocabulary was learned from the {len(most_frequent.counts):,} most frequent of "
+            f"{most_frequent.num_distinct:,} distinct words."
+        )
+    return most_frequent.counts, held_out_counts
+
+
+@contextmanager
+def _count_here(
+    settings: LearningSettings, texts: Texts, words: Words, report: SourceReport, limit: float
+) -> Iterator[tuple[WordCounts, WordCounts, int]]:
+    """Give the words to learn from, those held out, and the number of held-out documents."""
+    num_held_out = 0
+
+    def learned_from(held_out: WordCounts) -> Iterator[str]:
+        nonlocal num_held_out
+        documents = iter_documents(
+            texts,
+            held_out=settings.held_out,
+            text_column=settings.text_column,
+            errors=settings.errors,
+            report=report,
+        )
+        with progress_bar("counting words", None) as bar:
+            for document in documents:
+                bar.move(report.bytes_read, report.bytes_on_disk)
+                if limit and text_hash(document.text) < limit:
+                    held_out.update(words(document.text))
+                    num_held_out += 1
+                else:
+                    yield document.text
+
+    processes = LocalProcesses(settings.processes)
+    with WordCounts() as learned, WordCounts() as held_out:
+        batches = group_by_size(learned_from(held_out), BATCH_CHARS)
+        with closing(processes.map_in_order(partial(_count_batch, words), batches)) as counted:
+            for part in counted:
+                learned.update(part)
+        yield learned, held_out, num_held_out
 
 
 def _measure(

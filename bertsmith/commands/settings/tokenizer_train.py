@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from bertsmith.commands.flags import parse_settings
+from bertsmith.system.compute import check_scheduler
 from bertsmith.vocabulary.settings import TokenizerSettings
 
 
@@ -20,10 +21,16 @@ class Settings:
     tokenizer: TokenizerSettings
     out: Path
     """Folder to write the tokenizer to."""
+    scheduler: str | None = None
+    """Dask scheduler whose workers count words, such as tcp://192.168.1.10:8786. They need
+    bertsmith, and must see the texts and the folder under the same paths."""
     overwrite: bool = False
     """Replace an earlier tokenizer in that folder."""
     json: bool = False
     """Print one JSON object instead of text."""
+
+    def __post_init__(self) -> None:
+        check_scheduler(self.scheduler, processes=self.tokenizer.processes)
 
 
 parse = partial(parse_settings, Settings)

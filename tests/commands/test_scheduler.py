@@ -1,4 +1,6 @@
-"""A corpus built by a cluster of Dask: the bytes of one process, though a worker is killed."""
+"""`--scheduler`: a cluster of Dask writes the bytes of one process, though a worker is killed."""
+
+import json
 
 import pytest
 from clusters import KillingExecutor, local_cluster
@@ -12,6 +14,8 @@ from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.sharded_build import build_with
 from bertsmith.errors import InputError
 from bertsmith.system.processes import LocalProcesses
+from bertsmith.vocabulary.settings import TokenizerSettings
+from bertsmith.vocabulary.train import write_tokenizer
 
 pytest.importorskip("distributed", reason="Dask is not installed (pip install distributed)")
 SETTINGS = CorpusSettings(held_out=0.1, deduplicate=True, shard_tokens=999)
@@ -52,7 +56,7 @@ def test_a_text_that_cannot_be_read_is_named(cluster, texts, tmp_path):
         build_with(cluster[1], [texts], tiny_wordpiece(), tmp_path / "out", SETTINGS)
 
 
-def test_the_command(cluster, texts, tmp_path, bertsmith, refused):
+def test_corpus_build(cluster, texts, tmp_path, bertsmith, refused):
     tiny_wordpiece().save(tmp_path / "vocab")
     words = ["corpus", "build", texts, "--tokenizer", tmp_path / "vocab"]
     bertsmith(*words, "--out", tmp_path / "alone", "--processes", 1)
@@ -63,3 +67,27 @@ def test_the_command(cluster, texts, tmp_path, bertsmith, refused):
         message = refused(*words, "--out", tmp_path / "new", "--scheduler", cluster[0], *more)
         assert more[0] in message and "--scheduler" in message
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-bpe"])
+def test_tokenizer_train(cluster, texts, tmp_path, bertsmith, refused, kind):
+    words = ["tokenizer", "train", texts, "--kind", kind, "--vocab-size", 300, "--no-compare"]
+    words += ["--held-out-share", 0.2, "--json"]
+    alone = bertsmith(*words, "--out", tmp_path / "alone", "--processes", 1)
+    report = bertsmith(*words, "--out", tmp_path / "out", "--scheduler", cluster[0])
+    assert contents(tmp_path / "out") == contents(tmp_path / "alone")
+    differing = ("out", "seconds", "settings")
+    assert without(json.loads(report), *differing) == without(json.loads(alone), *differing)
+    message = refused(*words, "--out", tmp_path / "b", "--scheduler", "x", "--processes", 1)
+    assert "--processes" in message
+
+
+def test_a_worker_that_is_killed_while_it_counts(cluster, texts, tmp_path):
+    settings = TokenizerSettings(files=(str(texts),), vocab_size=200, compare=False, processes=1)
+    for name, executor in (("alone", None), ("killed", KillingExecutor(cluster[1]))):
+        write_tokenizer(settings, tmp_path / name, executor=executor)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "alone")
+
+
+def without(report, *names):
+    return {name: value for name, value in report.items() if name not in names}

@@ -1,0 +1,162 @@
+"""Count the words of texts on machines that share a folder.
+
+Workers count work units into sorted files, and merge these in groups, until few are left. So no
+process holds more than a few million words, and only paths and reports travel.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from bertsmith.data.documents import DocumentReader, select_sources
+from bertsmith.data.reading import Errors, SourceReport
+from bertsmith.data.splits import text_hash
+from bertsmith.data.work_units import WorkUnit, check_is_seen, plan_work_units, total_bytes
+from bertsmith.system.executor import Executor
+from bertsmith.system.files import writing
+from bertsmith.system.progress import progress_bar
+from bertsmith.vocabulary.word_counts import WordCounts, merge_counts, read_counts, write_counts
+
+COUNTS_DIR = "word-counts"
+"""Folder of counts in that of the tokenizer, until it is trained."""
+FILES_AT_ONCE = 32
+"""Files that are merged at once; each is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCounts:
+    """Counts of a work unit: paths of files, of the words to learn from and of those held out."""
+
+    learned: Path
+    held_out: Path
+    held_out_documents: int
+    num_bytes: int
+    report: SourceReport
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCounter:
+    """Counter of the words of work units, in any process that sees the folder.
+
+    Documents whose hash is below `held_out_below` are held out.
+    """
+
+    folder: Path
+    words: Callable[[str], Iterable[str]]
+    text_column: str
+    errors: Errors
+    held_out_below: float
+
+    def __call__(self, unit: WorkUnit) -> UnitCounts:
+        """Count the words of a unit.
+
+        Raises:
+            InputError: the texts cannot be read, or this machine does not see them or the folder.
+        """
+        check_is_seen(self.folder)
+        for partition in unit.partitions:
+            check_is_seen(partition.source.path)
+        reader = DocumentReader(self.text_column, self.errors)
+        report = SourceReport()
+        held_out_documents = 0
+        learned_path, held_out_path = (
+            self.folder / f"{kind}-0-{unit.index:05d}.arrow" for kind in ("learned", "held_out")
+        )
+        documents = chain.from_iterable(reader.read(part, report) for part in unit.partitions)
+        with WordCounts() as learned, WordCounts() as held_out:
+            for document in documents:
+                is_held_out = text_hash(document.text) < self.held_out_below
+                held_out_documents += is_held_out
+                (held_out if is_held_out else learned).update(self.words(document.text))
+            learned.write(learned_path)
+            held_out.write(held_out_path)
+        return UnitCounts(learned_path, held_out_path, held_out_documents, unit.num_bytes, report)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesToMerge:
+    """Files of counts and the one that they are merged to."""
+
+    paths: tuple[Path, ...]
+    merged: Path
+
+
+def merge_files(files: FilesToMerge) -> Path:
+    """Merge files of counts, in any process that sees them."""
+    if not files.merged.exists():
+        write_counts(files.merged, merge_counts([*map(read_counts, files.paths)]))
+    return files.merged
+
+
+@contextmanager
+def count_on(
+    executor: Executor,
+    out: Path,
+    paths: Sequence[str | Path],
+    held_out_paths: Sequence[str | Path],
+    counter: Callable[[Path], UnitCounter],
+    report: SourceReport,
+) -> Iterator[tuple[WordCounts, WordCounts, int]]:
+    """Give the words to learn from, those held out, and the number of held-out documents.
+
+    Args:
+        out: the folder of the tokenizer, which all machines see; it is empty, or has what an
+            earlier attempt left.
+        held_out_paths: files that are left out.
+        counter: makes the counter of a folder.
+        report: is filled in with what was read.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    folder = (out / COUNTS_DIR).absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    sources = select_sources(paths, report, held_out_paths)
+    units = plan_work_units([replace(source, path=source.path.absolute()) for source in sources])
+    try:
+        with writing(folder):
+            folder.mkdir()
+        all_counts = []
+        with (
+            progress_bar("counting words", total_bytes(units)) as bar,
+            closing(executor.map_in_order(counter(folder), units)) as counted,
+        ):
+            for unit_counts in counted:
+                all_counts.append(unit_counts)
+                report.add(unit_counts.report)
+                bar(unit_counts.num_bytes)
+        learned = _merge_as_tree(executor, [each.learned for each in all_counts])
+        held_out = _merge_as_tree(executor, [each.held_out for each in all_counts])
+        with WordCounts() as learned_words, WordCounts() as held_out_words:
+            for path in learned:
+                learned_words.add_file(path)
+            for path in held_out:
+                held_out_words.add_file(path)
+            yield (
+                learned_words,
+                held_out_words,
+                sum(each.held_out_documents for each in all_counts),
+            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _merge_as_tree(executor: Executor, paths: Sequence[Path]) -> Sequence[Path]:
+    """Merge files in groups on the executor, until a few are left."""
+    level = 0
+    while len(paths) > FILES_AT_ONCE:
+        level += 1
+        groups = [paths[n : n + FILES_AT_ONCE] for n in range(0, len(paths), FILES_AT_ONCE)]
+        kind = paths[0].name.partition("-")[0]
+        tasks = [
+            FilesToMerge(tuple(group), group[0].with_name(f"{kind}-{level}-{number:05d}.arrow"))
+            for number, group in enumerate(groups)
+        ]
+        merged = list(executor.map_in_order(merge_files, tasks))
+        for path in paths:
+            path.unlink()
+        paths = merged
+    return paths

@@ -1,0 +1,132 @@
+"""Counts of words, of which memory holds a few million; the rest is in sorted files on disk.
+
+Sorted files are merged a row at a time, so that memory does not grow with the text. The words that
+are kept in the end depend on the counts alone: not on the order of the texts, nor on who counted.
+"""
+
+import heapq
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bertsmith.data.splits import text_hash
+from bertsmith.system.files import atomic_write
+
+MAX_WORDS = 1 << 22
+"""Distinct words that are held in memory, and learned from at most; about 100 bytes each."""
+ROWS_AT_ONCE = 1 << 12
+_FIRST = itemgetter(0)
+
+
+@dataclass(frozen=True, slots=True)
+class FrequentWords:
+    """The most frequent words, and how many there were: distinct, and in total."""
+
+    counts: Counter[str]
+    num_distinct: int
+    total: int
+
+
+class WordCounts:
+    """Growing counts of words; a context manager, which removes its files."""
+
+    def __init__(self, max_words: int | None = None) -> None:
+        self._max_words = max_words or MAX_WORDS
+        self._counts: Counter[str] = Counter()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._paths: list[Path] = []
+
+    def __enter__(self) -> "WordCounts":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def update(self, words: Iterable[str] | Mapping[str, int]) -> None:
+        """Count more words, or add their counts."""
+        self._counts.update(words)
+        if len(self._counts) > self._max_words:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="bertsmith-words-")
+            path = Path(self._folder.name, f"{len(self._paths)}.arrow")
+            write_counts(path, sorted(self._counts.items()))
+            self._paths.append(path)
+            self._counts.clear()
+
+    def add_file(self, path: Path) -> None:
+        """Add the counts of a file that `write` has written; it must stay until the end."""
+        self._paths.append(path)
+
+    def write(self, path: Path) -> None:
+        """Write all counts to a file, sorted by word."""
+        write_counts(path, self._sorted())
+
+    def most_frequent(self) -> FrequentWords:
+        """Return at most `max_words` words; of equally frequent ones, those of the least hash."""
+        if not self._paths and len(self._counts) <= self._max_words:
+            return FrequentWords(self._counts, len(self._counts), self._counts.total())
+        num_of_count = Counter(count for _, count in self._sorted())
+        kept, least = 0, 0
+        for count in sorted(num_of_count, reverse=True):
+            if kept + num_of_count[count] > self._max_words:
+                least = count
+                break
+            kept += num_of_count[count]
+        counts = Counter({word: count for word, count in self._sorted() if count > least})
+        rarest = (word for word, count in self._sorted() if count == least)
+        chosen = heapq.nsmallest(self._max_words - kept, rarest, key=text_hash)
+        counts.update(dict.fromkeys(chosen, least))
+        total = sum(count * number for count, number in num_of_count.items())
+        return FrequentWords(counts, num_of_count.total(), total)
+
+    def _sorted(self) -> Iterator[tuple[str, int]]:
+        return merge_counts([sorted(self._counts.items()), *map(read_counts, self._paths)])
+
+
+def merge_counts(
+    sorted_counts: Sequence[Iterable[tuple[str, int]]],
+) -> Iterator[tuple[str, int]]:
+    """Yield the sums of counts that are sorted by word, sorted."""
+    for word, equal in groupby(heapq.merge(*sorted_counts, key=_FIRST), key=_FIRST):
+        yield word, sum(count for _, count in equal)
+
+
+def write_counts(path: Path, sorted_counts: Iterable[tuple[str, int]]) -> None:
+    """Write words and counts to a file of Arrow, whole or not at all.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    import pyarrow
+
+    rows = iter(sorted_counts)
+    schema = pyarrow.schema({"word": pyarrow.large_string(), "count": pyarrow.int64()})
+    with (
+        atomic_write(path, sweep=False) as file,
+        pyarrow.ipc.new_file(file, schema) as writer,
+    ):
+        while batch := list(islice(rows, ROWS_AT_ONCE)):
+            words, counts = zip(*batch, strict=True)
+            writer.write_batch(pyarrow.record_batch([words, counts], schema=schema))
+
+
+def read_counts(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the words and counts of a file, some thousand at a time in memory."""
+    import pyarrow
+
+    with path.open("rb") as file, pyarrow.ipc.open_file(file) as reader:
+        for index in range(reader.num_record_batches):
+            batch: Any = reader.get_batch(index)
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
