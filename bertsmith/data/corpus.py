@@ -6,9 +6,11 @@ on the executor.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +37,7 @@ from bertsmith.data.manifest import (
 )
 from bertsmith.data.partitions import Partition
 from bertsmith.data.reading import SourceReport
+from bertsmith.data.seen_hashes import SeenHashes
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.data.shards import TOKENIZER_DIR, DocumentBlock, SplitWriter
 from bertsmith.data.splits import HeldOutChoice
@@ -198,16 +201,16 @@ def _assign_splits(
 ) -> Iterator[tuple[EncodedDocument, Split]]:
     """Choose each document's split; leave out duplicates if asked."""
     choice = HeldOutChoice[EncodedDocument](settings.held_out)
-    seen: set[int] = set()
-    for part in parts:
-        report.add(part.report)
-        for document in part.documents():
-            if settings.deduplicate and document.text_hash in seen:
-                report.skipped["duplicate_documents"] += 1
-                continue
+    with SeenHashes() as seen:
+        for part in parts:
+            report.add(part.report)
+            documents = part.documents()
             if settings.deduplicate:
-                seen.add(document.text_hash)
-            yield from choice.assign(document, document.text_hash)
+                is_new = seen.add(part.text_hashes).tolist()
+                report.skipped += Counter(duplicate_documents=is_new.count(False))  # if any
+                documents = compress(documents, is_new)
+            for document in documents:
+                yield from choice.assign(document, document.text_hash)
     yield from choice.finish()
 
 

@@ -113,6 +113,9 @@ def test_what_is_left_out_is_in_the_manifest(tmp_path, tokenizer):
         "invalid_utf8": 1, "unsupported_files": 1,
     }  # fmt: skip
     assert sum(part.documents for part in manifest.splits.values()) == 2
+    (tmp_path / "c.txt").write_text("the cat\n\nthe mat")
+    unique = build_corpus([tmp_path / "c.txt"], tokenizer, tmp_path / "unique", settings)
+    assert unique.sources.skipped == {}
 
 
 def test_bad_input_leaves_the_earlier_corpus(tmp_path, texts, tokenizer):

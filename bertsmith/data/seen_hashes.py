@@ -1,0 +1,88 @@
+"""Set of 64-bit hashes: sorted tables, of which the large ones lie in files.
+
+A million hashes take 8 MB, on disk beyond the first two million; as a Python set they would take
+ten times as much of memory.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+MAX_IN_MEMORY = 1 << 21
+"""Hashes of a table in memory; a larger table is a file."""
+ROWS_AT_ONCE = 1 << 18
+
+
+class SeenHashes:
+    """Growing set of hashes; a context manager, which removes its files.
+
+    Tables are merged with others of their size, so there are few, and each hash is written a few
+    times only.
+    """
+
+    def __init__(self) -> None:
+        self._tables: list[np.ndarray] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._num_files = 0
+
+    def __enter__(self) -> "SeenHashes":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._tables.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, hashes: Sequence[int]) -> np.ndarray:
+        """Add hashes; return for each whether it is new, bool `[hashes]`."""
+        values, first = np.unique(np.array(hashes, np.uint64), return_index=True)
+        is_new = np.ones(len(values), bool)
+        for table in self._tables:
+            places = np.minimum(np.searchsorted(table, values), len(table) - 1)
+            is_new &= table[places] != values
+        if is_new.any():
+            self._add_table(values[is_new])
+        new = np.zeros(len(hashes), bool)
+        new[first[is_new]] = True
+        return new
+
+    def _add_table(self, table: np.ndarray) -> None:
+        while self._tables and len(self._tables[-1]) <= 2 * len(table):
+            table = self._merged(self._tables.pop(), table)
+        self._tables.append(table)
+
+    def _merged(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        if len(one) + len(other) <= MAX_IN_MEMORY:
+            return np.sort(np.concatenate([one, other]), kind="stable")
+        one, other = sorted((one, other), key=len, reverse=True)  # it is read in blocks
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="bertsmith-hashes-")
+        path = Path(self._folder.name, f"{self._num_files}.bin")
+        self._num_files += 1
+        with path.open("wb") as file:
+            start = 0
+            for end in range(ROWS_AT_ONCE, len(one) + ROWS_AT_ONCE, ROWS_AT_ONCE):
+                block = one[end - ROWS_AT_ONCE : end]
+                is_last = end >= len(one)
+                stop = len(other) if is_last else int(np.searchsorted(other, block[-1]))
+                rows = np.concatenate([block, other[start:stop]])
+                file.write(np.sort(rows, kind="stable").data)
+                start = stop
+        for merged in (one, other):
+            _remove(merged)
+        return np.memmap(path, np.uint64, mode="r")
+
+
+def _remove(table: Any) -> None:
+    """Remove the file of a table, which stays readable as long as it is mapped."""
+    if isinstance(table, np.memmap) and table.filename is not None:
+        Path(table.filename).unlink(missing_ok=True)
