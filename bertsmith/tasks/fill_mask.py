@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
@@ -83,21 +85,39 @@ class FillMask(InferenceTask[Example, FilledMasks]):
                 )
         return EncodedExamples.of_texts(rows)
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
-    ) -> list[FilledMasks]:
+    def compute_outputs(
+        self, model: BertModel, encoded: EncodedExamples
+    ) -> list[NDArray[np.float32]]:
         rows = encoded.rows
-        decode = self.tokenizer.decode
         fill = partial(self._fill, model.embeddings.word.weight.detach().float())
-        masks: dict[int, tuple[tuple[Word, ...], ...]] = {}
+        outputs = [np.empty((0, 0, 2), np.float32)] * len(rows)
         for group, best in compute_groups(model, rows.lengths, partial(pack_texts, rows), fill):
             counts = [int((rows.ids[index] == self.tokenizer.mask_id).sum()) for index in group]
-            for index, best_words in zip(group, torch.split(best, counts), strict=True):
-                masks[index] = tuple(
+            for index, of_row in zip(group, torch.split(best, counts), strict=True):
+                outputs[index] = of_row.numpy()
+        return outputs
+
+    def decode(
+        self,
+        outputs: list[NDArray[np.float32]],
+        encoded: EncodedExamples,
+        examples: Sequence[Example],
+    ) -> list[FilledMasks]:
+        """Name the likeliest tokens of each mask.
+
+        `outputs` are their ids and probabilities, `[masks, top, 2]` for each text.
+        """
+        decode = self.tokenizer.decode
+        return [
+            FilledMasks(
+                tuple(
                     tuple(Word(decode([int(id_)]), probability) for id_, probability in words)
-                    for words in best_words.tolist()
-                )
-        return [FilledMasks(masks[i], num_cut > 0) for i, num_cut in enumerate(encoded.num_cut)]
+                    for words in masks.tolist()
+                ),
+                num_cut > 0,
+            )
+            for masks, num_cut in zip(outputs, encoded.num_cut, strict=True)
+        ]
 
     def _fill(self, word_embedding: Tensor, model: BertModel, batch: Batch) -> Tensor:
         """Return ids and probabilities of each mask's likeliest tokens, fp32 `[masks, top, 2]`."""

@@ -76,20 +76,28 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
                 )
         return EncodedExamples(rows, 2 * np.arange(len(examples) + 1))
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[MinimalPair]
-    ) -> list[PairScores]:
+    def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float64]:
         rows = list(encoded.rows.ids)
         copies = MaskedCopies(rows, self.tokenizer.mask_id, masked_first=has_full_attention(model))
         scores = np.zeros(len(rows))
         for group, values in compute_groups(model, copies.lengths, copies.pack, log_probs):
             np.add.at(scores, copies.row[group], values.numpy())
+        return scores
+
+    def decode(
+        self,
+        outputs: NDArray[np.float64],
+        encoded: EncodedExamples,
+        examples: Sequence[MinimalPair],
+    ) -> list[PairScores]:
+        """Compare both sentences of each pair; `outputs` are their log-likelihoods, `[rows]`."""
+        rows = encoded.rows.ids
         pair_scores = []
         for index, num_cut in enumerate(encoded.num_cut):
             first, second = encoded.rows_of(index)
             is_identical = np.array_equal(rows[first], rows[second])
             # Sums of the same numbers may differ by rounding.
-            good, bad = float(scores[first]), float(scores[first if is_identical else second])
+            good, bad = float(outputs[first]), float(outputs[first if is_identical else second])
             pair_scores.append(PairScores(good, bad, is_identical, num_cut > 0))
         return pair_scores
 

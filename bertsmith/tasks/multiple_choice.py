@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
@@ -30,7 +31,6 @@ from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.baselines import ChoiceBaselines
 from bertsmith.tasks.choice_prediction import ChoicePrediction
-from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.prediction import single_text
 from bertsmith.tasks.probabilities import softmax64
@@ -85,6 +85,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     name = "choose"
     baselines = ChoiceBaselines()
     noun = "prompt"
+    target = "with choices"
     settings = ChooseSettings
     pipeline = "multiple-choice"
     example_type = ChoiceExample
@@ -182,10 +183,14 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         return sequence_logits(model, batch, "choose")
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ChoiceExample]
+    def decode(
+        self,
+        outputs: NDArray[np.float32],
+        encoded: EncodedExamples,
+        examples: Sequence[ChoiceExample],
     ) -> list[ChoicePrediction]:
-        logits = compute_in_order(model, encoded.rows, self.outputs)[:, 0]
+        """Choose by the mean over a choice's windows; `outputs` are logits `[rows, 1]`."""
+        logits = outputs[:, 0]
         predictions = []
         for index, example in enumerate(examples):
             rows = encoded.rows_of(index)
@@ -222,9 +227,6 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
             score=float(prediction.number == example.label),
             confidence=prediction.probability,
         )
-
-    def describe_target(self) -> str:
-        return "with choices"
 
 
 def encode_choices(

@@ -62,10 +62,32 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
         """
 
     @abstractmethod
+    def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
+        """Compute the model's outputs for all rows, in groups (tasks/inference.py).
+
+        They are arrays in the order of the rows; `decode` says of which shape.
+        """
+
+    @abstractmethod
+    def decode(
+        self, outputs: Any, encoded: EncodedExamples, examples: Sequence[ExampleT]
+    ) -> list[PredictionT]:
+        """Return the prediction of each example, which follows from its rows' outputs."""
+
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ExampleT]
     ) -> list[PredictionT]:
-        """Predict any number of examples, in their order, in groups (tasks/inference.py)."""
+        """Predict any number of examples, in their order."""
+        return self.decode(self.compute_outputs(model, encoded), encoded, examples)
+
+    @property
+    def cell_types(self) -> Mapping[str, Any]:
+        """The names and types of columns that predictions add to a table; empty without a table."""
+        return {}
+
+    def cells(self, prediction: PredictionT) -> dict[str, Any]:
+        """Return the cells of a prediction, by the names in `cell_types`."""
+        return {name: getattr(prediction, name) for name in self.cell_types}
 
 
 def text_field(record: Mapping[str, Any], name: str) -> str:

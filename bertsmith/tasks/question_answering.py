@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
@@ -55,7 +56,6 @@ from bertsmith.tasks.answer_prediction import (
     spaced,
 )
 from bertsmith.tasks.baselines import AnswerBaselines
-from bertsmith.tasks.inference import compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.marks import RIGHT, WRONG, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.prediction import text_field
@@ -368,14 +368,19 @@ class Answer(Task[Question, AnswerPrediction]):
         """Compute logits of start and end in batch order, fp32 `[tokens, 2]`."""
         return token_logits(model, batch, "answer")
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Question]
+    def decode(
+        self,
+        outputs: list[NDArray[np.float32]],
+        encoded: EncodedExamples,
+        examples: Sequence[Question],
     ) -> list[AnswerPrediction]:
-        """Predict the answers of each question from all of its windows."""
-        logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
-        candidates = best_answers(logits, encoded, self.max_answer_length)
+        """Find the answers of each question in all of its windows.
+
+        `outputs` are logits of start and end, `[tokens, 2]` for each window.
+        """
+        candidates = best_answers(outputs, encoded, self.max_answer_length)
         threshold = (self.threshold or 0.0) if self.may_abstain else None
-        losses = mean_losses(logits, encoded)
+        losses = mean_losses(outputs, encoded)
         return [
             AnswerPrediction(
                 example.context,

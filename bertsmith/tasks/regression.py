@@ -96,6 +96,7 @@ class Regress(TextTask[NumberPrediction]):
     name = "regress"
     baselines = NumberBaselines()
     are_classes_named = False
+    target = "with numbers"
     settings = RegressSettings
     heads = ("regress",)
     cell_types: ClassVar = {"value": float}
@@ -229,9 +230,6 @@ class Regress(TextTask[NumberPrediction]):
 
     def accumulator(self, path: Path) -> NumberAccumulator:
         return NumberAccumulator(path, self.deviation)
-
-    def describe_target(self) -> str:
-        return "with numbers"
 
     def outcome(self, example: Example, prediction: NumberPrediction) -> Outcome:
         gold = float(str(example.label))

@@ -31,7 +31,7 @@ from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.baselines import VectorBaselines
-from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case, read_length
@@ -453,11 +453,14 @@ class Embed(Task[RelatedTexts, Vectors]):
         """Compute pooled vectors in the batch's order, `[sequences, hidden]`, not normalized."""
         return COMPUTE[self.pooling](model, batch)
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[RelatedTexts]
+    def decode(
+        self,
+        outputs: NDArray[np.float32],
+        encoded: EncodedExamples,
+        examples: Sequence[RelatedTexts],
     ) -> list[Vectors]:
-        vectors = compute_in_order(model, encoded.rows, self.outputs)
-        parts = np.split(vectors, encoded.starts[1:-1])
+        """Gather the vectors of each example's texts; `outputs` are `[texts, hidden]`."""
+        parts = np.split(outputs, encoded.starts[1:-1])
         return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
 
     def accumulator(self, path: Path) -> "RelatedAccumulator":

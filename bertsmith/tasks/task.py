@@ -28,7 +28,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.counts import count_noun
 from bertsmith.tasks.baseline import Baselines
-from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.inference import LoadedModel, compute_in_order, compute_tokens_in_order
 from bertsmith.tasks.prediction import InferenceTask
 from bertsmith.tasks.protocols import ExampleT, PredictionT
 from bertsmith.tasks.scoring import MetricAccumulator, Outcome
@@ -171,15 +171,6 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """List remarks on the training examples for the user, each a line."""
         return []
 
-    @property
-    def cell_types(self) -> Mapping[str, Any]:
-        """The names and types of columns that predictions add to a table; empty without a table."""
-        return {}
-
-    def cells(self, prediction: PredictionT) -> dict[str, Any]:
-        """Return the cells of a prediction, by the names in `cell_types`."""
-        return {name: getattr(prediction, name) for name in self.cell_types}
-
     def labels_of(self, example: ExampleT) -> Collection[str]:
         """Return the labels of an example that each fold of a cross-validation should learn."""
         return ()
@@ -201,6 +192,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     name: ClassVar[str]
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
+    target: ClassVar[str] = ""
+    """What examples are labelled with, as `describe_target` says it, where it is not `labels`."""
     noun: ClassVar[str] = "text"
     """Noun for an example in messages; its plural ends in s."""
     settings: ClassVar[type[FinetuneSettings]]
@@ -244,7 +237,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         with naming_limits(settings, num_read=len(read)):
             train = cls.select(read, settings)
             cls.check_train(train, settings)
-        task = cls.of_examples(train, settings)
+            task = cls.of_examples(train, settings)
         if isinstance(reader, RecordReader):
             task = replace(task, trained=reader.columns_read())  # type: ignore[type-var]
         if eval_source is None:
@@ -260,7 +253,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Build the task of a run from its training examples, which `check_train` has passed.
 
         Raises:
-            InputError: they contradict each other or the settings.
+            InputError: they contradict each other or the settings. An `ExamplesError` where other
+                examples might not.
         """
         raise NotImplementedError
 
@@ -298,6 +292,14 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     def column_settings(self) -> dict[str, Any]:
         """The columns of training, as `task_settings` holds them; empty where none are known."""
         return {"columns": self.trained.to_json()} if self.trained.names else {}
+
+    def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
+        """Compute `outputs` of all rows, in their order and in fp32.
+
+        They are `[rows, columns]`, or an array `[tokens, columns]` for each row if `reads_tokens`.
+        """
+        compute = compute_tokens_in_order if self.reads_tokens else compute_in_order
+        return compute(model, encoded.rows, self.outputs)
 
     @abstractmethod
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
@@ -357,7 +359,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     def describe_target(self) -> str:
         """Describe, in a few words after a count of examples, what these are labelled with."""
-        return f"with {count_noun(len(self.labels), 'label')}"
+        return self.target or f"with {count_noun(len(self.labels), 'label')}"
 
 
 def named_settings(task: Task[Any, Any]) -> dict[str, Any]:

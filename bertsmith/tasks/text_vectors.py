@@ -101,13 +101,19 @@ class TextVectors(InferenceTask[Example, TextVector]):
         length = min(max_length, self.max_length)
         return EncodedExamples.of_texts(encode_texts(tokenizer, texts, length))
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
+        return self.vectors(model, encoded.rows)
+
+    def decode(
+        self,
+        outputs: NDArray[np.float32],
+        encoded: EncodedExamples,
+        examples: Sequence[Example],
     ) -> list[TextVector]:
-        vectors = self.vectors(model, encoded.rows)
+        """Give each text its vector; `outputs` are `[texts, hidden]`."""
         return [
             TextVector(vector, num_cut > 0)
-            for vector, num_cut in zip(vectors, encoded.num_cut, strict=True)
+            for vector, num_cut in zip(outputs, encoded.num_cut, strict=True)
         ]
 
     def vectors(self, model: BertModel, texts: EncodedTexts) -> NDArray[np.float32]:

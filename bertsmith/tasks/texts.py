@@ -26,7 +26,7 @@ from bertsmith.data.windows import encode_windowed
 from bertsmith.errors import InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.example_objective import mean_over_rows
-from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.losses import LabelLoss
 from bertsmith.tasks.prediction import text_example
@@ -150,10 +150,14 @@ class TextTask(Task[Example, PredictionT]):
         logits, taught_logits = (mean_over_rows(values, batch) for values in (outputs, taught))
         return self.compare_with_teacher(logits, taught_logits, temperature)
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    def decode(
+        self,
+        outputs: NDArray[np.float32],
+        encoded: EncodedExamples,
+        examples: Sequence[Example],
     ) -> list[PredictionT]:
-        logits = encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.outputs))
+        """Decide by the mean of an example's rows; `outputs` are logits `[rows, labels]`."""
+        logits = encoded.mean_over_rows(outputs)
         rows = zip(self.probabilities(logits), encoded.num_cut, encoded.num_windows, strict=True)
         return [self.prediction(row, num_cut > 0, count) for row, num_cut, count in rows]
 

@@ -42,7 +42,7 @@ from bertsmith.errors import ConfigError, ExamplesError, InputError, option
 from bertsmith.model.bert import BertModel
 from bertsmith.system.counts import count_noun, counted
 from bertsmith.tasks.baselines import WordBaselines
-from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.losses import ClassLoss, class_loss
 from bertsmith.tasks.marks import WRONG, Mark, mark_spans
@@ -318,13 +318,18 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         return token_logits(model, batch, "tag")
 
-    def predict(
-        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[TaggedSentence]
+    def decode(
+        self,
+        outputs: list[NDArray[np.float32]],
+        encoded: EncodedExamples,
+        examples: Sequence[TaggedSentence],
     ) -> list[TagPrediction]:
-        """Predict the likeliest label of each word, made legal if `repair`."""
-        logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
+        """Choose the likeliest label of each word, made legal if `repair`.
+
+        `outputs` are logits, `[tokens, labels]` for each row.
+        """
         return [
-            self._decide(example, [(encoded.alignment[row], logits[row]) for row in rows])
+            self._decide(example, [(encoded.alignment[row], outputs[row]) for row in rows])
             for example, rows in zip(
                 examples, map(encoded.rows_of, range(len(encoded))), strict=True
             )
