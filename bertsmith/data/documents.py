@@ -31,7 +31,7 @@ from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, find_cut
 from bertsmith.data.parquet_files import rows_at_once, unpack
 from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
-from bertsmith.data.sources import Format, Source, find_sources, identity
+from bertsmith.data.sources import Format, Source, SourcePath, find_sources, identity
 from bertsmith.data.text_files import IN_MEMORY
 from bertsmith.errors import InputError, option
 
@@ -131,7 +131,7 @@ class Document:
     """Text with its place: a file, and its number among the documents of what was read there."""
 
     text: str
-    source: Path
+    source: SourcePath
     ordinal: int
 
     def __len__(self) -> int:

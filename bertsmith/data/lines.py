@@ -4,10 +4,10 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import AnyStr
 
 from bertsmith.data.reading import Reading
+from bertsmith.data.sources import SourcePath
 from bertsmith.errors import InputError
 
 MAX_LINE_BYTES = 1 << 20  # of running text; a longer line is read in parts
@@ -57,7 +57,9 @@ class Lines:
 
     @cached_property
     def _lines_before(self) -> int:
-        return count_lines(self.reading.source.path, self.reading.start)
+        start = self.reading.start
+        # fsspec's memory has one position for all who read a file.
+        return count_lines(self.reading.source.path, start) if start else 0
 
     def _check_start(self) -> None:
         """Refuse what is no text by its first bytes, and skip a byte order mark."""
@@ -170,7 +172,7 @@ def check_is_text(source_name: str, head: bytes) -> None:
         )
 
 
-def count_lines(path: Path, num_bytes: int) -> int:
+def count_lines(path: SourcePath, num_bytes: int) -> int:
     """Count the lines that end in the first bytes of a file."""
     count = 0
     with path.open("rb") as file:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 
 from bertsmith.data.sources import Format, Source, open_path
 from bertsmith.errors import InputError, read_error
@@ -55,7 +55,7 @@ def plan_partitions(sources: Iterable[Source], target_bytes: int) -> Iterator[Pa
             raise read_error(InputError, source.path, error) from error
 
 
-def _divide(source: Source, size: int, file: BinaryIO, target_bytes: int) -> Iterator[Partition]:
+def _divide(source: Source, size: int, file: IO[bytes], target_bytes: int) -> Iterator[Partition]:
     start = 0
     end: int | None = 0
     while end is not None and start < size:
@@ -66,7 +66,7 @@ def _divide(source: Source, size: int, file: BinaryIO, target_bytes: int) -> Ite
         start = end or size
 
 
-def _find_end(file: BinaryIO, near: int, document_end: re.Pattern[bytes]) -> int | None:
+def _find_end(file: IO[bytes], near: int, document_end: re.Pattern[bytes]) -> int | None:
     for num_bytes in _SEARCHED_BYTES:
         file.seek(near)
         if match := document_end.search(file.read(num_bytes)):
@@ -91,5 +91,4 @@ def open_partition(
             yield stream
         else:
             whole = stream.raw.read(end - start) or b""  # no more, unlike the buffered stream
-            on_read(len(whole))
             yield io.BufferedReader(io.BytesIO(whole))

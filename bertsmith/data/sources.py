@@ -12,16 +12,18 @@ import lzma
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
+from bertsmith.data.remote_files import RemoteFile, find_remote_files, is_url
 from bertsmith.errors import InputError, read_error
 from bertsmith.system.git_lfs import describe_pointer, is_pointer_file
 from bertsmith.system.paths import shell_path
 
+SourcePath = Path | RemoteFile
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "xz", "zst"]
 
@@ -45,24 +47,24 @@ _INPUT_BYTES = 1 << 10
 class Source:
     """File of documents, with its format and compression."""
 
-    path: Path
+    path: SourcePath
     format: Format
     compression: Compression | None
 
     @classmethod
-    def from_name(cls, path: Path) -> "Source | None":
+    def from_name(cls, path: SourcePath) -> "Source | None":
         """Parse format and compression from a file's name; None if unknown."""
         format_ = next((name for name in FORMATS if name == ending_of(path)), None)
         return cls(path, format_, compression_of(path)) if format_ else None
 
 
-def compression_of(path: Path) -> Compression | None:
+def compression_of(path: SourcePath) -> Compression | None:
     """Return the compression that the ending of a file's name says, if any."""
     ending = path.name.lower().rpartition(".")[2]
     return next((name for name in COMPRESSIONS if name == ending), None)
 
 
-def ending_of(path: Path) -> str:
+def ending_of(path: SourcePath) -> str:
     """Return the ending of a file's name in lower case, without that of its compression."""
     name = path.name.lower().removesuffix(f".{compression_of(path)}")
     return name.rpartition(".")[2] if "." in name else ""
@@ -101,7 +103,7 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
         all_sources += sources
         left_aside["unsupported_files"] += unsupported
     all_sources.sort(key=lambda source: source.path.as_posix())
-    unique: dict[tuple[int, int], Source] = {}
+    unique: dict[Hashable, Source] = {}
     for source in all_sources:
         unique.setdefault(identity(source), source)
     left_aside["repeated_files"] = len(all_sources) - len(unique)
@@ -111,8 +113,13 @@ def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str
 def _expand(name: str) -> tuple[list[Source], int]:
     if not name:
         raise InputError("found an empty name of a file. Is the shell's variable set?")
+    files: Sequence[SourcePath]
     path = Path(name)
-    if path.is_dir():
+    if is_url(name):
+        files = find_remote_files(name)
+        if not files:
+            raise InputError(f"{name}: no file found. Check the address. {ALLOWED_ENDINGS}")
+    elif path.is_dir():
         files = list(_walk(path))
     elif path.exists():
         source = Source.from_name(path)
@@ -145,13 +152,15 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in files if not name.startswith("."))
 
 
-def _is_vocabulary(file: Path) -> bool:
+def _is_vocabulary(file: SourcePath) -> bool:
     """Return whether a file that was found in a folder, not named by the user, is a vocabulary."""
+    if not isinstance(file, Path):
+        return False
     is_list = file.name in ("vocab.txt", "merges.txt")
     return is_list and file.with_name("tokenizer_config.json").exists()
 
 
-def _nothing_readable(name: str, files: list[Path]) -> InputError:
+def _nothing_readable(name: str, files: Sequence[SourcePath]) -> InputError:
     if not files:
         return InputError(f"{name}: no file found. Check the spelling. {ALLOWED_ENDINGS}")
     endings = Counter(file.suffix.lower() or "no ending" for file in files)
@@ -159,12 +168,14 @@ def _nothing_readable(name: str, files: list[Path]) -> InputError:
     return InputError(f"{name}: no file that can be read, found {ending_counts}. {ALLOWED_ENDINGS}")
 
 
-def identity(source: Source) -> tuple[int, int]:
-    """Return device and inode, equal for a file under all of its names.
+def identity(source: Source) -> Hashable:
+    """Return device and inode, equal for a file under all its names; of a remote one the address.
 
     Raises:
         InputError: the file cannot be read.
     """
+    if isinstance(source.path, RemoteFile):
+        return source.path
     try:
         status = source.path.stat()
     except OSError as error:
@@ -174,17 +185,17 @@ def identity(source: Source) -> tuple[int, int]:
 
 @contextmanager
 def open_path(
-    path: Path, compression: Compression | None, on_read: Callable[[int], None]
+    path: SourcePath, compression: Compression | None, on_read: Callable[[int], None]
 ) -> Iterator[io.BufferedReader]:
     """Open a file's decompressed bytes; `on_read` gets the number of bytes read.
 
     Raises:
         InputError: also later, while reading: the file is damaged or cut short.
     """
-    if path.is_file() and is_pointer_file(path):
+    if isinstance(path, Path) and path.is_file() and is_pointer_file(path):
         raise InputError(describe_pointer(path))
     try:
-        with _CountingFile(path, on_read) as raw:
+        with _CountingReader(path, on_read) as raw:
             yield io.BufferedReader(_decompressed(raw, compression), _BUFFER_BYTES)
     except EOFError as error:
         raise InputError(
@@ -204,15 +215,28 @@ def open_path(
         raise read_error(InputError, path, error) from error
 
 
-class _CountingFile(io.FileIO):
-    def __init__(self, path: Path, on_read: Callable[[int], None]) -> None:
-        super().__init__(path)
+class _CountingReader(io.RawIOBase):
+    def __init__(self, path: SourcePath, on_read: Callable[[int], None]) -> None:
+        self._file: Any = path.open("rb", buffering=0)
         self._on_read = on_read
 
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
     def readinto(self, buffer: Any) -> int:
-        count = super().readinto(buffer) or 0
+        count = self._file.readinto(buffer) or 0
         self._on_read(count)
         return count
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:

@@ -7,10 +7,9 @@ files depend on the files alone, not on the number of processes.
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from bertsmith.data.partitions import Partition, plan_partitions
-from bertsmith.data.sources import Source
+from bertsmith.data.sources import Source, SourcePath
 from bertsmith.errors import InputError, read_error
 
 MIN_UNIT_BYTES = 1 << 20
@@ -59,7 +58,7 @@ def total_bytes(units: Iterable[WorkUnit]) -> int:
     return sum(unit.num_bytes for unit in units)
 
 
-def check_is_seen(path: Path) -> None:
+def check_is_seen(path: SourcePath) -> None:
     """Check that this machine sees a path that the one which plans has seen.
 
     Raises:

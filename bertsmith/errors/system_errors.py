@@ -1,7 +1,6 @@
 """Advice on errors of the operating system."""
 
 import errno
-from pathlib import Path
 from typing import TypeVar
 
 from bertsmith.errors.kinds import BertsmithError
@@ -33,6 +32,6 @@ def advice_on(error: OSError) -> str:
     return SYSTEM_ADVICE.get(error.errno or 0, "Check the path, or choose another one.")
 
 
-def read_error(kind: type[ErrorT], path: Path | str, error: OSError) -> ErrorT:
+def read_error(kind: type[ErrorT], path: object, error: OSError) -> ErrorT:
     """Build the error for a file that cannot be read."""
     return kind(f"{path}: cannot be read ({error.strerror or error}). {advice_on(error)}")
