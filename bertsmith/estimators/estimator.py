@@ -51,8 +51,8 @@ from bertsmith.training.recorder import Callback
 
 NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "columns")
 """Settings that are arguments of `fit`, or that scikit-learn's own tools stand for."""
-NOT_RESTORED = ("out", "resume", "overwrite", "verbose")
-"""Parameters that are about one run, and not about the model."""
+NOT_RESTORED = ("out", "resume", "overwrite", "verbose", "threads")
+"""Parameters that are about one run or its machine, and not about the model."""
 OWN_PARAMETERS: Mapping[str, Any] = {"out": None, "verbose": None}
 """Parameters that are no settings of the command, or have another default."""
 

@@ -34,7 +34,7 @@ class Compute(InferenceCompute):
     precision: Advanced[Literal["auto", "fp32", "bf16"]] = "auto"
     """Number format of the computation: fp32, bf16, or auto for the faster one here."""
     threads: Advanced[int | None] = field(default=None, metadata=FREE)
-    """Number of processor threads; by default one for each core."""
+    """Number of processor threads; by default one for each core, and never more."""
     exact: Advanced[bool] = field(default=False, metadata=FREE)
     """Train to the same bytes on any number of machines and processor threads: a step always has
     twelve parts, which are added in one order. It is slower, and the CPUs must be of one kind."""

@@ -12,6 +12,7 @@ import torch
 
 from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.compute import Compute
+from bertsmith.system.cores import available_cores
 from bertsmith.system.counts import count_noun
 from bertsmith.system.forks import is_forked
 from bertsmith.system.matrix_products import (
@@ -133,9 +134,17 @@ def compute_settings(settings: Compute) -> Iterator[tuple[torch.device, Precisio
 
     Both are process-wide in torch, so they are restored afterwards. On a GPU the route is always
     "highest": the others are TF32, whose errors are a thousand times as large.
+
+    Raises:
+        ConfigError: this machine has no such device, or not as many cores as `threads` says.
     """
     device = select_device(settings.device)
     threads = settings.threads
+    if threads is not None and threads > (cores := available_cores()):
+        most = f"up to {cores}" if cores > 1 else "1"
+        raise SettingError(
+            "threads", threads, f"{most}, as this process may use {count_noun(cores, 'core')}"
+        )
     threads_before = torch.get_num_threads()
     try:
         if threads is None:

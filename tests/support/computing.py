@@ -21,9 +21,12 @@ import pytest
 import torch
 
 from bertsmith.model.attention_paths import ATTENTION_LENGTHS, measured_paths
-from bertsmith.system import measurements
+from bertsmith.system import hardware, measurements
+from bertsmith.system.cores import available_cores
 from bertsmith.system.matrix_products import ProductSpeeds, threads_key
 
+CORES = 2
+"""Tests may ask for so many threads, on a computer with one core, too."""
 MAX_THREADS = 16
 """Measurements are pinned for up to so many threads."""
 NOTED = "computing/asked"
@@ -102,6 +105,8 @@ class ComputingPlugin:
         torch.set_num_threads(choices.threads)
         if not choices.has_onednn:
             torch.backends.mkldnn.set_flags(False)
+        cores = max(CORES, available_cores())
+        hardware.available_cores = lambda: cores
         self.pin()
         sys.addaudithook(self.see)
 

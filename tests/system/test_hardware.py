@@ -71,6 +71,18 @@ def test_a_block_computes_as_measured_and_torch_is_restored_after_an_error(
             torch.set_float32_matmul_precision(route)
 
 
+@pytest.mark.parametrize(("cores", "allowed"), [(2, "up to 2"), (1, "allowed is 1")])
+def test_more_threads_than_cores_are_refused_with_the_number_of_cores(monkeypatch, cores, allowed):
+    monkeypatch.setattr(hardware, "available_cores", lambda: cores)
+    before = torch.get_num_threads()
+    computing = compute_settings(Compute(device="cpu", precision="fp32", threads=999))
+    with refuses(ConfigError, "--threads: found 999", allowed), computing:
+        pass
+    assert torch.get_num_threads() == before
+    with compute_settings(Compute(device="cpu", precision="fp32", threads=cores)):
+        assert torch.get_num_threads() == cores
+
+
 def test_the_last_block_to_end_of_any_thread_restores_the_route():
     before = torch.get_float32_matmul_precision()
     first, second = using_route("highest"), using_route("medium")
