@@ -26,13 +26,15 @@ NOTES = {
         "Medians of rounds in which all take turns, {date}, {machine}.",
         "A ratio above 1 means that bertsmith is faster. Full rows: nearly all have the maximum",
         "length. Fully tuned: as the documentation of transformers advises, with bertsmith's",
-        "settings for threads and memory as well. Other ratios, memory and parity:",
+        "settings for threads and memory as well. tiny, mini, small and base are sizes of BERT,",
+        "from 2 layers to 12. Other ratios, memory, and how closely the results agree:",
         "[results]({link}).",
     ),
     CHINESE: (
         "各方轮流运行，取各轮的中位数；{date}，{machine_zh}。",
         "填满的样本行：几乎每行都达到最大长度。充分调优：按 transformers 的文档调优，并用上",
-        "bertsmith 的线程和内存设置。其他比值、内存和一致性检查见[结果（英文）]({link})。",
+        "bertsmith 的线程和内存设置。tiny、mini、small 和 base 是 BERT 的几种大小，",
+        "从 2 层到 12 层。其他比值、内存和一致性检查见[结果（英文）]({link})。",
     ),
 }
 CHINESE_WORDS = {

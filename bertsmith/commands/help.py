@@ -52,7 +52,8 @@ class Option:
     @property
     def summary(self) -> str:
         """The first sentence of the help, and the default."""
-        text, _, hint = self.help.partition(" (required")
+        # The help may end with `(required without --folds)`, in place of a default.
+        text, _, condition = self.help.partition(" (required")
         default = self.default
         if not default and (match := _DEFAULT.search(text)):
             text = text[: match.start()] or text
@@ -62,8 +63,8 @@ class Option:
         first = _SENTENCE_END.split(text)[0].rstrip(". ")
         if len(first) > MAX_SUMMARY:
             first = _LIST_START.split(first)[0]
-        if hint:
-            return f"{first} (required{hint}."
+        if condition:
+            return f"{first} (required{condition}."
         return f"{first} (default: {default})." if default else f"{first}."
 
     @property

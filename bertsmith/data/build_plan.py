@@ -79,7 +79,11 @@ class BuildPlan:
         except OSError as error:
             raise read_error(CorpusError, path, error) from error
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            cause = describe_json_error(error) if isinstance(error, ValueError) else str(error)
+            cause = (
+                describe_json_error(error)
+                if isinstance(error, ValueError | RecursionError)
+                else str(error)
+            )
             raise CorpusError(
                 f"{path}: damaged ({cause}). Remove {folder}, and build the corpus again."
             ) from error

@@ -1,8 +1,9 @@
 """The split of documents into training and eval by text hash.
 
 The choice does not depend on the order of the input, and equal documents are in the same split.
-Parts of a document too long to be read whole are documents of their own, and may be in both.
-Training is never empty, and with two or more different documents neither is the eval split.
+Parts of a document too long to be read whole are documents of their own: some may be in training
+and others in eval. Training is never empty; nor is the eval split if the share is above 0 and there
+are two or more different documents.
 """
 
 from hashlib import blake2b
@@ -22,27 +23,31 @@ class HeldOutChoice(Generic[DocumentT]):
     """Assignment of a stream of documents to splits; call `finish` after the last.
 
     The first document is always for training. While the eval split is empty, the document with the
-    smallest hash so far waits: it becomes the eval split if no hash falls below the share.
+    smallest hash so far waits: it becomes the eval split if no hash is below the limit, which is
+    the share of 2^64.
     """
 
     def __init__(self, share: float) -> None:
         self._limit = share * 2.0**64
-        self._settled = share == 0
+        self._needs_no_waiting = share == 0
         self._first_hash: int | None = None
         self._waiting: DocumentT | None = None
         self._num_waiting = 0  # copies of the waiting document
         self._waiting_hash = 1 << 64
 
     def assign(self, document: DocumentT, text_hash: int) -> list[tuple[DocumentT, Split]]:
-        """Return the documents whose split is now known: this, the waiting one, both or none."""
+        """Return the documents whose split is now known.
+
+        These are this one, the copies of the waiting one, both or none.
+        """
         if self._first_hash is None:
             self._first_hash = text_hash
         if text_hash == self._first_hash:
             return [(document, "train")]
         if text_hash < self._limit:
-            self._settled = True
+            self._needs_no_waiting = True
             return [*self._release("train"), (document, "held_out")]
-        if self._settled or text_hash > self._waiting_hash:
+        if self._needs_no_waiting or text_hash > self._waiting_hash:
             return [(document, "train")]
         released = [] if text_hash == self._waiting_hash else self._release("train")
         self._waiting, self._waiting_hash = document, text_hash
@@ -50,7 +55,7 @@ class HeldOutChoice(Generic[DocumentT]):
         return released
 
     def finish(self) -> list[tuple[DocumentT, Split]]:
-        """Return the document that still waits, now for eval."""
+        """Return the copies of the document that still waits, now for eval."""
         return self._release("held_out")
 
     def _release(self, split: Split) -> list[tuple[DocumentT, Split]]:

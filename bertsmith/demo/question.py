@@ -25,9 +25,10 @@ LABELS = {
     "sympy": "SymPy",
     "torch": "PyTorch",
 }
-"""The libraries asked for, by package. All of them come with bertsmith's own dependencies."""
-# Long names are unmistakable and are found inside other words (`mpl_toolkits`, `libtorch`), short
-# ones only where no letter stands beside them: `np.array`, but not `input`.
+"""Names of the libraries in question, by package. NumPy, PyTorch, SymPy and NetworkX come with
+bertsmith's dependencies, the others with `bertsmith[demo]`."""
+# Long names are unmistakable and are found inside other words (`mplot3d`, `libtorch`), short ones
+# only where no letter stands beside them: `np.array` and `mpl_toolkits`, but not `input`.
 NAMES = (
     *("matplotlib", "mplot", "networkx", "numpy", "pyplot", "python"),
     *("scikit", "scipy", "sklearn", "sympy", "torch"),
@@ -62,7 +63,10 @@ def split_modules(
 
 
 def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[str, list[str]]:
-    """Collect the paragraphs that can be asked about by label, without those `seen` before."""
+    """Collect by label the paragraphs that can be asked about, but for those in `seen`.
+
+    They are added to `seen`.
+    """
     paragraphs: dict[str, list[str]] = {}
     for document in documents:
         if document.library in LABELS:
@@ -100,7 +104,10 @@ def build_question(
 def draw_examples(
     paragraphs: dict[str, list[str]], counts: Sequence[int], seed: int = 0
 ) -> list[list[Example]]:
-    """Draw disjoint sets, each with up to so many paragraphs of each label."""
+    """Draw disjoint sets, one for each of `counts`.
+
+    Each has up to that many paragraphs of each label.
+    """
     rng = np.random.default_rng(seed)
     ends = np.cumsum([0, *counts])
     sets: list[list[Example]] = [[] for _ in counts]

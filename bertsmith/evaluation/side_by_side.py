@@ -56,7 +56,7 @@ class ComparisonInput(InferenceCompute):
 
     data: Path | None = None
     columns: Any = None
-    """Options for reading `data`, of the task's `columns`."""
+    """Options for reading `data`: an instance of the task's class `columns`."""
     limit: int | None = None
     texts: Sequence[Text] = ()
     measure: Measure | None = None
@@ -74,7 +74,7 @@ class Figures:
     texts_per_second: float
     """Speed from text to prediction; without data, from text to vector."""
     scores: Mapping[str, float]
-    """The task's metrics on the trial's data, or those of `measure`."""
+    """The task's metrics on the input's data, or those of `measure`."""
 
 
 @dataclass(frozen=True)
@@ -129,20 +129,20 @@ def row(label: str, before: float, after: float, form: str) -> tuple[str, str, s
 
 
 def compare_side_by_side(
-    before: ModelFolder, after: ModelFolder, trial: ComparisonInput
+    before: ModelFolder, after: ModelFolder, inputs: ComparisonInput
 ) -> ModelComparison:
     """Measure two model folders on the same input, in turn.
 
     Raises:
-        CheckpointError: a folder is incomplete, or of no task where the trial has data.
+        CheckpointError: a folder is incomplete, or of no task where the input has data.
         InputError: the data cannot be read, or holds a label that a model does not know.
     """
-    first, second = (_load(folder, trial) for folder in (before, after))
-    timed = timed_things(first, trial)
+    first, second = (_load(folder, inputs) for folder in (before, after))
+    timed = timed_things(first, inputs)
     runs = [partial(_run, predictor, timed) for predictor in (first, second)]
     seconds, num_rounds = alternate(runs)
-    scores, num_skipped = _score(first, trial)
-    other_scores, _ = _score(second, trial)
+    scores, num_skipped = _score(first, inputs)
+    other_scores, _ = _score(second, inputs)
     return ModelComparison(
         _figures(first, len(timed) / seconds[0], scores),
         _figures(second, len(timed) / seconds[1], other_scores),
@@ -153,16 +153,16 @@ def compare_side_by_side(
     )
 
 
-def _load(folder: ModelFolder, trial: ComparisonInput) -> Predictor[Any]:
+def _load(folder: ModelFolder, inputs: ComparisonInput) -> Predictor[Any]:
     """Load the task's predictor if there is data, otherwise a text encoder."""
-    device = trial.device
-    precision = trial.precision
-    if trial.data is None:
+    device = inputs.device
+    precision = inputs.precision
+    if inputs.data is None:
         return Predictor.load(
             folder, TextVectors, device=device, precision=precision, pooling="mean"
         )
     predictor = load_predictor(folder, device=device, precision=precision)
-    return predictor.with_definition(predictor.definition.with_columns(trial.columns))
+    return predictor.with_definition(predictor.definition.with_columns(inputs.columns))
 
 
 def _run(predictor: Predictor[Any], items: Sequence[Any]) -> None:
@@ -172,15 +172,15 @@ def _run(predictor: Predictor[Any], items: Sequence[Any]) -> None:
         predictor.predict(items)
 
 
-def _score(predictor: Predictor[Any], trial: ComparisonInput) -> tuple[dict[str, float], int]:
-    """Compute the metrics on the trial, and count skipped rows."""
-    if trial.measure is not None:
+def _score(predictor: Predictor[Any], inputs: ComparisonInput) -> tuple[dict[str, float], int]:
+    """Compute the metrics on the input, and count skipped rows."""
+    if inputs.measure is not None:
         with torch.no_grad():
-            return trial.measure(build(predictor.loaded.folder)), 0
-    if trial.data is None:
+            return inputs.measure(build(predictor.loaded.folder)), 0
+    if inputs.data is None:
         return {}, 0
     accumulator, num_skipped = accumulate_rows(
-        predictor, trial.data, trial.columns, limit=trial.limit
+        predictor, inputs.data, inputs.columns, limit=inputs.limit
     )
     return accumulator.figures(), num_skipped
 
@@ -193,11 +193,11 @@ def _figures(
     return Figures(parameters_of(build(folder)), size, texts_per_second, scores)
 
 
-def timed_things(predictor: Predictor[Any], trial: ComparisonInput) -> list[Any]:
-    if trial.data is not None:
-        reader = predictor.definition.reader(trial.data, trial.columns, labelled=True)
-        return first_of(reader.first(trial.limit), lambda example: count_chars(example.content))
-    texts = trial.texts or random_texts(predictor.loaded.tokenizer)
+def timed_things(predictor: Predictor[Any], inputs: ComparisonInput) -> list[Any]:
+    if inputs.data is not None:
+        reader = predictor.definition.reader(inputs.data, inputs.columns, labelled=True)
+        return first_of(reader.first(inputs.limit), lambda example: count_chars(example.content))
+    texts = inputs.texts or random_texts(predictor.loaded.tokenizer)
     return first_of(texts, count_chars)
 
 
@@ -225,7 +225,7 @@ def random_texts(tokenizer: Tokenizer) -> list[str]:
 def alternate(runs: Sequence[Callable[[], object]]) -> tuple[list[float], int]:
     """Time runs in turn; return each median in seconds, and the rounds.
 
-    By turns, a slow moment of the machine affects all of them.
+    As they take turns, a slow moment of the machine affects all of them.
     """
     for run in runs:
         run()  # the first call prepares what later ones find ready

@@ -10,14 +10,15 @@ from torch import Tensor
 from bertsmith.model.shape_buckets import fill_up
 
 Rotary = Callable[[Tensor], Tensor]
-"""Rotation of queries or keys [tokens, heads, head_size] of a packed row, padding rows included."""
+"""Rotation of queries or keys [tokens, heads, head_size] of packed texts. The tokens that fill up
+their number (`fill_up`) are among them."""
 
 
 @dataclass(frozen=True)
 class Rotation:
     """Rotation of numbers `i` and `i + size / 2` of a head by position times `theta^(-2i / size)`.
 
-    `cos` and `sin` are fp32 [tokens, 1, size / 2], filled up as the packed row is.
+    `cos` and `sin` are fp32 [tokens, 1, size / 2], filled up to the same number of tokens.
     """
 
     cos: Tensor
@@ -26,8 +27,8 @@ class Rotation:
     @classmethod
     def of(cls, position_ids: Tensor, theta: float, head_size: int) -> Self:
         """Compute the angles of `position_ids`, int64 [tokens], of heads of `head_size` numbers."""
-        halves = torch.arange(0, head_size, 2, device=position_ids.device, dtype=torch.float32)
-        angles = position_ids[:, None].float() * theta ** -(halves / head_size)
+        evens = torch.arange(0, head_size, 2, device=position_ids.device, dtype=torch.float32)
+        angles = position_ids[:, None].float() * theta ** -(evens / head_size)
         return cls(*(fill_up(part)[:, None] for part in (angles.cos(), angles.sin())))
 
     def __call__(self, x: Tensor) -> Tensor:

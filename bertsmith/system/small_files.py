@@ -37,7 +37,11 @@ def read_small_file(path: Path) -> bytes:
 
 
 def describe_json_error(error: ValueError | RecursionError) -> str:
-    """Describe why a whole file is not JSON: Python's words for deep nesting name Python alone."""
+    """Describe why a file is not JSON.
+
+    For deep nesting Python's own message speaks of its recursion depth, which tells a user nothing
+    about the file.
+    """
     return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
 
 
@@ -47,7 +51,8 @@ OUTER_FILES = ("modules.json", "config_sentence_transformers.json")
 class SmallFiles:
     """Small files of a folder, each read once.
 
-    With an `outer` folder, `OUTER_FILES` and files of folders are those in it.
+    With an `outer` folder, `OUTER_FILES` and files in subfolders (names with a slash) are read from
+    it, all others from `directory`.
     """
 
     def __init__(self, directory: Path, outer: Path | None = None) -> None:
@@ -60,7 +65,11 @@ class SmallFiles:
         return (self.outer if self.outer and is_outer else self.directory) / name
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a file; no damaged name and no folder is one."""
+        """Return whether there is such a file.
+
+        There is none of a name that the system refuses, such as one that is too long, and a folder
+        is none.
+        """
         path = self.path(name)
         is_there = os.path.exists(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112
         return name in self._contents or is_there
@@ -88,11 +97,13 @@ class SmallFiles:
         kind: type[Any] = dict,
         build: Callable[[list[tuple[str, Any]]], Any] | None = None,
     ) -> Any:
-        """Parse a JSON file that holds a dict or another `kind`; `build` makes its objects.
+        """Parse a JSON file that holds a dict or another `kind`.
+
+        `build` makes each JSON object from its pairs of key and value (`object_pairs_hook`).
 
         Raises:
             CheckpointError: it is damaged, or holds something else.
-            FileNotFoundError: there is none.
+            FileNotFoundError, NotADirectoryError: there is none.
         """
         path = self.path(name)
         try:

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping
 from bertsmith.errors import ConfigError, option
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.vocabulary.segmentation import Cut
-from bertsmith.vocabulary.wordpiece import JoiningLearner, LearnedVocabulary
+from bertsmith.vocabulary.wordpiece import LearnedVocabulary, UnprefixedLearner
 
 BYTE_BPE_SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 """RoBERTa's special tokens; the first four have these ids there too."""
 
 
-class MergeLearner(JoiningLearner):
+class MergeLearner(UnprefixedLearner):
     """Learner that records the merged pairs, in order, except those in `merged_pairs`."""
 
     def __init__(

@@ -26,7 +26,7 @@ from bertsmith.vocabulary.pruning import count_ids, drop_least_used
 from bertsmith.vocabulary.settings import ExtensionSettings
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
 from bertsmith.vocabulary.train import TokenizerReport, count_texts
-from bertsmith.vocabulary.wordpiece import JoiningLearner, choose_alphabet
+from bertsmith.vocabulary.wordpiece import UnprefixedLearner, choose_alphabet
 
 MARGIN = 1e-6
 """Least margin of a new token's score over its parts', so that rounding decides nothing."""
@@ -70,7 +70,7 @@ def extend_unigram(
             "Each word of the texts has a character that the tokenizer does not know, even with "
             f"{option('character_coverage', character_coverage)}. {advice}"
         )
-    learner = JoiningLearner(
+    learner = UnprefixedLearner(
         words, start, min_frequency, cut=lambda word: [start[i] for i in cuts[word]]
     )
     size = len(old) + num_new

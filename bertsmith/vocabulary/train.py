@@ -427,7 +427,7 @@ def _measure(
     if len(learned.tokens) < settings.vocab_size:
         reason = f"no other pair of tokens occurs {settings.min_frequency} times"
         if settings.kind == "wordpiece":
-            reason += " and raises the score"
+            reason += " and has a score above zero"
         if settings.kind == "unigram":
             reason = "no other string occurs often enough"
         report.notes.append(

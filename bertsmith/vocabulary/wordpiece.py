@@ -41,8 +41,8 @@ Floats = npt.NDArray[np.float64]
 
 Rule = Callable[[Ints, Ints, Ints, int], Floats]
 """Score of pairs, higher is better, from how often they, their left and their right tokens occur,
-and the number of all tokens. It never falls when a token gets rarer or their number grows: the
-search relies on it."""
+and the number of all tokens. A score never falls when its left or right token gets rarer, or when
+the number of all tokens grows: the search relies on this."""
 
 
 def frequency_score(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
@@ -89,7 +89,8 @@ class LearnedVocabulary:
     """Learned vocabulary, with the characters and words left out of it."""
 
     tokens: list[str]
-    """Special tokens, then single characters, then merged tokens in order of learning."""
+    """Special tokens, then single characters, then merged tokens in order of learning; of a unigram
+    model, special tokens, then all others as the library orders them."""
     alphabet: list[str]
     """Characters that the vocabulary covers, sorted."""
     dropped_characters: dict[str, int]
@@ -97,9 +98,10 @@ class LearnedVocabulary:
     skipped_words: int
     """Occurrences of words that were not learned from: too long, or with a dropped character."""
     merges: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs that byte-pair encoding merged, in order."""
+    """Pairs that byte-level byte-pair encoding merged, in order; empty for other kinds, a WordPiece
+    vocabulary by `frequency` included."""
     scores: list[float] = field(default_factory=list)
-    """Log probability of each token of a unigram model."""
+    """Log probability of each token of a unigram model; empty for other kinds."""
 
 
 def learn_wordpiece(
@@ -115,7 +117,7 @@ def learn_wordpiece(
 
     Pairs are merged by `rule` (Schuster & Nakajima 2012, section 3, or Sennrich et al. 2016,
     section 3.2). The vocabulary is smaller than `vocab_size` where no pair is left that occurs at
-    least `min_frequency` times and raises the score above zero.
+    least `min_frequency` times and has a score above zero.
 
     Args:
         counts: words as the tokenizer splits them (normalized, punctuation apart).
@@ -128,8 +130,8 @@ def learn_wordpiece(
         ConfigError: `vocab_size` cannot hold the special tokens and the alphabet.
     """
     alphabet, dropped = choose_alphabet(counts, character_coverage)
-    characters = set(alphabet)
-    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and characters.issuperset(w)}
+    covered = set(alphabet)
+    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and covered.issuperset(w)}
     single = single_character_pieces(alphabet, words)
     minimum = check_size(vocab_size, len(SPECIAL_TOKENS), len(single), character_coverage)
     learner = PieceLearner(words, single, RULES[rule], min_frequency)
@@ -156,8 +158,8 @@ def check_size(
     if vocab_size < minimum:
         raise ConfigError(
             f"{option('vocab_size')}: {vocab_size} is too small for {num_special} special tokens "
-            f"and {num_single} single characters. Ask for at least {minimum}, or for less than "
-            f"{option('character_coverage', character_coverage)}."
+            f"and {num_single} single characters. Ask for at least {minimum}, or lower "
+            f"{option('character_coverage')}, which is {character_coverage}."
         )
     return minimum
 
@@ -202,7 +204,8 @@ def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> li
 class PieceLearner:
     """Learner that merges pairs of tokens, best first.
 
-    texts: the tokens so far, by id. They begin with `pieces`, into which `cut` divides the words.
+    texts: the tokens so far, by id; the first are `pieces`. `cut` divides each word into some of
+    these.
 
     The best pair is found exactly: each token keeps a ceiling over the scores of the pairs it
     starts, raised whenever such a score may have risen and lowered only when its pairs are scored
@@ -268,7 +271,8 @@ class PieceLearner:
         return self._segmentation.frequency[: len(self.texts)].tolist()
 
     def _precedence(self, piece: int) -> Any:
-        # Of tokens with equal scores the one with the lowest value is merged.
+        # Of pairs with equal scores the one whose left token, and then whose right token, has the
+        # lowest value is merged.
         return self.texts[piece]
 
     def _piece(self, text: str) -> int:
@@ -305,7 +309,7 @@ class PieceLearner:
             np.maximum.at(self._ceiling, self._pairs.ends[LEFT][slots], scores)
 
 
-class JoiningLearner(PieceLearner):
+class UnprefixedLearner(PieceLearner):
     """Learner of tokens without a prefix: merges the most frequent pair; of equals, the oldest."""
 
     continuation = ""
