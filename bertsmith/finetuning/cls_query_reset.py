@@ -1,6 +1,6 @@
 """Attention of [CLS] at the start of fine-tuning: as pre-trained, or uniform over all tokens.
 
-`auto` decides by the pre-training run; see pretraining/cls_attention.py.
+With `auto` the facts of the pre-training run decide; see pretraining/cls_attention.py.
 """
 
 from dataclasses import replace
@@ -19,26 +19,25 @@ def reset_cls_queries(
 ) -> ClsAttention:
     """Reset the last layer's queries to zero if the settings say so.
 
-    A reset is noted in `model.load_report.note`. Return "reset" after one, else "keep".
+    `model.load_report.note` then says so. Return "reset" or "keep".
 
     Args:
-        model: that of the folder, with the head `head` of a task.
-        head: the head that reads the model; None for the task that compares vectors.
+        model: the folder's, with the head `head` of a task.
+        head: the head of the task; None for the task that compares vectors.
 
     Raises:
-        ConfigError: a reset is asked for, and no head reads [CLS] or layers share their attention.
+        ConfigError: the settings ask for a reset, but no head reads [CLS], or layers share their
+            attention.
     """
     is_read = head is not None and head not in TOKEN_HEADS and model.config.pooling != "mean"
     note = ""
     if settings.cls_attention == "reset":
         if not is_read:
             raise ConfigError(
-                f"{option('cls_attention')}: found reset; allowed are auto and keep, as no head of "
-                "this task and model judges a text by [CLS]. Leave it out."
+                f"{option('cls_attention')}: found reset; allowed are auto and keep, since no head "
+                "of this task and model reads [CLS]. Leave it out."
             )
-        note = (
-            f"The attention of [CLS] was reset, as asked for ({option('cls_attention', 'reset')})."
-        )
+        note = f"The attention of [CLS] was reset, as set by {option('cls_attention', 'reset')}."
     elif settings.cls_attention == "auto" and settings.resume:
         before = RunFolder(settings.out).read_run()[CONFIG]["cls_attention"]
         note = "The attention of [CLS] was reset when the run began." if before == "reset" else ""

@@ -1,8 +1,8 @@
-"""GLUE: a pre-trained model fine-tuned to every task of the benchmark, and a table of scores.
+"""GLUE: fine-tune a pre-trained model to every task of the benchmark; make a table of scores.
 
-Each task is trained once per seed, in a run folder of its own; a complete run is never repeated, a
-stopped one resumes from its checkpoint. Scores are those of the development files, by which each
-run also chose its best weights, as is usual where the benchmark's test labels are secret.
+Each task is trained once per seed, in its own run folder; a complete run is not repeated, a stopped
+one resumes from its checkpoint. Scores are on the development files. Each run also chooses its best
+weights by these, as is usual, since the benchmark's test labels are secret.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,18 +46,18 @@ from bertsmith.training.recorder import Callback
 
 EPOCHS = 3.0
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
-"""Metrics by which weights are chosen, where it is not the accuracy."""
+"""Metrics by which weights are chosen, by task; for other tasks the accuracy."""
 SHARED_SETTINGS = ("sample", "max_length", "steps", "batch_size", "learning_rate", "cls_attention",
           "device", "precision", "threads", "report_to")  # fmt: skip
-"""Settings that each run has from the benchmark's."""
+"""Settings of the benchmark that each run takes over."""
 
 
 @dataclass(frozen=True)
 class GlueRun:
     """A run of one task with one seed.
 
-    `scores` holds the official ones, from -1 or 0 to 1, for each development file: `MNLI-m` and
-    `MNLI-mm`, otherwise the task's name alone.
+    `scores` has the official scores, from -1 or 0 to 1, by development file: `MNLI-m` and
+    `MNLI-mm`, for other tasks the task's name.
     """
 
     task: str
@@ -68,11 +68,11 @@ class GlueRun:
     start_note: str = ""
     """Changes to the loaded weights before training; empty if none."""
     majority: float | None = None
-    """The mean score of always giving the most frequent answer of training, where there is one."""
+    """The mean score of always giving the most frequent training label; None for numbers."""
 
     @property
     def mean_score(self) -> float:
-        """The mean of all scores, which enters the average."""
+        """The mean of all scores, which the average over tasks uses."""
         values = [value for scores in self.scores.values() for value in scores.values()]
         return float(np.mean(values))
 
@@ -87,7 +87,7 @@ class GlueReport:
 
     @property
     def averages(self) -> list[float]:
-        """The mean over the tasks, for each seed."""
+        """The mean over tasks, for each seed."""
         by_seed = zip(*self.runs.values(), strict=True)
         return [float(np.mean([run.mean_score for run in runs])) for runs in by_seed]
 
@@ -144,9 +144,9 @@ def run_glue(
     """Train and score every task found, once per seed.
 
     Raises:
-        InputError: no task is there, or one of its files cannot be read.
-        ConfigError: `out` holds runs with other settings.
-        Interrupted: the user asked to stop; the same call resumes there.
+        InputError: the folder has no task, or a file cannot be read.
+        ConfigError: `out` has runs with other settings.
+        Interrupted: the user asked to stop; the same call resumes.
     """
     check_outside(settings.out, settings.model, settings.data)
     found_tasks = find_tasks(settings.data, settings.tasks)
@@ -199,22 +199,22 @@ def write_glue_page(path: Path, model: Path, report: GlueReport) -> None:
 
 def _planned(settings: GlueSettings, found_task: FoundTask) -> Iterator[SeriesRun]:
     for seed in range(settings.seeds):
-        asked = _run_settings(settings, found_task, seed)
+        run_settings = _run_settings(settings, found_task, seed)
         yield SeriesRun(
-            f"{found_task.task.name}, seed {seed}", task_named(found_task.task.kind), asked
+            f"{found_task.task.name}, seed {seed}", task_named(found_task.task.kind), run_settings
         )
 
 
 def _amount(settings: GlueSettings, found_task: FoundTask) -> float:
-    """Estimate the work of a run beside that of other tasks, by the text that it reads."""
+    """Estimate the work of a run, relative to other tasks, by the size of its training file."""
     is_limited = settings.steps is not None or settings.sample is not None
     return 1.0 if is_limited else found_task.train.stat().st_size
 
 
 def _run_settings(settings: GlueSettings, found_task: FoundTask, seed: int) -> FinetuneSettings:
     task = found_task.task
-    # Both kinds of task can draw a sample, which not every task can.
-    is_said = settings.epochs is not None or settings.steps is not None
+    # Both kinds of task have the setting `sample`, which some others lack.
+    has_length = settings.epochs is not None or settings.steps is not None
     settings_of: Any = task_named(task.kind).settings
     return settings_of(
         model=settings.model,
@@ -223,14 +223,14 @@ def _run_settings(settings: GlueSettings, found_task: FoundTask, seed: int) -> F
         out=settings.out / task.name / f"seed-{seed}",
         columns=task.columns,
         metric=METRICS.get(task.name, "accuracy"),
-        epochs=settings.epochs if is_said else EPOCHS,
+        epochs=settings.epochs if has_length else EPOCHS,
         seed=seed,
         **{name: getattr(settings, name) for name in SHARED_SETTINGS},
     )
 
 
 def _note_scores(found_task: FoundTask, tell: Say, run: SeriesRun) -> None:
-    """Add the official scores of all development files to `run.json`, if not there yet."""
+    """Add the official scores of all development files to `run.json`, unless it has them."""
     facts = run.folder.read_run()
     if "glue" in facts:
         return
@@ -291,7 +291,7 @@ def _score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dic
 
 
 def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
-    """Select the benchmark's scores from an evaluation's."""
+    """Select the benchmark's official scores from an evaluation."""
     scores = dict(report)
     for class_scores in report.get("classes", ()):
         if class_scores["label"] == "1":
@@ -306,7 +306,7 @@ def _conclude(found_task: FoundTask, runs: Sequence[GlueRun], settings: GlueSett
     if files and not (best.folder / WEIGHTS).exists():
         raise ConfigError(
             f"{best.folder}: its weights were removed, since another seed was better. Give "
-            f"{option('seeds')} as before, or another {option('out')}."
+            f"the same {option('seeds')} as before, or another {option('out')}."
         )
     return [
         _predict_test(
@@ -319,7 +319,7 @@ def _conclude(found_task: FoundTask, runs: Sequence[GlueRun], settings: GlueSett
 def _predict_test(
     task: GlueTask, run: GlueRun, path: Path, out: Path, settings: GlueSettings
 ) -> Path:
-    """Predict a test file as a submission, unless up to date."""
+    """Predict a test file and write a submission, unless it is up to date."""
     newest = max(file.stat().st_mtime_ns for file in (path, run.folder / WEIGHTS))
     if out.exists() and out.stat().st_mtime_ns >= newest:
         return out

@@ -1,7 +1,7 @@
-"""Resolution of the user's settings to a fine-tuning with every value decided.
+"""Resolve the user's settings for a fine-tuning: decide every value that is left open.
 
-`resolve_finetuning` is read from top to bottom: steps, learning rate, evaluations, the weights to
-keep. `run.json` holds the outcome, and a resumed run must come to the same.
+`resolve_finetuning` decides in this order: steps, learning rate, evaluations, the weights to keep.
+`run.json` stores the result, which must be the same when the run is resumed.
 """
 
 from dataclasses import dataclass, field
@@ -22,47 +22,48 @@ from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.machine import Machine
 
 EVALUATION_SHARE = 0.1
-"""Eval examples are scored after each epoch, but at most ten times in a run."""
+"""Interval of evaluations, as a share of the run, unless an epoch is longer."""
 
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
-"""Least number of steps for a new head, however few the examples. With 16 to 500 sentences 50, 200
-and 400 do no better, and 25 much worse (`benchmarks/results/few-labels.md`)."""
+"""Fewest steps by default, for a new head even with few examples. With 16 to 500 sentences, 50, 200
+and 400 steps gave no better scores, and 25 much worse ones (`benchmarks/results/few-labels.md`)."""
 BASE_LEARNING_RATE = 5e-5
-"""The largest rate that the paper recommends for its base model (appendix A.3); narrower models
-tolerate more."""
+"""The largest learning rate that the paper recommends for its base model (appendix A.3); narrower
+models tolerate more."""
 BASE_HIDDEN_SIZE = 768
 TINY_LEARNING_RATE = 1e-3
-"""The least rate for tiny models. With 3e-4, in proportion to their width, scores were lower: SST-2
-by 4 points, names by 5 and 8, STS-B by 1 and 2 (`benchmarks/results/quality-screening.md`)."""
+"""The smallest learning rate for tiny models. With 3e-4, in proportion to their width, scores were
+lower: SST-2 by 4 points, names by 5 and 8, STS-B by 1 and 2
+(`benchmarks/results/quality-screening.md`)."""
 TINY_HIDDEN_SIZE = 128
 
 MIN_EXAMPLES = 4
-"""Examples of a step that justify a process of their own."""
+"""Fewest examples of a step for which one more process is worth it."""
 
 
 @dataclass(frozen=True)
 class FinetuneConfig:
-    """All settings of a fine-tuning, which a resumed run must share but for those that are `FREE`.
+    """All settings of a fine-tuning; a resumed run must share them, except those that are `FREE`.
 
-    The loop reads it as a `RunConfig`.
+    The training loop reads it as a `RunConfig`.
     """
 
     model: BertConfig
     weights_sha256: str
-    """Checksums of the weights that the run begins with; none with `from_scratch`."""
+    """Checksums of the weights that the run begins with; empty with `from_scratch`."""
     max_length: int
-    """Most tokens of a row."""
+    """Largest number of tokens in a row."""
     steps: int
     batch_size: int
     num_parts: int = field(metadata=FREE)
-    """Parts of a step, computed at the same time; their sums are rounded otherwise."""
+    """Number of parts of a step, computed at the same time; it affects the rounding of sums."""
     seed: int
     dropout: float
     optim: LayerwiseOptim
     precision: Precision
     best: BestSettings | None
-    """Rule for choosing the best weights; None without eval examples: the last ones are saved."""
+    """Settings for choosing the best weights; None without eval examples: the last are saved."""
     cls_attention: ClsAttention
     from_scratch: bool
     eval_every: int = field(metadata=FREE)
@@ -90,12 +91,12 @@ def resolve_finetuning(
     cls_attention: ClsAttention,
     machine: Machine,
 ) -> FinetuneConfig:
-    """Decide what the user left open.
+    """Decide every setting that the user left open.
 
     Args:
-        folder: the model's.
+        folder: the model's folder.
         max_length: longest row in tokens.
-        cls_attention: keep or reset, as the model was loaded.
+        cls_attention: whether the loaded model's queries were reset.
 
     Raises:
         ConfigError: a setting that the model or the machine cannot meet.
@@ -134,7 +135,7 @@ def resolve_finetuning(
 
 
 def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOptim:
-    """Build the optimizer's settings for a model of this shape, with nothing left open."""
+    """Build the optimizer's complete settings for a model of this shape."""
     return LayerwiseOptim(
         learning_rate=settings.learning_rate or default_learning_rate(shape.hidden_size),
         weight_decay=settings.weight_decay,
@@ -148,7 +149,7 @@ def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOpt
 
 
 def sum_weights(settings: FinetuneSettings, folder: Path) -> str:
-    """Return the checksums of the folder's weights, where the run begins with them."""
+    """Return the checksums of the folder's weights; empty if the run does not begin with them."""
     return " ".join(map(sha256_file, () if settings.from_scratch else weight_files(folder)))
 
 
@@ -171,5 +172,5 @@ def default_learning_rate(hidden_size: int) -> float:
 
 
 def count_parts(batch_size: int, machine: Machine) -> int:
-    """Return the most parts of a step that are computed in parallel."""
+    """Return the number of parts into which a step is divided."""
     return max(1, min(machine.num_processes, batch_size // MIN_EXAMPLES))

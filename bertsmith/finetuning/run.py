@@ -1,7 +1,7 @@
-"""Fine-tuning: a pre-trained model and labelled examples in, a model of a task out.
+"""Fine-tuning: a pre-trained model and labelled examples → a model for a task.
 
-All input is checked before training begins and before an earlier output is touched. The weights of
-the best evaluation are kept.
+All input is checked before training begins, and before an earlier output is changed. The weights
+with the best evaluation are kept.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ START_NOTE = "start_note"
 
 @dataclass(frozen=True)
 class FineTuned:
-    """The result of a run: scores of the saved folder, and statistics."""
+    """The result of a run: scores of the saved model, and statistics."""
 
     out: Path
     task: str
@@ -75,7 +75,7 @@ class FineTuned:
     start_note: str
     """Changes to the loaded weights before training; empty if none."""
     best_step: int
-    """The step whose weights were saved: the last without eval examples."""
+    """The step whose weights were saved; without eval examples the last one."""
     best_score: float | None
     """The score by which the best weights were chosen; None without eval examples."""
     learning_rate: float
@@ -85,7 +85,7 @@ class FineTuned:
     noun: str = "text"
     """Noun for an example in messages."""
     baselines: tuple[Baseline, ...] = ()
-    """Scores of plain methods on the same examples."""
+    """Scores of baselines on the same examples."""
 
     def to_json(self) -> dict[str, Any]:
         facts = {**to_jsonable(self), "evaluation": {}}
@@ -97,28 +97,27 @@ class FineTuned:
         lines = self._lines()
         if self.evaluation is None:
             return "\n".join(lines)
-        # What stands behind the empty line, such as scores of each label, may be long.
+        # The part after the empty line, such as scores of each label, may be long.
         scores, _, details = str(self.evaluation).partition("\n\n")
         lines += ["", scores, *map(str, self.baselines), *self._advice()]
         return "\n".join([*lines, "", details] if details and has_details() else lines)
 
     def _repr_mimebundle_(self, **include: Any) -> dict[str, str]:
-        """Give IPython the text, in the place of the names and values of the fields."""
+        """Return the text for IPython, which would show all fields of the dataclass."""
         return {"text/plain": str(self)}
 
     def _repr_html_(self) -> str | None:
         lines = html_lines(self._lines())
         if self.evaluation is None:
             return lines
-        if not isinstance(
-            self.evaluation, Report
-        ):  # a task from outside the package may have its own kind, which is shown as text
+        # A task from outside the package may have its own kind of report, which is shown as text.
+        if not isinstance(self.evaluation, Report):
             return None
         after = [*map(str, self.baselines), *self._advice()]
         return lines + self.evaluation._repr_html_() + html_lines(after)
 
     def _lines(self) -> list[str]:
-        """Return what the run did, and remarks on it."""
+        """Describe the run, with remarks on it."""
         trained = (
             f"trained on {count_noun(self.num_train, self.noun)} {self.target}: "
             f"{count_noun(self.training.steps, 'step')} in {self.training.elapsed_seconds:.1f} s"
@@ -135,19 +134,17 @@ class FineTuned:
         return lines + notes_on(vars(self))
 
     def _advice(self) -> list[str]:
-        """Name the better task for pairs where cosines alone are ahead of the model."""
+        """Recommend `finetune embed` if the cosine of vectors scores better than the model."""
         cosine = next((baseline for baseline in self.baselines if baseline.key == "cosine"), None)
         if self.task != "regress" or cosine is None:
             return []
         if cosine.scores["pearson"] <= self.evaluation.pearson:
             return []
-        return [
-            "the cosine is ahead: for pairs like these `bertsmith finetune embed` often does better"
-        ]
+        return ["the cosine scores better: for pairs like these, try `bertsmith finetune embed`"]
 
 
 TRAINED_HEAD = "training_state.head.safetensors"
-"""File of a checkpoint with the last layer as it is trained, where it is saved in another form."""
+"""File of a checkpoint with the head as it is trained, if the model folder has another form."""
 
 NOTES = {
     "num_train_windowed": (
@@ -167,7 +164,7 @@ NOTES = {
         "of the eval texts are also in the training file, so these scores may be too high",
     ),
 }
-"""Remarks on counts in fields of `FineTuned`, of one and of several."""
+"""Remarks on counts in fields of `FineTuned`, in singular and plural."""
 
 CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
 NOT_SCORED = (
@@ -176,7 +173,7 @@ NOT_SCORED = (
 
 
 def notes_on(result: Mapping[str, Any]) -> list[str]:
-    """List remarks on a run's start and examples, from fields of `FineTuned`."""
+    """List remarks on a run's start and examples, from the fields of `FineTuned`."""
     start = [result["start_note"]] if result["start_note"] else []
     notes = [line for name, note in NOTES.items() for line in counted(result[name], *note)]
     of_examples = [f"of the training data, {note}" for note in result["notes"]]
@@ -192,7 +189,7 @@ def file_sums(settings: FinetuneSettings) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A checked run, of which nothing is written yet."""
+    """A run whose settings and input are checked; nothing is written yet."""
 
     dataset: TaskDataset[Any]
     tokenizer: Tokenizer
@@ -208,11 +205,11 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     Args:
         dataset: the examples; by default those of the settings' files.
-        begin_series: takes the folder of a new series, of which this is the first run.
-        has_costly_baselines: whether baselines are scored that take some seconds.
+        begin_series: locks and clears the folder of a new series, if this is its first run.
+        has_costly_baselines: whether to score also the baselines that take some seconds.
     """
 
-    # Until all is read and checked, an earlier series in the folder around this run stays as it is.
+    # An earlier series in the folder around this run is not changed until all input is checked.
     is_locked_while_resolved = False
 
     def __init__(
@@ -239,7 +236,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         self.begin_series = begin_series
         self.has_costly_baselines = has_costly_baselines
         self._initial: BertModel | None = None
-        """The loaded model, until it is trained: scoring needs the memory."""
+        """The loaded model; None once it is trained, since scoring needs the memory."""
 
     def check(self) -> None:
         check_run_out(self.settings)
@@ -251,10 +248,10 @@ class FinetuningRun(Run[PreparedRun, Any]):
 
     def resolve(self, machine: Machine) -> PreparedRun:
         dataset = self.dataset or self.task_type.read(self.settings)
-        # A fold's examples are not all that were read.
+        # A fold trains on some of the examples that were read.
         task = dataset.task.with_train(dataset.train, self.settings.train)
         prepared, self._initial = self.load(replace(dataset, task=task), machine)
-        if self.dataset is None:  # a series would repeat the warnings for each of its runs
+        if self.dataset is None:  # in a series, each run would repeat the warnings
             for part in (prepared.objective.train, prepared.objective.held_out):
                 tell_unknown(count_unknown(part.encoded, prepared.tokenizer), part.path)
         return prepared
@@ -278,7 +275,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         load_report = str(model.load_report)
         if settings.from_scratch:
             load_report = (
-                "Loaded only the shape; all weights start at random "
+                "Loaded only the shape; all weights begin at random "
                 f"({option('from_scratch', True)})."
             )
         return PreparedRun(dataset, tokenizer, objective, config, load_report), model
@@ -309,12 +306,12 @@ class FinetuningRun(Run[PreparedRun, Any]):
         )
 
     def write_beside_model(self) -> None:
-        """Draw the curves; the card is written with the scores."""
+        """Draw the curves; `build_result` writes the card, with the scores."""
         self.folder.remove_checkpoints()
         self.draw_curves()
 
     def state_before_result(self) -> str:
-        return "stopped after its last step; the model is there and is not yet scored"
+        return "stopped after its last step; the model is saved, but not yet scored"
 
     def build_result(self, resolved: PreparedRun, trained: Trained) -> Any:
         """Score the saved model, and write the card and the result."""
@@ -325,7 +322,7 @@ class FinetuningRun(Run[PreparedRun, Any]):
         return result
 
     def score(self, resolved: PreparedRun, trained: Trained) -> Any:
-        """Score the saved model and plain methods."""
+        """Score the saved model and the baselines."""
         scored = _score_saved(self.task_type, self.settings, resolved, trained)
         baselines = _score_baselines(
             self.settings, resolved.dataset, costly=self.has_costly_baselines
@@ -347,9 +344,9 @@ def finetune(
 
     Args:
         dataset: the examples; by default those of the settings' files.
-        begin_series: takes the folder of a new series, of which this is the first run; called when
-            all is read and checked, and before anything is written.
-        has_costly_baselines: whether baselines are scored that take some seconds.
+        begin_series: locks and clears the folder of a new series, if this is its first run; called
+            once all input is checked, and before anything is written.
+        has_costly_baselines: whether to score also the baselines that take some seconds.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -379,7 +376,7 @@ def _save(
 
 
 def _read_trained_head(model: BertModel, checkpoint: Path) -> None:
-    """Give a checkpoint's model the weights that training had where the saved form differs."""
+    """Load a checkpoint's head in the form that is trained, if it was saved in another form."""
     if (file := checkpoint / TRAINED_HEAD).is_file():
         model.load_state_dict(read_safetensors(file), strict=False)
 
@@ -390,7 +387,7 @@ def _score_saved(
     prepared: PreparedRun,
     trained: Trained,
 ) -> FineTuned:
-    """Score the saved folder, and store what the scores decide."""
+    """Score the saved model, and store the settings that depend on the scores."""
     dataset, train, best = prepared.dataset, prepared.objective.train, trained.best
     dataset.task.write_files(settings.out)
     evaluation = None
@@ -455,10 +452,10 @@ def scores_before(task: str, first_entry: Mapping[str, Any]) -> dict[str, float]
 
 
 def check_run_out(settings: FinetuneSettings) -> None:
-    """Refuse an `out` that holds the starting model, or another run.
+    """Refuse an `out` that has the model to start from, or another run.
 
     Raises:
-        ConfigError: it does, or there are no eval examples to score by.
+        ConfigError: it has one of these, or the settings name no eval examples.
     """
     settings.check_held_out()
     out = settings.out
@@ -466,7 +463,7 @@ def check_run_out(settings: FinetuneSettings) -> None:
         raise ConfigError(
             f"{out}: holds {option('model', settings.model)}. Choose another {option('out')}."
         )
-    # A single run is complete when it is scored.
+    # A single run is complete once it is scored.
     last = "summary" if settings.is_series else "result"
     RunFolder(out).check(
         resume=settings.resume,
@@ -481,7 +478,7 @@ def build_for_task(
 ) -> BertModel:
     """Build the folder's model with the task's head.
 
-    A stored head is kept if it was trained for the very same labels.
+    A stored head is kept if it was trained for exactly the same labels.
     """
     task = dataset.task
     heads = [] if task.head is None else [task.head]
@@ -517,7 +514,7 @@ def encode_examples(
 ) -> FineTuning:
     """Encode all examples, and divide steps among this machine's processes.
 
-    `batch_size` is the settings', or smaller where a step has texts without labels, too.
+    `batch_size` is that of the settings, or smaller if a step also has texts without labels.
     """
     task = dataset.task
     limit = tokenizer.model_max_length

@@ -1,8 +1,8 @@
 """A series of fine-tuning runs, over seeds or over folds of the data.
 
-Scores depend on chance: the initial weights of the head, the order of the examples, the choice of
-held-out ones. So the mean and the standard deviation over several runs are reported, and the best
-model is kept. Each run has a folder of its own, and a stopped series can be resumed.
+Scores depend on chance: on the initial weights of the head, the order of the examples, and which
+are held out. So a series reports mean and standard deviation over several runs, and keeps the best
+model. Each run has its own folder, and a stopped series can be resumed.
 """
 
 import shutil
@@ -51,7 +51,7 @@ WEIGHTS = "model.safetensors"
 MOST_SHOWN = 8
 """Rare labels that are named."""
 LEAST_UNITS = 4
-"""Different examples from which a share can be held out."""
+"""Fewest different examples from which a share can be held out."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Repeats:
-    """The results of a series' runs, and the spread of scores."""
+    """The results of a series' runs, and the spread of their scores."""
 
     out: Path
     kind: Kind
@@ -135,7 +135,7 @@ def _best_score(run: SeriesRun) -> float:
 
 @dataclass(frozen=True)
 class RunSeries:
-    """Trainer of several runs, of which only the best keeps its weights."""
+    """Trains several runs; only the best one keeps its weights."""
 
     callbacks: Sequence[Callback] = ()
     resume_command: str = "the same call with resume=True"
@@ -155,10 +155,10 @@ class RunSeries:
         """Finish all runs and return their results; only the best keeps its weights.
 
         Args:
-            bar: of work that the runs are part of, `amount` each.
-            begin: of a new series, called when the first run is checked and before it is written.
-            after: called with each run while its weights are there.
-            score: returns the score, after `after`, by which runs are compared.
+            bar: shows the progress of all work; each run is `amount` of it.
+            begin: for a new series, called once the first run is checked, before it is written.
+            after: called with each complete run while it has its weights.
+            score: returns the score by which runs are compared; called after `after`.
         """
         results: list[dict[str, Any]] = []
         best: SeriesRun | None = None
@@ -184,7 +184,7 @@ class RunSeries:
         begin: Callable[[], object] | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> dict[str, Any]:
-        """Return the result of a run as plain JSON, after completing it if necessary."""
+        """Complete a run if necessary, and return its result as plain JSON."""
         if begin is not None or not run.is_done:
             is_begun = begin is None and run.folder.run_path.exists()
             self.train(
@@ -209,16 +209,16 @@ def finetune_repeatedly(
 ) -> Repeats:
     """Fine-tune with several seeds or folds, and keep the best model.
 
-    Earlier contents of the folder are kept until the first run has read and checked everything.
+    Earlier contents of the folder are kept until the first run has checked all its input.
 
     Raises:
-        ConfigError: other settings than those of the series to resume; and as `finetune`.
+        ConfigError: the series to resume has other settings; or as `finetune`.
     """
     check_run_out(settings)
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
-    before = folder if settings.resume else None
-    with computing_on(settings, before) as machine, ExitStack() as stack:
+    resumed = folder if settings.resume else None
+    with computing_on(settings, resumed) as machine, ExitStack() as stack:
         runs = list(_runs_of(task_type, settings, kind, say))
         facts = _describe(settings, kind)
         _check_series(folder, settings, facts)

@@ -1,4 +1,4 @@
-"""Settings of GLUE's runs."""
+"""Settings of runs of the GLUE benchmark."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,10 @@ class GlueSettings(Compute):
     dev.tsv."""
     out: Path
     """Folder for the runs, the table and the files for a submission. The same command resumes a
-    stopped benchmark: complete runs are not repeated. Of each task the weights of the best seed are
+    stopped benchmark: complete runs are not repeated. The weights of each task's best seed are
     kept."""
     tasks: tuple[str, ...] = ()
-    """Tasks to run, such as RTE MRPC; by default all that are found."""
+    """Tasks to run, such as RTE MRPC; by default all tasks in the data."""
     seeds: int = 3
     """Number of runs per task, each with another seed."""
     sample: int | None = None
@@ -38,7 +38,7 @@ class GlueSettings(Compute):
     batch_size: int = FinetuneSettings.batch_size
     """Batch size: examples per update."""
     learning_rate: float | None = None
-    """Peak learning rate: how far an update moves the weights. By default chosen by the model's
+    """Peak learning rate: how far an update moves the weights. By default it depends on the model's
     width."""
     cls_attention: ClsAttention = FinetuneSettings.cls_attention
     """Attention of [CLS] at the start; see `bertsmith finetune classify --help`."""

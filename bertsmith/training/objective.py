@@ -1,7 +1,7 @@
-"""The protocol of training objectives: batches in, loss terms out.
+"""The protocol of training objectives, which make batches and compute loss terms.
 
-The loop knows this protocol and no task; an objective knows its data and heads and nothing of
-optimizers, checkpoints or displays.
+The training loop knows only this protocol, not tasks. An objective knows its data and heads, but
+nothing of optimizers, checkpoints or displays.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,13 +29,13 @@ TERM_NAMES = {
     "soft": "distillation",
     "hidden": "hidden states",
 }
-"""Display names of loss terms; terms that are not listed, such as a plug-in's, keep their own."""
+"""Display names of loss terms; a term that is not listed is displayed by its own name."""
 WITHOUT_ACCURACY = ("regress", "embed", "hidden")
-"""Terms whose count of right predictions is no accuracy of the task."""
+"""Terms whose share of right predictions is not an accuracy of the task."""
 
 
 def list_terms(names: Iterable[str]) -> list[str]:
-    """List the loss terms among the names of a journal's steps, each once."""
+    """List the loss terms among the keys of a journal's steps, each once."""
     losses = (x for x in names if x.endswith("_loss") and not x.startswith("held_out_"))
     return list(dict.fromkeys(name.removesuffix("_loss") for name in losses))
 
@@ -44,7 +44,7 @@ def list_terms(names: Iterable[str]) -> list[str]:
 class LossTerm:
     """One loss term: scalars `sum` (fp32) and `correct` over `count` predictions.
 
-    `sum` is in nats where it is a cross entropy.
+    `sum` is in nats if it is a cross entropy.
     """
 
     sum: Tensor
@@ -70,7 +70,7 @@ BatchT = TypeVar("BatchT", bound=TrainingBatch)
 
 
 class HeldOutData(Protocol[ModelT]):
-    """The eval data of an objective, which several ranks can share. It can be pickled."""
+    """The eval data of an objective, which ranks can divide among them. It can be pickled."""
 
     def evaluate_part(self, model: ModelT, part: int, num_parts: int) -> Any:
         """Evaluate part `part`, from 0, of `num_parts`; return a result that can be pickled.
@@ -91,12 +91,13 @@ class Objective(Protocol[ModelT, BatchT]):
     """A training objective, bound to its data; classes inherit from it.
 
     The loss of a step is the weighted sum of its terms, each summed over all micro-batches and
-    divided by its count over all of them: how a step is split changes nothing. Micro-batches are
-    functions of (data, seed, step), so that a step can be computed again, and by any process.
+    divided by its count over all of them, so that it does not depend on how a step is divided.
+    Micro-batches are functions of (data, seed, step), so any process can compute a step, and
+    compute it again.
     """
 
     def num_micro_batches(self, step: int) -> int:
-        """Return the number of micro-batches of a step, counted from 1; it costs little."""
+        """Return the number of micro-batches of a step, counted from 1; this must be fast."""
         ...
 
     def micro_batch(self, step: int, index: int) -> BatchT:
@@ -128,15 +129,15 @@ class Objective(Protocol[ModelT, BatchT]):
         return self.evaluation.combine([self.evaluation.evaluate_part(model, 0, 1)])
 
     def describe(self, step: int) -> str:
-        """Describe the source of a step's rows, for error messages."""
+        """Describe where a step's rows come from, for error messages."""
         ...
 
     def describe_change(self, step: int) -> str:
-        """Describe what is different from this step on; empty for most."""
+        """Describe what changes from this step on; empty for most steps."""
         return ""
 
     def identity(self) -> Mapping[str, Any]:
-        """Return, as plain JSON, what a resumed run must share."""
+        """Return as plain JSON the facts about the data that a resumed run must share."""
         ...
 
 

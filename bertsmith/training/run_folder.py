@@ -1,4 +1,4 @@
-"""The folder of a run: where its files are, and whether a run may begin or go on in it.
+"""The folder of a run: the paths of its files, and whether a run may begin or resume in it.
 
     OUT/                      the final model, a Hugging Face folder
     ├── run.json              settings, versions, machine, data; at the end also the summary
@@ -9,9 +9,9 @@
     ├── checkpoints/          step-00000500/ and so on, the last few
     ├── runs/                 of a series, a folder like this for each run: seed-0/ and so on
     ├── repeats.json          of a series, the mean of each score and its spread
-    └── earlier-run/          what --overwrite replaces, until the new run is complete
+    └── earlier-run/          the run that --overwrite replaces, until the new run is complete
 
-Nothing that stood there is changed unless the user asked to resume or to overwrite it.
+Existing files are changed only if the user asked to resume or to overwrite the run.
 """
 
 import contextlib
@@ -46,23 +46,23 @@ from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 
 MODEL_FILES = tuple(
     f"{folder}{name}"
-    for folder in ("", "generator/")  # of a model that another was trained with
-    # Left there, those of another kind of tokenizer would be read with the new one's.
+    for folder in ("", "generator/")  # the companion that a model was trained with
+    # All files of tokenizers: if one of another kind were left, it would be read with the new one.
     for name in (*sorted(SUMMED_FILES), "model.safetensors", SUMS_FILE)
 )
 CONFIG = "config"
 """Key in `run.json`: the configuration that a resumed run must share."""
 INSTRUCTIONS = "instructions"
-"""Key in `run.json`, of the machine: the processor and its instructions, which decide rounding."""
+"""Key in the machine's facts: the processor and its instructions, which affect rounding."""
 PROCESSES = "processes"
-"""Key in `run.json`: how many processes computed a step."""
+"""Key in `run.json`: the number of processes that computed a step."""
 COMPUTE_CHOICES = "compute_choices"
-"""Key in `run.json`: how a run computes on a CPU."""
+"""Key in `run.json`: the choices by which a run computes on a CPU."""
 
 OF_MODELS = sorted({Path(name).parts[0] for name in MODEL_FILES if "/" in name})
-"""Folders within a model's."""
+"""Folders inside a model folder."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.(tmp|lock)")
-"""Names of leftovers of a killed run, and of locks: a folder with these alone counts as empty."""
+"""Names of locks and of leftovers of a killed run; a folder with only these counts as empty."""
 
 
 NUMBER = (int, float)
@@ -83,7 +83,7 @@ FACTS: Mapping[str, type | tuple[type, ...]] = {
     "result.notes": list,
     "kind": str,
 }  # fmt: skip
-"""Types of the facts of `run.json` that are read again, where they are there; outer ones first."""
+"""Types of the facts in `run.json` that are read again, if they are there; outer ones first."""
 
 
 CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
@@ -94,15 +94,15 @@ CHOICE_VALUES: Mapping[str, Callable[[Any], bool]] = {
         isinstance(value, dict) and all(isinstance(path, str) for path in value.values())
     ),
 }
-"""Checks of the values of a run's choices of computing, by name."""
+"""Checks of the values of `compute_choices`, by name."""
 
 NEEDED = ("settings", "config.model.num_hidden_layers", "config.model.hidden_size")
-"""Facts that the end of any run reads, for the model card."""
+"""Facts that every run needs at its end, for the model card."""
 NEEDED_IN_PRETRAINING = ("data.train_documents", "data.train_tokens")
 
 
 class RunFacts(dict[str, Any]):
-    """An object of `run.json`. A fact that is missing is told as damage of the file."""
+    """An object in `run.json`. Reading a missing fact raises an error about a damaged file."""
 
     path = Path("run.json")
 
@@ -116,7 +116,7 @@ class RunFacts(dict[str, Any]):
         raise _damaged_run(self.path, f"'{key}' is missing")
 
     def check_complete(self, kind: str) -> None:
-        """Check that all facts are there that the end of a run of this kind will read.
+        """Check that all facts are there that a run of this kind needs at its end.
 
         Raises:
             CheckpointError: one is missing; names it.
@@ -129,10 +129,10 @@ class RunFacts(dict[str, Any]):
         for name in needed:
             value: Any = self
             for key in name.split("."):
-                value = value[key]  # tells what is missing
+                value = value[key]  # raises an error if it is missing
 
     def check(self) -> None:
-        """Check that the facts are of the types that they are read as.
+        """Check that the facts have their types.
 
         Raises:
             CheckpointError: one is of another type; names it.
@@ -173,13 +173,13 @@ class RunFolder:
 
     @property
     def has_run(self) -> bool:
-        """Whether a run or a model stands here."""
+        """Whether the folder has a run or a model."""
         records = [self.run_path, self.journal_path, self.checkpoints_dir]
         return any(path.exists() for path in [*records, self.path / "model.safetensors"])
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether a pre-training run stands here, with its curves, which are drawn last."""
+        """Whether the folder has a complete pre-training: its curves are drawn last."""
         return self.run_path.exists() and "summary" in self.read_run() and self.curves_path.exists()
 
     def check(
@@ -190,15 +190,15 @@ class RunFolder:
         last: str = "summary",
         kind: str = "pre-training",
     ) -> None:
-        """Refuse what the folder does not allow; nothing is written.
+        """Check that the run may begin or resume here; nothing is written.
 
-        `last` is what `run.json` holds of a run only when it is complete; a pre-training has its
-        curves then, too. `kind` is pre-training, fine-tuning or series of runs.
+        `last` is the key that `run.json` has only once the run is complete; a pre-training then has
+        its curves, too. `kind` is pre-training, fine-tuning or series of runs.
 
         Raises:
-            ConfigError: an earlier run or anything else stands here and was not named to go on or
-                to go; there is no run to resume; the run to resume is complete; another process
-                is at work here.
+            ConfigError: the folder has a run or other files, and neither `resume` nor `overwrite`
+                is set; there is no run to resume; the run to resume is complete; another process
+                uses the folder.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"{self.path}: a file, not a folder. Choose another {option('out')}.")
@@ -215,7 +215,7 @@ class RunFolder:
                 )
             run = self.read_run()
             if not run:
-                raise _damaged_run(self.run_path, "it holds nothing")
+                raise _damaged_run(self.run_path, "it is empty")
             if (run_kind := name_kind(run)) != kind:
                 raise ConfigError(
                     f"{self.path}: holds a {run_kind}, not a {kind}. Choose another "
@@ -224,7 +224,7 @@ class RunFolder:
                 )
             if last in run and (kind != "pre-training" or self.curves_path.exists()):
                 raise ConfigError(
-                    f"{self.path}: this run is complete, there is nothing to resume. Choose "
+                    f"{self.path}: this run is complete, so there is nothing to resume. Choose "
                     f"another {option('out')} for a new run, or pass {option('overwrite', True)} "
                     "to replace it."
                 )
@@ -244,35 +244,36 @@ class RunFolder:
                     f"{option('out')}, or pass {option('overwrite', True)} to use it."
                 )
         if self.path.exists():
-            with self.locked():  # refuses a folder that another process works in
+            with self.locked():  # raises an error if another process uses the folder
                 pass
 
     def locked(self) -> AbstractContextManager[None]:
-        """Work in the folder alone, where folders can be locked; blocks may be nested.
+        """Lock the folder for the block, where folders can be locked; blocks may be nested.
 
         Raises:
-            ConfigError: another process is in such a block.
+            ConfigError: another process has locked it.
         """
         return locked(self.path)
 
     def held(self, check: Callable[[], object]) -> AbstractContextManager[None]:
-        """Create the folder if need be and hold its lock for a whole job.
+        """Create the folder if it is missing, and hold its lock for a whole job.
 
         Args:
-            check: refuses the folder; called under the lock, as others may have worked there.
+            check: raises an error if the folder is unsuitable; called under the lock, since another
+                process may have changed the folder before.
 
         Raises:
-            ConfigError: another process is at work here.
+            ConfigError: another process uses the folder.
         """
         return hold_folder(self.path, check)
 
     def begin(self) -> None:
-        """Make the folder and clear it of what a run writes, and only of that.
+        """Make the folder, and move the files of an earlier run, and only these, to `earlier_dir`.
 
-        It is put aside until `finish`: the new run may fail.
+        They stay there until `finish`, since the new run may fail.
 
         Raises:
-            ConfigError: another process is at work here.
+            ConfigError: another process uses the folder.
         """
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -280,7 +281,7 @@ class RunFolder:
                 self._put_aside()
 
     def finish(self) -> None:
-        """Remove the earlier run that was put aside: the new one is complete."""
+        """Remove the earlier run that was put aside, since the new one is complete."""
         shutil.rmtree(self.earlier_dir, ignore_errors=True)
 
     def read_run(self) -> RunFacts:
@@ -288,14 +289,14 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: there is none.
-            CheckpointError: the file is damaged or cannot be read; or, when it is asked for, a fact
-                is missing.
+            CheckpointError: the file is damaged or cannot be read. Reading a missing fact from the
+                result raises it, too.
         """
         try:
             text = read_small_file(self.run_path).decode("utf-8-sig")
             value = json.loads(text, object_hook=partial(RunFacts.of, self.run_path))
             if not isinstance(value, RunFacts):
-                raise ValueError("it holds no object")
+                raise ValueError("it is not an object")
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -306,7 +307,7 @@ class RunFolder:
         return value
 
     def read_choices(self) -> ComputeChoices | None:
-        """Read how the run in this folder computes; None on a GPU, where nothing is chosen.
+        """Read the choices by which this run computes; None on a GPU, where there are none.
 
         Raises:
             FileNotFoundError: there is no `run.json`.
@@ -326,7 +327,7 @@ class RunFolder:
             if not is_allowed(value := choices[name]):
                 shown = json.dumps(value)[:60]
                 raise _damaged_run(
-                    self.run_path, f"'{COMPUTE_CHOICES}.{name}' is {shown}, which is no such choice"
+                    self.run_path, f"'{COMPUTE_CHOICES}.{name}' is {shown}, which is not allowed"
                 )
         return ComputeChoices(**choices)
 
@@ -339,23 +340,23 @@ class RunFolder:
         write_json(self.run_path, facts)
 
     def series_runs(self) -> list[Path]:
-        """List the folders of a series' runs by its `run.json`; none without a series.
+        """List the folders of a series' runs by its `run.json`; empty if there is no series.
 
-        If a process was killed while it put the series aside, that file is there already.
+        If a process was killed while it put the series aside, that file has already been moved.
         """
         for folder in (self.path, self._aside_dir):
             try:
                 run = json.loads(read_small_file(folder / self.run_path.name))
                 names = run_names(run["series"], run["kind"])
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                continue  # damaged: it accounts for nothing
+                continue  # missing or damaged: it names no runs
             return [self.runs_dir / name for name in names]
         return []
 
     def _put_aside(self) -> None:
-        """Move what a run writes to `earlier_dir`, which is replaced only when all is moved.
+        """Move a run's files to `earlier_dir`, which is replaced only once all are moved.
 
-        Where a process was killed in between, the next goes on: what was moved is not lost.
+        If a process is killed in between, the next one continues, and no file is lost.
         """
         existing = [path for path in self._files() if path.exists()]
         if not existing and not self._aside_dir.exists():
@@ -366,11 +367,11 @@ class RunFolder:
             target.parent.mkdir(exist_ok=True)
             path.replace(target)
         for directory in (self.checkpoints_dir, self.runs_dir, *map(self.path.joinpath, OF_MODELS)):
-            with contextlib.suppress(OSError):  # not there, or it holds something else
+            with contextlib.suppress(OSError):  # it is missing, or has other files
                 directory.rmdir()
         if self.earlier_dir.exists() and not _is_complete(self._aside_dir):
-            # A run that failed: what it was to replace is kept on. Were the rest removed before
-            # the model and then no more, it would look like a model that no run wrote.
+            # This run failed, so the one before it, which it was to replace, is kept instead. The
+            # model is removed first: alone it would look like a model that no run wrote.
             (self._aside_dir / "model.safetensors").unlink(missing_ok=True)
             shutil.rmtree(self._aside_dir)
         else:
@@ -378,7 +379,7 @@ class RunFolder:
             self._aside_dir.rename(self.earlier_dir)
 
     def remove_checkpoints(self) -> None:
-        """Remove the checkpoints, and what a killed run left of one, but nothing else there."""
+        """Remove the checkpoints, also unfinished ones of a killed run, but no other files."""
         for pattern in ("step-*", ".step-*"):
             for path in self.checkpoints_dir.glob(pattern):
                 shutil.rmtree(path, ignore_errors=True)
@@ -386,7 +387,7 @@ class RunFolder:
             self.checkpoints_dir.rmdir()
 
     def _files(self) -> list[Path]:
-        """List the files of a run, first `run.json`, without which there is no run."""
+        """List a run's files and folders; `run.json` comes first, as without it there is no run."""
         records = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
         records += [self.repeats_path, *self.series_runs()]
         model = [self.path / name for name in MODEL_FILES]
@@ -404,12 +405,12 @@ def run_names(series: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Return whether the folder has a model, and not one of an unfinished run."""
+    """Return whether the folder has a model that is not of an unfinished run."""
     if not (folder / "model.safetensors").exists():
         return False
     try:
         run = json.loads(read_small_file(folder / "run.json"))
-    except FileNotFoundError:  # no run of ours wrote it
+    except FileNotFoundError:  # no run of bertsmith wrote it
         return True
     except (ValueError, RecursionError):
         return False
@@ -417,14 +418,14 @@ def _is_complete(folder: Path) -> bool:
 
 
 def note_choices(device: torch.device, precision: Precision) -> dict[str, Any]:
-    """Return for `run.json` how a run computes, by which it can go on; empty on a GPU."""
+    """Return the entry of `run.json` by which a resumed run computes the same; empty on a GPU."""
     if device.type != "cpu":
         return {}
     return {COMPUTE_CHOICES: asdict(compute_choices(precision, attention_paths()))}
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:
-    """Return versions and machine for `run.json`."""
+    """Return the entries of `run.json` on versions and machine."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "versions": {
@@ -444,7 +445,7 @@ def machine_facts(device: torch.device) -> dict[str, Any]:
 
 
 def tell_other_processor(directory: Path, run: Mapping[str, Any], device: torch.device) -> None:
-    """Warn where a run continues on a processor that rounds otherwise."""
+    """Warn if a run continues on a processor that may round differently."""
     before = run.get("machine", {}).get(INSTRUCTIONS)
     now = f"{processor_name()}, {instructions()}"
     if device.type == "cpu" and isinstance(before, str) and before != now:
@@ -455,7 +456,7 @@ def tell_other_processor(directory: Path, run: Mapping[str, Any], device: torch.
 
 
 def tell_other_division(directory: Path, run: Mapping[str, Any], num_processes: int) -> None:
-    """Warn where a run continues in another number of processes, whose sums round otherwise."""
+    """Warn if a run continues in another number of processes, as sums then round differently."""
     before = run.get(PROCESSES)
     if isinstance(before, int) and before != num_processes:
         began_in = count_noun(before, "process", "processes")

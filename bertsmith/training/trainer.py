@@ -1,9 +1,9 @@
 """The only training loop: a model and an objective go in, a trained model folder comes out.
 
-It knows loss terms and no task. A step is a function of the weights, the seed and its number:
-batches come from the objective by number, and dropout is seeded anew at every step, so a run
-continued from a checkpoint is the run that was never stopped. (In a run in minutes the learning
-rate follows the clock, so the machine's speed affects the result.)
+It knows loss terms, but no tasks. A step is a function of the weights, the seed and the step's
+number: batches come from the objective by number, and dropout is seeded at every step. So a run
+that is resumed from a checkpoint gives the same result as one that was never stopped. (In a run in
+minutes the learning rate follows the clock, so the machine's speed affects the result.)
 """
 
 import contextlib
@@ -64,16 +64,16 @@ from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures
 from bertsmith.training.workers.rank_group import RankGroup, joined_ranks
 
 CHECKPOINT_SECONDS = 600.0
-"""At most this much work is lost where no interval between checkpoints was set."""
+"""Time between two checkpoints if the user has set no interval in steps."""
 
 
 @dataclass(frozen=True)
 class Summary:
     """Totals of a run, with its last step and its last evaluation.
 
-    `tokens_per_second` counts real tokens over the time of the steps; evaluations and checkpoints
-    are in `elapsed_seconds` only. `data_wait_fraction`, 0 to 1, is the part of the steps' time
-    without a batch.
+    `tokens_per_second` counts real tokens per time of the steps; evaluations and checkpoints are in
+    `elapsed_seconds` only. `data_wait_fraction`, 0 to 1, is the share of the steps' time in which
+    the run waited for a batch.
     """
 
     steps: int
@@ -86,21 +86,21 @@ class Summary:
 
 
 class Trainer:
-    """Trains `model` on `objective` and keeps the run's folder.
+    """Trains `model` on `objective` and writes the run's folder.
 
     Call `begin` or `resume`, then `run`; or `recall` for a run that is finished.
 
     Args:
         model: fp32, on its device; it is trained in place.
-        objective: what is learned; picklable where `config` has several processes.
-        save: writes the model folder of checkpoints and of the end, with what is not trained.
-        callbacks: see every journal entry, and may end the run.
-        resume_command: what the user types to continue an interrupted run.
-        clock: gives the seconds by which a run in minutes is measured.
-        workers: compute the steps of `model`; processes of this machine where not given.
-        report_to: name of a tracker (`training/trackers/`) that gets the figures, too.
+        objective: gives batches and losses; must be picklable if `config` has several processes.
+        save: writes a model folder, for checkpoints and at the end, with the files besides weights.
+        callbacks: receive every journal entry, and may end the run.
+        resume_command: the command line that resumes an interrupted run.
+        clock: returns the seconds by which a run in minutes is measured.
+        workers: compute the steps of `model`; by default processes of this machine.
+        report_to: name of a tracker (`training/trackers/`) that also gets the metrics.
         is_exact: whether sums have the same order for any number of processes and ranks.
-        measure: gives further figures of evaluations, from a model in evaluation mode.
+        measure: computes further metrics of evaluations, from a model in evaluation mode.
     """
 
     def __init__(
@@ -186,16 +186,16 @@ class Trainer:
         self.folder.write_run({**facts, **own_facts, CONFIG: self.state.identity})
 
     def resume(self, checkpoint: Checkpoint | None) -> None:
-        """Go on from a checkpoint, whose weights the model already has; None begins anew.
+        """Continue from a checkpoint, whose weights the model already has; None begins again.
 
         Raises:
-            ConfigError: settings differ from those of the run, or it is still at work.
+            ConfigError: settings differ from those of the run, or another process uses the folder.
             CheckpointError: run.json or the journal is damaged.
         """
         run = self._check_same()
         tell_other_processor(self.folder.path, run, self.device)
         tell_other_division(self.folder.path, run, self.config.num_processes)
-        with self.folder.locked():  # a run that is still at work needs both
+        with self.folder.locked():  # another process that trains here needs these files
             clear_leftovers(self.folder.checkpoints_dir)
             if checkpoint is not None:
                 self.state = checkpoint.state
@@ -207,9 +207,9 @@ class Trainer:
             entries = cut_journal(self.folder.journal_path, self.state.step or -1)
             if self.state.step and not entries:
                 warn_once(
-                    f"{self.folder.journal_path}: nothing is left of the steps up to "
-                    f"{self.state.step:,}, so that the journal and the curves begin behind them. "
-                    "The model goes on as it was."
+                    f"{self.folder.journal_path}: the entries of the steps up to "
+                    f"{self.state.step:,} are missing, so the journal and the curves begin after "
+                    "them. The model is not affected."
                 )
             for entry in entries:
                 self._remember(entry)
@@ -235,8 +235,8 @@ class Trainer:
         """Train to the end of the budget and write the final model.
 
         Raises:
-            Interrupted: Ctrl-C, SIGTERM or SIGHUP; a checkpoint was written first, unless a later
-                second one stopped the run at once.
+            Interrupted: Ctrl-C, SIGTERM or SIGHUP; a checkpoint was written, unless a second signal
+                stopped the run at once.
             TrainingError: loss or gradient is not finite; nothing was updated with it.
             InputError: the disk is full; earlier checkpoints are intact.
             ConfigError: another process trains in the folder.
@@ -305,7 +305,7 @@ class Trainer:
                 self._checkpoint()
 
     def _step(self, sizes: Sequence[BatchSize], began: float) -> dict[str, Any]:
-        """Compute losses, gradients and update; return the first part of the journal's entry."""
+        """Compute losses and gradients, update weights; return the journal entry without times."""
         step = self.state.step + 1
         if change := self.objective.describe_change(step):
             for callback in self.callbacks:
@@ -315,7 +315,7 @@ class Trainer:
         norm = self.workers.reduce_gradients()
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             raise self._report_failure(step, figures, norm)
-        # Taken at the middle of the step, the rate is zero neither in the first nor the last.
+        # Taken at the middle of a step, the rate is not zero in the first or the last.
         optim = self.config.optim
         progress = self.budget.middle(step, began, self._elapsed())
         rate = optim.peak_rate * schedule(progress, optim)
@@ -364,7 +364,7 @@ class Trainer:
             self._last_step = entry
 
     def _checkpoint(self) -> Path | None:
-        """Save the run as it stands; None where no checkpoints are kept."""
+        """Save the current state of the run; None if no checkpoints are kept."""
         self._checkpointed_at, self._checkpointed_step = self._clock(), self.state.step
         self.state.elapsed_seconds = self._elapsed()
         with self._writing():
@@ -379,7 +379,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say how the run can go on where the block cannot write its step."""
+        """Raise an error that says how to continue if the block cannot write."""
         try:
             yield
         except (InputError, OSError) as error:
@@ -411,7 +411,7 @@ class Trainer:
         return self._clock() - self._checkpointed_at >= CHECKPOINT_SECONDS
 
     def _elapsed(self) -> float:
-        """Return seconds since the run began, without the time it was stopped."""
+        """Return the seconds that the run has taken, without the time when it was stopped."""
         return self._clock() - self._clock_zero
 
     def _save_and_interrupt(self) -> Interrupted:
@@ -424,7 +424,7 @@ class Trainer:
         )
 
     def _interrupt_at_once(self) -> Interrupted:
-        """Say what is lost where a second signal did not wait for the saving."""
+        """Build the error for a second signal, which stopped the run without saving."""
         checkpoints = list_checkpoints(self.folder.checkpoints_dir)
         start = f"{checkpoints[-1].name}, its last checkpoint" if checkpoints else "its beginning"
         return Interrupted(
@@ -435,10 +435,10 @@ class Trainer:
     def _report_failure(
         self, step: int, figures: Mapping[str, float], norm: float
     ) -> TrainingError:
-        """Write what is known of a step that cannot be used, and say it in short."""
+        """Write the facts of a step with a NaN or infinite loss to a file; build the error."""
         rows = self.objective.describe(step)
         path = self.folder.failure_path
-        # As text, since JSON has no word for what is not a number.
+        # As text, since JSON has no NaN or infinity.
         shown = {name: f"{value:.6g}" for name, value in figures.items()}
         write_json(path, {"step": step, **shown, "gradient_norm": f"{norm:.6g}", "rows": rows})
         rows = rows if len(rows) <= 300 else rows[:300] + " …"
@@ -463,7 +463,7 @@ class Trainer:
 
 
 def _check_finite(step: int, figures: Mapping[str, float]) -> None:
-    """Stop where held-out data shows that the weights are of no use any more."""
+    """Raise TrainingError if an eval metric is NaN or infinite, as the weights are then useless."""
     for name, value in figures.items():
         if not math.isfinite(value):
             raise TrainingError(

@@ -95,7 +95,7 @@ def test_a_folder_without_a_readable_run_is_left_as_it_is(settings):
 def test_what_is_asked_for_is_done_or_refused(settings):
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.1})
     model = loaded(replace(settings, cls_attention="reset"))
-    assert is_reset(model) and "as asked for" in model.load_report.note
+    assert is_reset(model) and "as set by" in model.load_report.note
     tell_of_run(settings.model, NSP)
     # Random weights stay random, and frozen layers keep what they could not learn anew.
     for changes, expected in (

@@ -218,5 +218,5 @@ def test_a_run_that_holds_nothing_is_damaged(tmp_path):
     """And not the run of another command."""
     folder = RunFolder(tmp_path)
     folder.write_run({})
-    with refuses(CheckpointError, "run.json: damaged (it holds nothing)", "--overwrite"):
+    with refuses(CheckpointError, "run.json: damaged (it is empty)", "--overwrite"):
         folder.check(resume=True, overwrite=False)

@@ -1,7 +1,7 @@
 """An exchange between ranks by the collectives of torch.distributed.
 
-Each rank sums gradients, and updates weights, in a range of its own, as in ZeRO (Rajbhandari et al.
-2020, arXiv 1910.02054, stage 2). The arrays are flat, so that a step takes two collectives.
+Each rank sums gradients and updates weights in its own range, as in ZeRO (Rajbhandari et al. 2020,
+arXiv 1910.02054, stage 2). The arrays are flat, so a step needs only two collectives.
 """
 
 import torch
@@ -12,7 +12,7 @@ from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.optim import parts_of_parameters
 from bertsmith.training.workers.member import Plan
 
-# torch 2.13 has new names for both, and warns of the old ones.
+# torch 2.13 has new names for both, and warns about the old ones.
 reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
 all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 
@@ -29,7 +29,7 @@ class CollectiveExchange:
         self._wholes = [
             (slice(slot.first, slot.end), part // plan.num_members) for slot, part in parts.items()
         ]
-        """Parameters that one rank updates as a whole, and that rank."""
+        """Ranges of parameters that one rank updates as a whole, each with that rank."""
 
     def reduce(self, gradients: Tensor) -> None:
         total = gradients[0]
@@ -37,11 +37,11 @@ class CollectiveExchange:
             self._sum_in_order(gradients)
         else:
             reduce_scatter(total[self._own], total, group=self._group)
-        if self._wholes:  # they lie across the ranges
+        if self._wholes:  # they may cross the bounds of ranges
             self._gather(total)
 
     def _sum_in_order(self, gradients: Tensor) -> None:
-        """Sum this rank's range member by member, in the order in which they have their turns."""
+        """Sum this rank's range member by member, in the order of their turns."""
         received = torch.empty_like(gradients[0])
         by_rank = received.view(self._plan.num_ranks, -1)
         total = gradients[0, self._own]
@@ -57,7 +57,7 @@ class CollectiveExchange:
         if not self._wholes:
             self._gather(array)
             return
-        # Sums of integers with zeros keep each bit, and so does this for numbers.
+        # Added as integers to zeros, so that every bit of the numbers is kept.
         bits = torch.cat([array[place].view(torch.int32) for place, _ in self._wholes])
         ends = torch.tensor([place.stop - place.start for place, _ in self._wholes]).cumsum(0)
         pieces = bits.tensor_split(ends[:-1].tolist())

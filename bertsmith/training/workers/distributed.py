@@ -1,7 +1,7 @@
-"""Workers on several ranks: machines, or GPUs. Rank 0 trains; the others do what it asks.
+"""Workers on several ranks: machines or GPUs. Rank 0 trains; the others compute what it asks for.
 
-Each rank computes by `LocalWorkers` of its own, so a machine uses all its cores. The trainer, the
-folder and the display belong to rank 0 alone.
+Each rank has its own `LocalWorkers`, so that it uses all cores of its machine. Only rank 0 has the
+trainer, the run's folder and the display.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ END_RUN = "end of run"
 
 @dataclass(frozen=True)
 class RankRun:
-    """A run as rank 0 describes it to the others."""
+    """The description of a run that rank 0 sends to the others."""
 
     plan: Plan
     skeleton: TrainableModel
@@ -63,10 +63,10 @@ class DistributedWorkers:
     """Workers of all ranks, for the trainer on rank 0.
 
     Args:
-        model: the fp32 weights that are updated, of rank 0.
-        dtype: what is computed in, fp32 or bf16.
-        plan: of one rank; all have as many members.
-        num_processes: how many do the work of the members on rank 0.
+        model: rank 0's, with the fp32 weights, which are updated.
+        dtype: the type that the model computes in, fp32 or bf16.
+        plan: rank 0's; every rank has the same number of members.
+        num_processes: number of processes that do the members' work on rank 0.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class DistributedWorkers:
         self._compute_seconds = [0.0] * ranks.num_ranks
         """Seconds that each rank computed in the last step."""
         self._exchange_seconds_before = 0.0
-        """Seconds that rank 0 spent in exchanges before the last step's."""
+        """Seconds that rank 0 had spent in exchanges before those of the last step."""
 
     def __enter__(self) -> Self:
         is_bf16 = self._dtype == torch.bfloat16
@@ -100,11 +100,11 @@ class DistributedWorkers:
             shared_facts(self.plan),
             self.plan.objective.evaluation,
         )
-        # Bytes, so that a rank that cannot read them can say so.
+        # Pickled here, so that a rank that cannot unpickle it can report that.
         self.ranks.tell(("train", pickle.dumps(run)))
         try:
             self._answers(None)
-        except BertsmithError:  # a rank cannot take part, so no other may wait for it
+        except BertsmithError:  # a rank cannot take part, so the others must not wait
             self.ranks.tell((END_RUN,))
             raise
         self.ranks.tell((BEGIN_RUN,))
@@ -123,7 +123,7 @@ class DistributedWorkers:
         return in_order([figures for figures, _ in answers])
 
     def reduce_gradients(self) -> float:
-        # In the order of ranges, so that the norm is the same for any number of ranks.
+        # Summed in the order of ranges, so that the norm is the same for any number of ranks.
         squares = [sums for of_rank in self._ask("square_sums") for sums in of_rank]
         return math.sqrt(sum(map(sum, squares)))
 
@@ -143,7 +143,7 @@ class DistributedWorkers:
         return self.local.evaluating()
 
     def evaluate(self) -> list[Any]:
-        if self.plan.is_exact:  # a division would change the last digits of metrics
+        if self.plan.is_exact:  # dividing the data would change the last digits of metrics
             return self.local.evaluate()
         return self._ask("evaluate_part")
 
@@ -155,12 +155,12 @@ class DistributedWorkers:
         self.local.load_state_dict(tensors)
 
     def _ask(self, name: str, *arguments: object) -> list[Any]:
-        """Call a method of the local workers of all ranks; return what each returned."""
+        """Call a method of the local workers on every rank; return their answers, by rank."""
         self.ranks.tell((name, *arguments))
         try:
             own = getattr(self.local, name)(*arguments)
         except Exception:
-            self.ranks.gather((None, None))  # the others wait for it
+            self.ranks.gather((None, None))  # the other ranks wait until all have answered
             raise
         return self._answers(own)
 
@@ -181,12 +181,12 @@ class DistributedWorkers:
 def new_exchange(
     ranks: RankGroup, workers: LocalWorkers, device: torch.device
 ) -> CollectiveExchange:
-    """Connect the workers of all ranks, which all call this."""
+    """Connect this rank's workers with those of the others; every rank calls this."""
     return CollectiveExchange(ranks.new_group(device), workers.plan, workers.layout)
 
 
 def shared_facts(plan: Plan) -> dict[str, Any]:
-    """Return what must be the same on all ranks: versions, and the data of the objective."""
+    """Collect the facts that must be the same on all ranks: versions, and the objective's data."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {
         "bertsmith": __version__,
@@ -197,7 +197,7 @@ def shared_facts(plan: Plan) -> dict[str, Any]:
 
 
 def serve_rank(ranks: RankGroup) -> int:
-    """Do what rank 0 asks for, until it ends; return its exit code."""
+    """Compute what rank 0 asks for until it ends; return its exit code."""
     while True:
         name, *arguments = ranks.hear()
         if name == "end":
@@ -210,7 +210,7 @@ def serve_rank(ranks: RankGroup) -> int:
 
 
 def _serve_run(ranks: RankGroup, pickled: bytes) -> None:
-    """Compute one run's share of this rank."""
+    """Compute this rank's share of one run."""
     try:
         workers = _join(ranks, pickled)
     except Exception as error:
@@ -236,7 +236,7 @@ def _join(ranks: RankGroup, pickled: bytes) -> LocalWorkers:
 
     Raises:
         ConfigError: this rank has other data or versions than rank 0.
-        CorpusError: the corpus is not where rank 0 has it.
+        CorpusError: the corpus is not at the same path as on rank 0.
     """
     run: RankRun = pickle.loads(pickled)
     plan = replace(run.plan, rank=ranks.rank)
@@ -262,7 +262,7 @@ def _messages_of_run(ranks: RankGroup) -> Iterator[Sequence[Any]]:
 
 
 def _check_same(expected: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Refuse to take part with another corpus or version.
+    """Refuse to take part with other versions or data than rank 0.
 
     Raises:
         ConfigError: names what differs.

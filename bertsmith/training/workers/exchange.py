@@ -6,17 +6,17 @@ from torch import Tensor
 
 
 class Exchange(Protocol):
-    """What one rank gives to the others and takes from them."""
+    """One rank's exchange of gradients and weights with the others."""
 
     def reduce(self, gradients: Tensor) -> None:
-        """Sum gradients of all ranks, fp32 `[num_members, size]`, into the first row.
+        """Sum the gradients of all ranks, fp32 `[num_members, size]`, into the first row.
 
-        It is complete in this rank's range, and in the parameters that it updates as a whole.
+        The sum is complete in this rank's range, and for the parameters that it updates as a whole.
         """
         ...
 
     def publish(self, array: Tensor) -> None:
-        """Complete an fp32 array `[size]`, of which each rank has what it updates."""
+        """Complete an fp32 array `[size]`, of which each rank has updated its own numbers."""
         ...
 
     def share(self, array: Tensor) -> None:

@@ -1,11 +1,11 @@
-"""The processes of a run: a step goes in, loss terms come out, and the weights have moved.
+"""The processes of a run: a step goes in, loss terms come out, the weights have been updated.
 
-A small model's products are too small to be shared by several cores: at each of its hundreds of
-operations a step, all would wait for the slowest. Threads that each take a batch of their own
-still wait for one another, for the interpreter's lock. So each core has a process that takes its
-share of a step through the whole model, and then updates its range of the weights; they share the
-memory of everything that is as large as the model. For BERT-tiny with 8,000 pieces two such threads
-made 1.3 times as many tokens a second as one, two processes make twice as many.
+A small model's matrix products are too short to divide among cores: in each of the hundreds of
+operations of a step, all cores would wait for the slowest. Threads with a batch each wait for the
+interpreter's lock. So each core has a process, which computes its share of a step with the whole
+model and then updates its range of the weights. Weights, gradients and the optimizer's state are in
+shared memory. For BERT-tiny with a vocabulary of 8,000, two threads processed 1.3 times as many
+tokens a second as one; two processes process twice as many.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, starmap
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Any, Self
 
@@ -46,24 +46,25 @@ from bertsmith.training.workers.member import Member, Plan, to_figures
 from bertsmith.training.workers.protocol import BatchSize, Figures
 
 STOP_SECONDS = 10.0
-"""Seconds that a worker may take to end when it is told to."""
+"""Seconds that a worker may take to end after it was asked to."""
 
 
 class LocalWorkers:
     """Processes of this machine that compute a run's steps, as a context that starts and ends them.
 
-    Until all workers are up, which takes seconds, this process does their share too: that changes
-    no result. It also does all work where it may not start any (inside a `multiprocessing.Pool`).
-    Only a member whose workers were started makes batches ahead.
+    Until all workers are up, which takes seconds, this process also computes their shares, which
+    does not change the result. It computes everything if it may not start processes (inside a
+    `multiprocessing.Pool`). In this process only the members of its own share make batches ahead,
+    not those that it computes for workers.
 
     Args:
-        model: the fp32 weights that are updated; its parameters become views of the arrays.
-        dtype: what is computed in, fp32 or bf16.
-        num_processes: how many do the work of the members; by default one for each.
-        held_out: the eval data, where the plan comes from another rank and has none.
+        model: has the fp32 weights, which are updated; its parameters become views of the arrays.
+        dtype: the type that the model computes in, fp32 or bf16.
+        num_processes: number of processes that do the members' work; by default one per member.
+        held_out: the eval data, if the plan comes from another rank and so has none.
 
     Raises:
-        ConfigError: the shared memory of several processes is larger than files may be.
+        ConfigError: the shared memory exceeds the system's limit on file sizes (`ulimit -f`).
     """
 
     def __init__(
@@ -80,10 +81,10 @@ class LocalWorkers:
         self.compute_model = model
         self.layout = Layout.of(model.parameter_specs(), plan.num_ranks)
         self.exchange: Exchange | None = None
-        """Exchange with other ranks, which compute the other micro-batches of the same steps."""
+        """Exchange with the other ranks, which compute other micro-batches of the same steps."""
         self.exchange_seconds = 0.0
-        """Seconds spent in exchanges so far; on a GPU, which goes on meanwhile, only until they
-        have begun."""
+        """Seconds spent in exchanges so far; on a GPU, which computes asynchronously, only the time
+        to begin them."""
         self._held_out = held_out or plan.objective.evaluation
         self._num_processes = min(num_processes or plan.num_members, plan.num_members)
         device = model.device
@@ -104,7 +105,7 @@ class LocalWorkers:
         use_arrays(model, self.layout, replace(self.arrays, computing=self.arrays.weights))
         if dtype != torch.float32:
             self.arrays.computing.copy_(self.arrays.weights)
-            # A copy with values would leave its memory, once used, with this process for good.
+            # Without values: this process would keep a full copy's memory even after freeing it.
             self.compute_model = without_values(model).to(dtype).to_empty(device=device)
             use_arrays(self.compute_model, self.layout, self.arrays)
         self.compute_model.train()
@@ -120,16 +121,16 @@ class LocalWorkers:
     def prepare(self, step: int) -> list[BatchSize]:
         self.poll_workers()
         self._send("prepare", step)
-        return in_order([*(member.prepare(step) for member in self._own), *self._receive()])
+        return in_order([*(member.prepare(step) for member in self._own_members), *self._receive()])
 
     def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
         self._send("compute", step, counts)
-        # Numbers are read at the end: that waits for the device, which should have all its work.
-        terms = [member.compute(step, counts) for member in self._own]
+        # Numbers are read at the end, since reading waits for the device to finish all its work.
+        terms = [member.compute(step, counts) for member in self._own_members]
         return in_order([*map(to_figures, terms), *self._receive()])
 
     def compute_timed(self, step: int, counts: Mapping[str, int]) -> tuple[list[Figures], float]:
-        """Compute gradients as `compute` does; return also the seconds that it took."""
+        """Compute gradients as `compute` does; return its result and the seconds that it took."""
         started_at = time.perf_counter()
         figures = self.compute(step, counts)
         return figures, time.perf_counter() - started_at
@@ -138,19 +139,22 @@ class LocalWorkers:
         return math.sqrt(sum(map(sum, self.square_sums())))
 
     def square_sums(self) -> list[list[float]]:
-        """Sum all gradients in this rank's range; return sums of squares for each member's."""
+        """Sum the gradients of this rank's range over all members and ranks.
+
+        Return, for each member's range, its sums of squares.
+        """
         if self.exchange is not None:
             if not self.plan.is_exact:
-                self._do("sum_members")
+                self._call_all("sum_members")
             with self._exchanging():
                 self.exchange.reduce(self.arrays.gradients)
-            self._do("keep_sum")
+            self._call_all("keep_sum")
         self._send("sum_gradients")
-        squares = [_to_numbers(member.sum_gradients()) for member in self._own]
+        squares = [_to_numbers(member.sum_gradients()) for member in self._own_members]
         return [*squares, *self._receive()]
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        self._do("update", step, rate, divisor)
+        self._call_all("update", step, rate, divisor)
         if self.exchange is not None:
             with self._exchanging():
                 self.exchange.publish(self.arrays.weights)
@@ -167,14 +171,14 @@ class LocalWorkers:
         return {}
 
     def share_state(self) -> None:
-        """Take over the weights and the optimizer's state of rank 0."""
+        """Copy the weights and the optimizer's state of rank 0 to the other ranks."""
         if self.exchange is not None:
             for array in (self.arrays.weights, *self.arrays.buffers.values()):
                 self.exchange.share(array)
             self._copy_weights()
 
     def complete_state(self) -> None:
-        """Complete the optimizer's state, of which each rank has its own range."""
+        """Collect the optimizer's state, of which each rank has its own range."""
         if self.exchange is not None:
             for array in self.arrays.buffers.values():
                 self.exchange.publish(array)
@@ -183,19 +187,19 @@ class LocalWorkers:
         if self.arrays.computing is not self.arrays.weights:
             self.arrays.computing.copy_(self.arrays.weights)
 
-    def _do(self, name: str, *arguments: object) -> None:
-        """Call a method of all members, which returns nothing."""
+    def _call_all(self, name: str, *arguments: object) -> None:
+        """Call a method that returns nothing on every member."""
         self._send(name, *arguments)
-        for member in self._own:
+        for member in self._own_members:
             getattr(member, name)(*arguments)
         self._receive()
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[TrainableModel]:
-        """Give the model that computes, without dropout, on the cores of the workers too."""
+        """Yield the model in eval mode; torch may also use the workers' cores, unless is_exact."""
         threads = torch.get_num_threads()
         self.compute_model.eval()
-        if not self.plan.is_exact:  # how many cores take part changes last digits
+        if not self.plan.is_exact:  # the number of cores changes the last digits
             torch.set_num_threads(self._threads_before)
         try:
             yield self.compute_model
@@ -207,7 +211,7 @@ class LocalWorkers:
         return [self.evaluate_part()]
 
     def evaluate_part(self) -> Any:
-        """Evaluate this rank's part of the eval data, or all of it where sums are exact."""
+        """Evaluate this rank's part of the eval data, or all of it if sums are exact."""
         share = (0, 1) if self.plan.is_exact else (self.plan.rank, self.plan.num_ranks)
         with self.evaluating() as model, torch.inference_mode():
             return self._held_out.evaluate_part(model, *share)
@@ -218,12 +222,12 @@ class LocalWorkers:
         They are fp32, in the shapes of the parameters.
         """
         rules = update_rules(self.plan.optim)
-        held = {s.spec.name: rule_for(s.spec, rules).buffers for s in self.layout.slots}
+        buffer_names = {s.spec.name: rule_for(s.spec, rules).buffers for s in self.layout.slots}
         return {
             f"{buffer}/{name}": view
             for buffer, array in self.arrays.buffers.items()
             for name, view in self.layout.views(array).items()
-            if buffer in held[name]
+            if buffer in buffer_names[name]
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
@@ -231,8 +235,8 @@ class LocalWorkers:
             view.copy_(tensors[name])
 
     @property
-    def _own(self) -> list[Member]:
-        """Members whose work this process does."""
+    def _own_members(self) -> list[Member]:
+        """The members whose work this process does."""
         if self.workers and self.is_complete:
             return [self._members[index] for index in self._shares[0]]
         return self._members
@@ -244,10 +248,10 @@ class LocalWorkers:
             self.plan.num_members * process // self._num_processes
             for process in range(self._num_processes + 1)
         ]
-        return list(starmap(range, pairwise(bounds)))
+        return [range(first, end) for first, end in pairwise(bounds)]
 
     def poll_workers(self) -> None:
-        """Give workers their share once all of them are up."""
+        """Let workers compute their shares, once all of them are up."""
         if not self.is_complete and all(worker.has_answered for worker in self.workers):
             self.is_complete = True
             self._receive()
@@ -265,7 +269,7 @@ class LocalWorkers:
                 worker.send(message)
 
     def _receive(self) -> list[Any]:
-        """Receive the answers of workers: one for each of their members."""
+        """Receive the workers' answers, one for each of their members."""
         if not self.is_complete:
             return []
         return [answer for worker in self.workers for answer in worker.receive()]
@@ -274,14 +278,16 @@ class LocalWorkers:
         for index in self._shares[0]:
             self._members[index].is_prefetching = True
         self._threads_before = torch.get_num_threads()
-        each = 1 if self.plan.is_exact else self._threads_before // self._num_processes
-        torch.set_num_threads(max(1, each))
+        threads_per_process = (
+            1 if self.plan.is_exact else self._threads_before // self._num_processes
+        )
+        torch.set_num_threads(max(1, threads_per_process))
         if self._file is not None:
             is_bf16 = self._storage.dtype == torch.bfloat16
             choices = compute_choices("bf16" if is_bf16 else "fp32", attention_paths())
-            settings = _Settings(self._file.path, self.layout, self._storage, choices)
+            setup = _WorkerSetup(self._file.path, self.layout, self._storage, choices)
             skeleton = without_values(self.compute_model)
-            job = pickle.dumps((settings, self.plan, skeleton))
+            job = pickle.dumps((setup, self.plan, skeleton))
             shares = [] if multiprocessing.current_process().daemon else self._shares[1:]
             try:
                 for number, members in enumerate(shares, 1):
@@ -303,22 +309,22 @@ class LocalWorkers:
 
 
 def _to_numbers(squares: Tensor) -> list[float]:
-    """Return a range's square sums by chunk; on a GPU their sum, as fetching is slow."""
+    """Return a range's sums of squares by chunk; on a GPU their total, as reading is slow."""
     return squares.tolist() if squares.device.type == "cpu" else [squares.sum().item()]
 
 
 @dataclass(frozen=True)
-class _Settings:
-    """Settings with which a worker computes as the main process does."""
+class _WorkerSetup:
+    """The setup that a worker needs to compute as the main process does."""
 
-    path: str
+    shared_path: str
     layout: Layout
     storage: Storage
     choices: ComputeChoices
 
 
 class _Worker:
-    """The main process's side of a worker: its process and the pipe to it."""
+    """A worker as the main process sees it: its process and the pipe to it."""
 
     def __init__(self, number: int, members: range, job: bytes) -> None:
         # Forking a process that has threads can deadlock, so workers start afresh everywhere.
@@ -330,14 +336,15 @@ class _Worker:
         with signals_held_back(), without_script():
             self.process.start()
         theirs.close()
-        # A pipe takes little before its reader, which first loads torch, is there.
-        self._giving = threading.Thread(target=self._give, args=(job,), daemon=True)
-        self._giving.start()
+        # A pipe buffers little, and the worker reads only after importing torch: a thread sends
+        # meanwhile.
+        self._sender = threading.Thread(target=self._send_job, args=(job,), daemon=True)
+        self._sender.start()
 
-    def _give(self, job: bytes) -> None:
+    def _send_job(self, job: bytes) -> None:
         try:
             self.connection.send_bytes(job)
-        except OSError:  # who waits for an answer is told, since there will be none
+        except OSError:  # `receive` then reports that the worker has ended
             self.process.kill()
 
     @property
@@ -349,7 +356,7 @@ class _Worker:
         """Wait for an answer, or for the end of the process."""
         ready = multiprocessing.connection.wait([self.connection, self.process.sentinel])
         if self.connection not in ready:
-            self.process.join(STOP_SECONDS)  # until the system knows of its end too
+            self.process.join(STOP_SECONDS)  # its pipes close shortly before is_alive() turns false
 
     def send(self, message: object) -> None:
         try:
@@ -358,7 +365,7 @@ class _Worker:
             raise self._lost() from error
 
     def receive(self) -> Any:
-        """Receive the answer to a message; raise an error of the worker here."""
+        """Receive the answer to a message; raise the worker's error if there was one."""
         try:
             error, answer = self.connection.recv()
         except (EOFError, OSError) as lost:
@@ -378,10 +385,10 @@ class _Worker:
         )
 
     def stop(self, *, takes_part: bool) -> None:
-        """End the process: closing the pipe tells it to, where it takes part in the run yet."""
-        if not takes_part:  # it may take seconds more to start, and has nothing to lose
+        """End the process: close its pipe if it already takes part in the run, else kill it."""
+        if not takes_part:  # it may need seconds to start, and has no work to finish
             self.process.kill()
-        self._giving.join(STOP_SECONDS)
+        self._sender.join(STOP_SECONDS)
         self.connection.close()
         self.process.join(STOP_SECONDS)
         if self.process.is_alive():
@@ -390,7 +397,7 @@ class _Worker:
 
 
 def _work(indices: range, connection: Connection) -> None:
-    """Serve requests until the pipe closes."""
+    """Answer requests until the pipe closes."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     configure_process()
@@ -405,13 +412,13 @@ def _work(indices: range, connection: Connection) -> None:
 
 
 def _join(indices: range, job: bytes) -> list[Member]:
-    """Become some members of the main process's workers."""
-    settings: _Settings
+    """Build the members that this worker computes, on the shared arrays."""
+    setup: _WorkerSetup
     plan: Plan
-    settings, plan, skeleton = pickle.loads(job)
-    keep_computing_as(settings.choices)
-    layout, storage = settings.layout, settings.storage
-    arrays = storage.place(map_file(settings.path, storage.num_bytes))
+    setup, plan, skeleton = pickle.loads(job)
+    keep_computing_as(setup.choices)
+    layout, storage = setup.layout, setup.storage
+    arrays = storage.place(map_file(setup.shared_path, storage.num_bytes))
     model = skeleton.to_empty(device="cpu")
     use_arrays(model, layout, arrays)
     collector = GradientCollector(model, layout)
@@ -431,7 +438,7 @@ def _serve(members: Sequence[Member], connection: Connection) -> None:
 
 
 def _answer(member: Member, name: str, arguments: Sequence[Any]) -> object:
-    """Do what the main process asks of a member."""
+    """Call a member's method for the main process; convert tensors of the answer to numbers."""
     answer = getattr(member, name)(*arguments)
     if name == "compute":
         return to_figures(answer)

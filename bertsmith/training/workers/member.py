@@ -1,8 +1,8 @@
-"""One member's share of a step: some gradients, some updates.
+"""One member's share of a step: gradients of some micro-batches, updates of one range of weights.
 
-A step's micro-batches are dealt out in turn, and every member sums its gradients separately. The
-order of sums depends on the number of members alone: a process that does the work of several
-reaches the same weights.
+A step's micro-batches are dealt to the members in turn, and every member sums its gradients
+separately. So the order of sums depends only on the number of members: one process that does the
+work of several computes the same weights as several processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,12 @@ from bertsmith.training.workers.protocol import BatchSize, Figures
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings that the members of a rank share: one machine, or one GPU.
+    """The settings that the members of a rank (a machine, or a GPU) share.
 
-    There are `num_members` on each of `num_ranks` ranks. Micro-batches are dealt out first to the
-    first member of each rank, then to the second, so that few of them keep all ranks busy. Ranges
-    of the weights are given to the members of one rank after another, so that a rank has one range.
+    There are `num_members` on each of `num_ranks` ranks. Micro-batches are dealt first to the first
+    member of each rank, then to the second, so that all ranks are busy even if they are few. Ranges
+    of the weights go to all members of the first rank, then of the second, so that each rank's
+    ranges are neighbours.
     """
 
     objective: Objective[Any, Any]
@@ -47,22 +48,22 @@ class Plan:
         return self.num_members * self.num_ranks
 
     def turn(self, index: int) -> int:
-        """Return when this rank's member `index` has its turn at a step's micro-batches."""
+        """Return the turn, from 0, of this rank's member `index` when micro-batches are dealt."""
         return self.rank + index * self.num_ranks
 
     def part(self, index: int) -> int:
-        """Return which of `all_members` ranges of the weights this rank's member updates."""
+        """Return which of `all_members` ranges of weights this rank's member `index` updates."""
         return self.rank * self.num_members + index
 
 
 class Member:
     """Member `index` of the `plan.num_members` of its rank.
 
-    Steps must follow one another if the member `is_prefetching`.
+    If it `is_prefetching`, steps must be computed one after another.
 
     Args:
-        model: computes on `arrays.computing`, of which its parameters are views.
-        collector: of this model; several members may share it.
+        model: its parameters are views of `arrays.computing`.
+        collector: the model's; several members may share it.
     """
 
     def __init__(
@@ -100,13 +101,13 @@ class Member:
     def compute(self, step: int, counts: Mapping[str, int]) -> list[dict[str, LossTerm]]:
         """Compute gradients and loss terms of the micro-batches that `prepare` made.
 
-        Gradients are those of the whole step's loss: `counts` are the predictions of all its
+        The gradients are of the whole step's loss, so `counts` has the predictions of all its
         micro-batches by loss term.
         """
         share = self._share
         plan = self.plan
         if plan.num_ranks > 1 or plan.is_exact:
-            self._gradients = self._arrays.gradients  # sums of several, and so in fp32
+            self._gradients = self._arrays.gradients  # sums need fp32
         else:
             self._gradients = self._arrays.gradients_of(share.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
@@ -137,21 +138,21 @@ class Member:
         return _Share(number, batches, sizes)
 
     def sum_members(self) -> None:
-        """Sum the gradients of this rank's members into the first row, in a range of its own."""
+        """Sum the gradients of this rank's members into the first row, in this member's range."""
         total = self._gradients[0, self._summed]
         for gradient in self._gradients[1:]:
             total += gradient[self._summed]
 
     def keep_sum(self) -> None:
-        """Update by the first row alone, which now has the sum of all ranks."""
+        """Use only the first row for updates, since it now has the sum over all ranks."""
         self._gradients = self._gradients[:1]
 
     def sum_gradients(self) -> Tensor:
-        """Sum gradients in this range; return the square sums of its chunks, fp32 `[chunks]`."""
+        """Sum gradients in this range; return the sum of squares of each chunk, fp32 `[chunks]`."""
         return self._updater.sum_gradients(self._gradients)
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        """Update the weights of this range, as `RangeUpdater.update` does."""
+        """Update the weights of this range; see `RangeUpdater.update`."""
         self._updater.update(self._gradients, step, rate, divisor)
 
 
@@ -165,7 +166,7 @@ class _Share:
 
 
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
-    """Convert terms to numbers in one read, since each awaits a GPU."""
+    """Convert loss terms to numbers, in one read, since each read waits for the GPU."""
     flat_terms = [term for batch_terms in terms for term in batch_terms.values()]
     numbers = [x.float() for term in flat_terms for x in (term.sum, term.correct)]
     pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])

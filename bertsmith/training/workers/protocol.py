@@ -1,6 +1,6 @@
 """Protocol of the workers that compute a run's steps: this process, several, or several machines.
 
-Answers are about the whole step, in all processes.
+Results are those of the whole step, from all processes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ Figures = dict[str, tuple[float, float, float]]
 
 
 class Workers(AbstractContextManager["Workers"], Protocol):
-    """A context within which steps are computed, one after another.
+    """A context in which steps are computed, one after another.
 
     A step is `prepare`, `compute`, `reduce_gradients`, `update`.
     """
@@ -47,11 +47,11 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def step_timing(self, step_seconds: float) -> Mapping[str, float]:
-        """Return how ranks spent the last step, which took so long, as figures of the journal.
+        """Return journal entries on how ranks spent the last step, which took `step_seconds`.
 
-        They are empty without ranks. `exchange_fraction`, 0 to 1, is the part of the step in which
-        gradients and weights travelled; `slowest_rank` took `slowest_rank_factor` times as long to
-        compute as all ranks on average.
+        They are empty on one rank. `exchange_fraction`, 0 to 1, is the share of the step in which
+        gradients and weights were exchanged; `slowest_rank` took `slowest_rank_factor` times as
+        long to compute as the average of all ranks.
         """
         ...
 
@@ -63,11 +63,11 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def evaluating(self) -> AbstractContextManager[TrainableModel]:
-        """Give the model that computes, without dropout, within the block."""
+        """Yield the model in eval mode, within the block."""
         ...
 
     def evaluate(self) -> Sequence[Any]:
-        """Evaluate the objective's eval data; return the result of each part, in their order."""
+        """Evaluate the objective's eval data; return the results of its parts, in order."""
         ...
 
     def state_dict(self) -> Mapping[str, Tensor]:
@@ -78,18 +78,15 @@ class Workers(AbstractContextManager["Workers"], Protocol):
         ...
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load what `state_dict` returned; tensors of others may be among it.
+        """Load what `state_dict` returned; other tensors among it are ignored.
 
-        They are fp32, in the shapes of the parameters.
+        The tensors are fp32, in the shapes of the parameters.
         """
         ...
 
 
 def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
-    """Count predictions of each loss term in a step; at least 1.
-
-    A term without predictions has a sum of 0.
-    """
+    """Count the predictions of each loss term in a step, at least 1: losses are divided by it."""
     counts: dict[str, int] = {}
     for size in sizes:
         for name, count in size.predictions.items():

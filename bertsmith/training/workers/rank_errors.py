@@ -7,9 +7,9 @@ from bertsmith.errors import BertsmithError, ConfigError, SettingError, Training
 
 
 def sendable(error: Exception) -> BertsmithError:
-    """Return an error that can be pickled, and raised on rank 0 with more words.
+    """Return an error that can be pickled, and raised on rank 0 with a longer message.
 
-    An error that is none of ours becomes a TrainingError with its type in the message.
+    An error that is not a BertsmithError becomes a TrainingError with its type in the message.
     """
     if isinstance(error, SettingError):
         return ConfigError(error.message)
@@ -22,7 +22,7 @@ def results_of(answers: Sequence[tuple[BertsmithError | None, Any]], hosts: list
     """Return the results of all ranks, in order.
 
     Raises:
-        BertsmithError: the first error that a rank sent, which it names.
+        BertsmithError: the first error that a rank sent; the message names the rank.
     """
     for rank, (error, _) in enumerate(answers):
         if error is not None:

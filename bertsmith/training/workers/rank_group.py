@@ -1,8 +1,8 @@
-"""The ranks of a run, as one of them sees the others: rank 0 asks, and all answer.
+"""The ranks of a launch as one of them sees them: rank 0 sends requests, and all answer.
 
-Messages are Python objects, sent by gloo. Waiting for one has no limit, as a step or an evaluation
-takes as long as it takes. Instead each rank tells every second that it is alive, and one that does
-not for `silence_seconds` is named and ends the run.
+Messages are Python objects, sent by gloo. A rank waits for a message without a time limit, since a
+step or an evaluation may take any time. Instead each rank reports every second that it is alive. If
+one does not for `silence_seconds`, the others name it and end the run.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ from bertsmith.errors import ConfigError, TrainingError, option
 from bertsmith.system.launch import Launch
 
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
-"""How long a rank may be silent, and a collective may take, by device."""
+"""Longest time that a rank may be silent, or a collective may take, by device."""
 LIMIT_VARIABLE = "BERTSMITH_RANK_SECONDS"
-"""Variable of the environment with another such limit, in seconds."""
+"""Environment variable that sets another limit, in seconds."""
 JOIN_SECONDS = 600.0
-"""How long ranks wait for all others when they start, as torchrun does."""
+"""Longest time that ranks wait for all others when they start, as in torchrun."""
 NO_LIMIT = timedelta(days=365)
 BEAT_SECONDS = 1.0
 
 LOST_RANK = (
-    "A rank has ended, and so the run ends here. Its own message may say why. Earlier checkpoints "
+    "A rank has ended, so the run ends here. Its own message may say why. Earlier checkpoints "
     f"are as they were: launch the same line again with {option('resume', True)}. The restarts "
     "of torchrun do that by themselves."
 )
@@ -42,7 +42,7 @@ class RankGroup:
     """All ranks of a launch, seen from one of them.
 
     Raises:
-        ConfigError: not all ranks came within `JOIN_SECONDS`, or this torch cannot connect them.
+        ConfigError: not all ranks started within `JOIN_SECONDS`, or this torch cannot connect them.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -55,7 +55,7 @@ class RankGroup:
         self.num_ranks = launch.num_ranks
         self.local_rank = launch.local_rank
         self.is_broken = False
-        """Whether an exchange ended early, as where a rank has ended."""
+        """Whether a message failed, for example because a rank has ended."""
         device_type = "cuda" if torch.cuda.is_available() else "cpu"
         self.silence_seconds = read_limit() or SILENCE_SECONDS[device_type]
         os.environ |= {
@@ -67,7 +67,7 @@ class RankGroup:
         limit = timedelta(seconds=JOIN_SECONDS)
         try:
             store, _, _ = next(iter(dist.rendezvous("env://", timeout=limit)))  # type: ignore[attr-defined]
-            # torchrun keeps its store when it starts all ranks again, with the ports of the dead.
+            # When torchrun restarts all ranks, its store still has the ports of the ended ones.
             store = prefixed(f"attempt-{launch.num_restarts}", store)
             dist.init_process_group(
                 "gloo",
@@ -87,7 +87,7 @@ class RankGroup:
         self._watch = Watch(prefixed("alive", store), self)
 
     def new_group(self, device: torch.device) -> dist.ProcessGroup:
-        """Return a group for the collectives of a run on this kind of device; all ranks call it."""
+        """Return a group for collectives on this kind of device; every rank calls this."""
         backend = "nccl" if device.type == "cuda" else "gloo"
         group: dist.ProcessGroup = dist.new_group(
             backend=backend, timeout=timedelta(seconds=self.silence_seconds)
@@ -104,7 +104,7 @@ class RankGroup:
             dist.broadcast_object_list([message], src=0, group=self._messages)
 
     def hear(self) -> Any:
-        """Wait for the next message of rank 0.
+        """Wait for the next message from rank 0.
 
         Raises:
             TrainingError: rank 0 has ended.
@@ -115,7 +115,7 @@ class RankGroup:
         return messages[0]
 
     def gather(self, answer: object) -> list[Any]:
-        """Gather an answer of each rank at rank 0, in order; elsewhere nothing is returned.
+        """Gather an answer of each rank at rank 0, in order; other ranks get an empty list.
 
         Raises:
             TrainingError: a rank has ended.
@@ -126,7 +126,7 @@ class RankGroup:
         return answers or []
 
     def scatter(self, items: Sequence[object] = ()) -> Any:
-        """Send one item to each rank, from rank 0, which gives all; return this rank's.
+        """Send one of rank 0's `items` to each rank; return this rank's.
 
         Raises:
             TrainingError: a rank has ended.
@@ -138,7 +138,7 @@ class RankGroup:
 
     @contextlib.contextmanager
     def _in_step(self) -> Iterator[None]:
-        """Exchange something in the block; if it ends early, ranks no longer agree what is next."""
+        """Send or receive in the block; if it fails, ranks no longer agree on the next message."""
         if self.is_broken:
             raise TrainingError(LOST_RANK)
         self.is_broken = True
@@ -154,17 +154,17 @@ class RankGroup:
         return values
 
     def close(self) -> None:
-        """End the connections; no rank may ask anything any more."""
+        """End the connections, after the last message."""
         self._watch.close()
-        if not self.is_broken:  # else it would wait for the others
+        if not self.is_broken:  # else this would wait for the others
             dist.destroy_process_group()
 
 
 def read_limit() -> float | None:
-    """Read the limit of silence that the user set, in seconds; None where there is none.
+    """Read the limit of silence that the user set, in seconds; None if there is none.
 
     Raises:
-        ConfigError: it is no number above 0.
+        ConfigError: it is not a number above 0.
     """
     text = os.environ.get(LIMIT_VARIABLE)
     if text is None:
@@ -179,12 +179,12 @@ def read_limit() -> float | None:
 
 
 def prefixed(prefix: str, store: Any) -> Any:
-    """Return a part of a store, whose keys have a prefix."""
+    """Return a view of a store in which all keys have a prefix."""
     return dist.PrefixStore(prefix, store)  # type: ignore[attr-defined]
 
 
 class Watch:
-    """A thread that tells that this rank is alive, and watches others.
+    """A thread that reports that this rank is alive, and watches others.
 
     Rank 0 watches all others, and they watch rank 0.
     """
@@ -213,13 +213,13 @@ class Watch:
                         beats[rank] = beat
                         heard_at[rank] = time.monotonic()
             except (dist.DistError, RuntimeError):
-                return  # the machine of the store has ended; the next message tells of it
+                return  # the store's machine has ended; the next message raises an error
             for rank in self._watched:
                 if time.monotonic() - heard_at[rank] > self._group.silence_seconds:
                     self._end(rank)
 
     def _end(self, rank: int) -> None:
-        """End this process, whose main thread may wait for ever, so that the launcher acts."""
+        """End this process, whose main thread may wait for ever, so that the launcher notices."""
         print(
             f"bertsmith: rank {rank} on {self._group.hosts[rank]} has been silent for "
             f"{self._group.silence_seconds:.0f} s, so the run ends here. Earlier checkpoints are "

@@ -1,4 +1,4 @@
-"""One function on many items, of which the ranks of a launch compute one each at a time."""
+"""Parallel map over ranks: each computes one item at a time."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -30,12 +30,12 @@ def map_on_ranks(
     items: Iterable[Item],
     precision: Precision,
 ) -> Iterator[Result]:
-    """Yield `function` of each item, in order; rank 0 calls this, and the others compute, too.
+    """Yield `function(item)` for each item, in order. Rank 0 calls this; the others compute, too.
 
     Args:
-        function: can be pickled, as items and results can.
-        items: read as many at a time as there are ranks.
-        precision: number format in which the function computes, fp32 or bf16.
+        function: can be pickled, like its items and results.
+        items: are read one per rank at a time.
+        precision: the number format that the function computes in, fp32 or bf16.
 
     Raises:
         TrainingError: a rank has ended.
@@ -57,17 +57,17 @@ def map_on_ranks(
 def _answers(
     ranks: RankGroup, function: Callable[[Item], Result], portion: list[Item]
 ) -> list[Result]:
-    """Compute the first item of a portion, and gather the results of the others."""
+    """Compute the first item of a portion, and gather the other ranks' results."""
     try:
         own = function(portion[0])
     except BaseException:
-        ranks.gather((None, None))  # the others wait for it
+        ranks.gather((None, None))  # the other ranks wait until all have answered
         raise
     return results_of(ranks.gather((None, own)), ranks.hosts)[: len(portion)]
 
 
 def serve_map(ranks: RankGroup, pickled: bytes) -> None:
-    """Compute the items of this rank, until rank 0 has no more."""
+    """Compute this rank's items, until rank 0 has no more."""
     function: Callable[[Any], Any] | None = None
     problem: BertsmithError | None = None
     choices: ComputeChoices
