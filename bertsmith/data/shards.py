@@ -1,8 +1,8 @@
 """Write a corpus as .npy shards, and read it memory-mapped.
 
-Ids are clean: no special tokens, no padding. Each shard is three standard .npy files, the ids
-(uint16 where the vocabulary allows, else uint32) and the bounds of sentences and documents.
-A document never spans two shards. Readers see one global numbering over all shards.
+The ids have no special tokens and no padding. Each shard is three standard .npy files: the ids
+(uint16 if the vocabulary is small enough, else uint32) and the bounds of sentences and documents. A
+document is in one shard. Readers see all shards as one, with positions over the whole split.
 """
 
 from collections.abc import Iterator
@@ -47,11 +47,11 @@ def id_dtype(vocab_size: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentBlock:
-    """A few encoded documents, one after another.
+    """Some encoded documents, one after another.
 
     Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
     `document_lengths` in sentences, `[documents]`, none of them 0; integers of any width.
-    `characters` counts those of the documents that are in it.
+    `characters` is the number of characters of these documents.
     """
 
     ids: np.ndarray
@@ -62,9 +62,9 @@ class DocumentBlock:
 
 
 class SplitWriter:
-    """Writer of one split's blocks to numbered shards, of about `shard_tokens` tokens each.
+    """Writes one split's blocks to numbered shards of about `shard_tokens` tokens each.
 
-    Files are written in place: use it inside `bertsmith.system.files.atomic_dir`.
+    Files are not written atomically: use it inside `bertsmith.system.files.atomic_dir`.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class SplitWriter:
             self._shard = None
 
     def finish(self) -> SplitManifest:
-        """Close the last shard and return the counts of all."""
+        """Close the last shard and return the counts of all shards."""
         self._finish_shard()
         return SplitManifest(
             documents=sum(shard.documents for shard in self._shards),
@@ -125,7 +125,7 @@ class SplitWriter:
 
 
 def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Add lengths to a histogram whose bin i counts those of i + 1 binary digits."""
+    """Add lengths to a histogram whose bin i counts lengths of i + 1 binary digits."""
     digits = np.frexp(lengths)[1]  # exact: n = m * 2**digits with 0.5 <= m < 1
     added = np.bincount(digits - 1, minlength=len(counts))
     added[: len(counts)] += counts
@@ -133,7 +133,7 @@ def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 class _ShardWriter:
-    """Writer of one shard: ids and bounds go to disk as they come."""
+    """Writes one shard: ids and bounds go to disk as they come."""
 
     def __init__(self, directory: Path, stem: str, dtype: np.dtype[Any]) -> None:
         self.tokens = self._sentences = self._documents = 0
@@ -165,15 +165,17 @@ class _ShardWriter:
     def close(self) -> None:
         with ExitStack() as stack:
             for writer in self._files:
-                if not writer.file.closed:  # as on a second call, after the first met a full disk
+                if (
+                    not writer.file.closed
+                ):  # closed already if this is a second call, after a full disk
                     stack.enter_context(writer.file)
                     stack.callback(writer.finish)
 
 
 class Corpus:
-    """One split of a corpus folder, memory-mapped; cheap to open, to pickle and to share.
+    """One split of a corpus folder, memory-mapped: opening, pickling and sharing it cost little.
 
-    `sentence_starts` int64 `[num_sentences + 1]` holds token offsets and `document_starts`
+    `sentence_starts` int64 `[num_sentences + 1]` has token offsets and `document_starts`
     int64 `[num_documents + 1]` sentence offsets, both over the whole split.
     """
 
@@ -198,13 +200,13 @@ class Corpus:
 
     @classmethod
     def open(cls, directory: Path, split: Split = "train", *, verify: bool = True) -> "Corpus":
-        """Open a split; `verify` reads every file once and compares its checksum.
+        """Open a split; with `verify` read every file once and compare its checksum.
 
-        Sizes are compared in any case. A split without documents opens as an empty one.
+        Sizes are always compared. A split without documents opens as an empty one.
 
         Raises:
-            CorpusError: not a corpus, an unknown version, or a shard that is missing, cut
-                short or altered.
+            CorpusError: the folder is not a corpus or of an unknown version, or a shard is
+                missing, truncated or altered.
         """
         directory = Path(directory)
         manifest = Manifest.read(directory)
@@ -214,7 +216,7 @@ class Corpus:
         return cls(directory, split, manifest)
 
     def token_ids(self, start: int, end: int) -> np.ndarray:
-        """Return the ids of tokens `start` to `end`, which lie inside one document.
+        """Return the ids of tokens `start` to `end`, which must be in one document.
 
         The result, uint16 or uint32 `[end - start]`, is a read-only view of the file.
         """
@@ -223,7 +225,7 @@ class Corpus:
         return self._ids[shard][start - first : end - first]
 
     def count_tokens(self) -> np.ndarray:
-        """Count each id, int64 `[vocabulary]`, reading a part of a shard at a time.
+        """Count each id, int64 `[vocabulary]`; reads a part of a shard at a time.
 
         Raises:
             CorpusError: a shard has an id beyond the vocabulary.
@@ -231,20 +233,20 @@ class Corpus:
         counts = np.zeros(self.vocab_size, dtype=np.int64)
         for shard in self._ids:
             for start in range(0, len(shard), COUNTING_BLOCK):
-                counted = np.bincount(
+                block_counts = np.bincount(
                     shard[start : start + COUNTING_BLOCK], minlength=self.vocab_size
                 )
-                if len(counted) > self.vocab_size:
+                if len(block_counts) > self.vocab_size:
                     raise CorpusError(
                         f"{self.directory / MANIFEST_NAME}: tokenizer.vocab_size is "
-                        f"{self.vocab_size:,}, and the shards have the id {len(counted) - 1:,}. "
-                        f"{NEXT_STEP}"
+                        f"{self.vocab_size:,}, and the shards have the id "
+                        f"{len(block_counts) - 1:,}. {NEXT_STEP}"
                     )
-                counts += counted
+                counts += block_counts
         return counts
 
     def tokenizer(self) -> Tokenizer:
-        """Load the tokenizer of the ids, from the folder's own copy.
+        """Load the tokenizer of the ids, from the copy in the folder.
 
         Raises:
             CorpusError: the copy is not the tokenizer that built the corpus.
@@ -253,8 +255,8 @@ class Corpus:
         tokenizer = load_tokenizer(path)
         if tokenizer.fingerprint != self.tokenizer_fingerprint:
             raise CorpusError(
-                f"{path}: fingerprint {tokenizer.fingerprint[:12]}, the corpus was built with "
-                f"{self.tokenizer_fingerprint[:12]}. {NEXT_STEP}"
+                f"{path}: its fingerprint is {tokenizer.fingerprint[:12]}, but the corpus was "
+                f"built with {self.tokenizer_fingerprint[:12]}. {NEXT_STEP}"
             )
         if tokenizer.vocab_size != self.vocab_size:
             raise CorpusError(
@@ -281,13 +283,13 @@ def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
         raise CorpusError(f"{path}: cannot be read ({error}). {NEXT_STEP}") from error
     if values.shape != (count,):
         raise CorpusError(
-            f"{path}: {values.shape} values, the manifest says {count:,}. {NEXT_STEP}"
+            f"{path}: has {values.shape} values; the manifest says {count:,}. {NEXT_STEP}"
         )
     return np.asarray(values)  # a plain view: slicing a memmap object is several times slower
 
 
 def _join_starts(shards: Iterator[np.ndarray]) -> np.ndarray:
-    """Join the bounds of each shard to bounds over all of them."""
+    """Join the bounds of all shards to bounds over the whole split."""
     joined = [np.zeros(1, np.int64)]
     for starts in shards:
         joined.append(starts[1:].astype(np.int64) + joined[-1][-1])
@@ -317,8 +319,8 @@ def _check_size(path: Path, file: ShardFile) -> None:
         raise read_error(CorpusError, path, error) from error
     if size != file.bytes:
         raise CorpusError(
-            f"{path}: {size:,} bytes, the manifest says {file.bytes:,}; the shard was cut short "
-            f"or altered. {NEXT_STEP}"
+            f"{path}: has {size:,} bytes; the manifest says {file.bytes:,}. The shard was "
+            f"truncated or altered. {NEXT_STEP}"
         )
 
 
@@ -326,6 +328,6 @@ def _check_sha256(path: Path, file: ShardFile) -> None:
     digest = sha256_file(path)
     if digest != file.sha256:
         raise CorpusError(
-            f"{path}: SHA-256 {digest[:12]}…, the manifest says {file.sha256[:12]}…; the shard "
-            f"was altered. {NEXT_STEP}"
+            f"{path}: its SHA-256 is {digest[:12]}…; the manifest says {file.sha256[:12]}…. The "
+            f"shard was altered. {NEXT_STEP}"
         )

@@ -1,4 +1,4 @@
-"""Tables in memory as rows with names: of pandas, polars, pyarrow and datasets, or of columns."""
+"""Rows, as dicts, of tables in memory: pandas, polars, pyarrow, datasets, or dicts of columns."""
 
 import glob
 import itertools
@@ -21,11 +21,11 @@ SourceT = TypeVar("SourceT")
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a table in memory, a dict for each, made while they are read.
+    """The rows of a table in memory; each dict is made when it is read.
 
-    Tables of pandas, polars, pyarrow and datasets are known by what they can do, as are mappings
-    from names to columns. Classes that a table of `datasets` numbers have their names, unless
-    `are_classes_named` is False.
+    Tables of pandas, polars, pyarrow and datasets are recognized by their methods; mappings from
+    names to columns are tables, too. Numbered classes of `datasets` are replaced by their names,
+    unless `are_classes_named` is False.
     """
 
     table: Any
@@ -41,7 +41,7 @@ class TableRows:
                 f"table: found tables by name ({list_names(self.table)}). Give one of them, such "
                 f"as data['{next(iter(self.table))}']."
             )
-        # A dict would keep the last of them.
+        # Of several columns with one name, a dict would keep only the last.
         twice = [name for name, count in Counter(map(str, self.names)).items() if count > 1]
         if twice:
             raise InputError(
@@ -59,7 +59,7 @@ class TableRows:
             return (dict(zip(columns, row, strict=True)) for row in rows)
         if self._can("iter_rows"):  # polars
             return iter(table.iter_rows(named=True))
-        if self._can("iloc"):  # pandas, where what is missing has many forms
+        if self._can("iloc"):  # pandas, which has several values for a missing cell
             chunks = (table.iloc[i : i + CHUNK_ROWS] for i in range(0, len(table), CHUNK_ROWS))
             filled_chunks = (chunk.astype(object).where(chunk.notna(), None) for chunk in chunks)
             return itertools.chain.from_iterable(
@@ -77,7 +77,7 @@ class TableRows:
 
     @property
     def names(self) -> list[Any]:
-        """The names of the columns; empty where they are not known before the rows are read."""
+        """The names of the columns; empty if they are not known before the rows are read."""
         if isinstance(self.table, Mapping):
             return list(self.table)
         name = "column_names" if self._can("column_names") else "columns"
@@ -86,7 +86,7 @@ class TableRows:
 
     @property
     def class_names(self) -> dict[str, list[str]]:
-        """The names of the classes that columns of `datasets` number, alone or in lists."""
+        """The names of numbered classes in columns of `datasets`, by column; also in lists."""
         features = getattr(self.table, "features", None) if self._can("features") else None
         kinds = {key: getattr(kind, "feature", kind) for key, kind in (features or {}).items()}
         return {key: kind.names for key, kind in kinds.items() if hasattr(kind, "names")}
@@ -98,15 +98,15 @@ class TableRows:
         return int(self.table.num_rows if self._can("num_rows") else len(self.table))
 
     def _can(self, name: str) -> bool:
-        """Ask the table's type, since a column of that name is an attribute too."""
+        """Return whether the table's type has this name; a table's columns are attributes, too."""
         return hasattr(type(self.table), name)
 
 
 def as_named(source: Any, argument: str) -> Path | TableRows | Sequence[Mapping[str, Any]] | None:
-    """Return a file or rows with names; None for plain items such as texts.
+    """Return a source as a file or as named rows; None for plain items such as texts.
 
     Raises:
-        InputError: a tuple of two strings, which may be a pair or two texts.
+        InputError: it is a tuple of two strings, which may be a pair or two texts.
     """
     if isinstance(source, os.PathLike):
         return Path(source)
@@ -121,12 +121,12 @@ def as_named(source: Any, argument: str) -> Path | TableRows | Sequence[Mapping[
 
 
 def check_names_file(name: str) -> None:
-    """Check that a string names a file: it may be a text.
+    """Check that a string is the name of a file, and not a text.
 
     Raises:
         InputError: there is no such file.
     """
-    # A file may be called `a[1].csv`, which as a pattern does not match itself.
+    # `a[1].csv` may be a file's name, but as a pattern it does not match itself.
     if not os.path.lexists(name) and next(glob.iglob(name), None) is None:  # noqa: PTH207
         raise InputError(
             f"'{name[:80]}': there is no file or folder of this name. Check the spelling; texts "
@@ -135,16 +135,16 @@ def check_names_file(name: str) -> None:
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether a text reads like the path of a file, and there is one.
+    """Return whether a text looks like a path, and there is such a file.
 
-    A bare word may be a text even where a file has its name.
+    A single word may be a text even if there is a file of that name.
     """
-    # Path.is_file raises for a text longer than names of files can be.
+    # Path.is_file raises an error for a text that is too long for a file name.
     return ("/" in text or Path(text).suffix != "") and os.path.isfile(text)  # noqa: PTH113
 
 
 def warn_of_file_name(text: object) -> None:
-    """Warn where a text that is read as it stands is the path of a file."""
+    """Warn if a text, which is read as a text, is the path of a file."""
     if isinstance(text, str) and is_file_name(text):
         warn_once(
             f"'{text}' was read as a text, and there is a file of this name. If you mean the texts "
@@ -153,16 +153,16 @@ def warn_of_file_name(text: object) -> None:
 
 
 def with_class_numbers(source: SourceT) -> SourceT | TableRows:
-    """Return rows of a table with the numbers of classes; any other source as it is."""
+    """Return the rows of a table with numbers of classes; any other source unchanged."""
     return replace(source, are_classes_named=False) if isinstance(source, TableRows) else source
 
 
 def with_classes_of(
     source: SourceT, labels: Sequence[str], label_column: str | None
 ) -> SourceT | TableRows:
-    """Return a source whose classes have the names that a task knows.
+    """Return a source whose numbered classes are spelled as the task's labels.
 
-    Those are numbers where the model's `labels` are, and in columns of 0 and 1, one for each label.
+    They stay numbers if the model's `labels` are numbers, or if each label has a column of 0 and 1.
     """
     if not isinstance(source, TableRows):
         return source
@@ -173,10 +173,10 @@ def with_classes_of(
 
 
 def _name_classes(value: Any, names: Sequence[str]) -> Any:
-    """Return the name of a class, or those of a list; None for what is missing, such as -1."""
+    """Return the name of a class, or a list of names; None for a missing class, such as -1."""
     if value is None:
         return None
-    if hasattr(value, "tolist"):  # an array or tensor, as the table's format says
+    if hasattr(value, "tolist"):  # an array or tensor, if the table has that format
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [_name_classes(number, names) for number in value]
@@ -187,12 +187,12 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
     """Check that all lists have one length, by the names of their arguments.
 
     Raises:
-        InputError: one has another length than the first.
+        InputError: the length of one differs from the first.
     """
     (first, count), *others = lengths.items()
     for name, other in others:
         if other != count:
             raise InputError(
-                f"{name}: found {count_noun(other, 'item')}, and {first} has {count:,}. Give one "
+                f"{name}: found {count_noun(other, 'item')}, but {first} has {count:,}. Give one "
                 "for each."
             )

@@ -21,36 +21,36 @@ TABLE_ENDINGS = (".csv", ".tsv", ".parquet", ".xlsx")
 _BATCH_ROWS = 1024
 _MAX_EXCEL_ROWS = 1 << 20
 _EXCEL_INTEGERS = 10**15
-"""Excel keeps 15 digits of a number; longer whole numbers, as many ids are, become texts."""
+"""Excel keeps 15 digits of a number; longer whole numbers, such as ids, are written as texts."""
 _MAX_EXCEL_CHARACTERS = (1 << 15) - 1
-"""Most characters of a cell in Excel."""
+"""Largest number of characters in a cell of Excel."""
 _LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 _NOT_IN_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 class TableWriter(ABC):
-    """Writer of one table's rows.
+    """Writes the rows of one table.
 
     Attributes:
-        num_changed: cells that the format cannot hold as they are, and that were changed.
+        num_changed: number of cells that were changed, since the format has no room for them.
     """
 
     change: ClassVar[str] = ""
-    """The change that was made to those cells, for messages."""
+    """Description of the change to those cells, for messages."""
     num_changed = 0
 
     @abstractmethod
     def write(self, values: Sequence[Any]) -> None:
         """Write a row: a value for each column."""
 
-    def close(self) -> None:  # noqa: B027 - most have nothing left to write
-        """Write what is left."""
+    def close(self) -> None:  # noqa: B027 - most formats have nothing left to write
+        """Write the remaining rows."""
 
-    def discard(self) -> None:  # noqa: B027 - most hold nothing open
-        """Close what is unfinished, which libraries do only after the file is closed."""
+    def discard(self) -> None:  # noqa: B027 - most formats have nothing open
+        """Close an unfinished table now; its library would do so only after the file is closed."""
 
     def note(self) -> str | None:
-        """Return a sentence about cells that were changed, if there are any."""
+        """Return a sentence about the changed cells; None if there are none."""
         cells = "1 cell was" if self.num_changed == 1 else f"{self.num_changed:,} cells were"
         return f"{cells} changed: {self.change}." if self.num_changed else None
 
@@ -59,17 +59,17 @@ class TableWriter(ABC):
 def table_writer(
     path: Path, columns: Mapping[str, Any], delimiter: str | None = None
 ) -> Iterator[TableWriter]:
-    """Write a table that appears whole, or not at all.
+    """Write a table to a file, which appears whole or not at all.
 
     Args:
         path: its name ends in one of `TABLE_ENDINGS`.
         columns: names and types: str, int, float, bool, a type of pyarrow, or Any for values of
-            several types, which Parquet gets as text.
+            several types, which are text in Parquet.
         delimiter: separator of columns in csv and tsv, instead of the usual one.
 
     Raises:
         InputError: it cannot be written.
-        ConfigError: an Excel file, and openpyxl is not installed.
+        ConfigError: it is an Excel file, and openpyxl is not installed.
     """
     ending = path.suffix.lower()
     with atomic_write(path, "wb") as file:
@@ -91,7 +91,7 @@ def table_writer(
 
 
 class CsvTable(TableWriter):
-    """Rows as RFC 4180 has them, in UTF-8 without a byte order mark."""
+    """Rows by RFC 4180, in UTF-8 without a byte order mark."""
 
     def __init__(self, file: IO[bytes], columns: Sequence[str], delimiter: str) -> None:
         self._text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
@@ -106,7 +106,7 @@ class CsvTable(TableWriter):
 
 
 class TsvTable(TableWriter):
-    """Rows without quoting, as tsv files are read."""
+    """Rows without quotes, as bertsmith reads tsv files."""
 
     change = "a .tsv file has no room for tabs and line breaks in a cell, so they became spaces"
 
@@ -130,7 +130,7 @@ class ParquetTable(TableWriter):
     """Rows with types, in groups of `_BATCH_ROWS`."""
 
     def __init__(self, file: IO[bytes], columns: Mapping[str, Any]) -> None:
-        # pyarrow takes a quarter of a second, and most files are of other formats.
+        # Importing pyarrow takes a quarter of a second, which most formats do not need.
         self._arrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
         self._schema = self._arrow.schema(
@@ -194,7 +194,7 @@ class ExcelTable(TableWriter):
         self._num_rows += 1
         if self._num_rows > _MAX_EXCEL_ROWS:
             raise InputError(
-                f"{self._path}: Excel has {_MAX_EXCEL_ROWS:,} rows at most, and there are more. "
+                f"{self._path}: Excel has at most {_MAX_EXCEL_ROWS:,} rows, and there are more. "
                 "Write .csv or .parquet."
             )
         self._sheet.append([self._cell(value) for value in values])
@@ -210,7 +210,7 @@ class ExcelTable(TableWriter):
         changed = _NOT_IN_XML.sub(" ", text)[:_MAX_EXCEL_CHARACTERS]
         self.num_changed += changed != text
         cell = self._make_cell(self._sheet, changed)
-        cell.data_type = "s"  # also where it begins with =
+        cell.data_type = "s"  # also if it begins with =
         return cell
 
     def close(self) -> None:
@@ -222,7 +222,7 @@ class ExcelTable(TableWriter):
 
 
 def as_cell(value: Any) -> str:
-    """Return a value as the text of a cell; lists and objects as JSON.
+    """Format a value as the text of a cell; lists and objects become JSON.
 
     >>> [as_cell(value) for value in (None, "a", 0.5, ["a", 1])]
     ['', 'a', '0.5', '["a", 1]']
@@ -233,7 +233,7 @@ def as_cell(value: Any) -> str:
 
 
 def arrow_type(kind: Any) -> Any:
-    """Return pyarrow's type for a type of a column."""
+    """Return pyarrow's type for a column's type."""
     arrow = importlib.import_module("pyarrow")
     if isinstance(kind, arrow.DataType):
         return kind

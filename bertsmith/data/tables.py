@@ -1,7 +1,7 @@
 """Read rows of csv, tsv, Excel and text files, with their line numbers.
 
-In a `.csv` file quotes follow RFC 4180; in a `.tsv` file they are plain characters, as in the
-published data sets that come in this form.
+In a `.csv` file quotes follow RFC 4180; in a `.tsv` file they are plain characters, as in published
+data sets in that format.
 """
 
 import csv
@@ -46,28 +46,29 @@ def table_format(
     *,
     may_be_lines: bool = False,
 ) -> FoundFormat:
-    """Return a file's format as asked, else by its name; txt for standard input.
+    """Return a file's format: `asked`, or by its name; txt for standard input.
 
-    Rows in memory are as those of jsonl; a text file with a `delimiter` is read as csv. Formats
-    without separators take no notice of it, as it may be meant for other files of the same call.
+    Rows in memory are read like jsonl, and a text file with a `delimiter` like csv. Formats without
+    separators ignore the delimiter, as it may be meant for other files of the same call.
 
     Args:
-        asked: None where the user cannot ask for one, so that no message says so.
-        may_be_lines: whether lines of text are enough, so that messages name .txt, too.
+        asked: the format that the user set. None if there is no such setting, so that messages do
+            not name it.
+        may_be_lines: whether lines of text are enough, so that messages also name .txt.
 
     Raises:
-        InputError: there is no such file, or its name ends in something else.
+        InputError: there is no such file, or its name has an unknown ending.
     """
     kind = _table_format(source, asked, may_be_lines)
     return "csv" if delimiter is not None and kind == "txt" else kind
 
 
 def check_delimiter(columns: Any, *sources: ExampleSource | None) -> None:
-    """Check that a delimiter, if one is asked for, separates the columns of one of the sources.
+    """Check that a delimiter, if one is set, separates the columns of at least one source.
 
     Args:
-        columns: how the sources are read; those of some tasks have no delimiter.
-        sources: all those of a call; None for one that is not given.
+        columns: the settings for reading the sources; for some tasks they have no delimiter.
+        sources: all sources of a call; None for one that is not set.
 
     Raises:
         InputError: as `table_format`.
@@ -128,28 +129,28 @@ def _table_format(
 def whole_number(text: str) -> int | None:
     """Parse decimal digits; None for other text.
 
-    More than nine digits are none either: no count here is that large, and Python refuses to parse
-    some thousands of them.
+    None also for more than nine digits: no count is that large, and Python refuses to parse
+    thousands of digits.
     """
     return int(text) if text.isdecimal() and len(text) <= 9 else None
 
 
 def column_number(asked: str, width: int) -> int | None:
-    """Parse the number of a column, from 1 to `width`, to its index."""
+    """Convert the number of a column, from 1 to `width`, to its index; None for other text."""
     number = whole_number(asked) or 0
     return number - 1 if 1 <= number <= width else None
 
 
 def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield each line's number and text; empty ones at the end only if `keep_empty_end`.
+    """Yield each line's number and text; empty lines at the end only if `keep_empty_end`.
 
     Raises:
-        InputError: as `iter_lines`; or a carriage return within the first line.
+        InputError: as `iter_lines`; or the first line has a carriage return inside.
     """
     num_empty = 0
     for row, line in enumerate(iter_lines(path), start=1):
         text = line.rstrip("\r\n")
-        if row == 1:  # further down, a stray one may belong to a text
+        if row == 1:  # in later lines, a carriage return may belong to a text
             check_line_ends(locate_row(path, row), text)
         if not text and not keep_empty_end:
             num_empty += 1
@@ -163,8 +164,8 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
     """Yield each row's first line number and cells; blank lines have no cells.
 
     Raises:
-        InputError: quotes that do not match, a lone carriage return, or a row longer than
-            `MAX_ROW_BYTES`, as after a quote that never ends.
+        InputError: the file has quotes that do not match, a lone carriage return, or a row longer
+            than `MAX_ROW_BYTES`, as after a quote that never ends.
     """
     csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
     source_name = name_source(path)
@@ -202,13 +203,13 @@ def read_csv(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
 def read_rows(
     path: Path, kind: FoundFormat, *, delimiter: str | None = None, keep_blank: bool = False
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yield the rows of a csv, tsv or xlsx file; blank ones, without cells, only if `keep_blank`.
+    """Yield the rows of a csv, tsv or xlsx file; blank rows, without cells, only if `keep_blank`.
 
-    In a file of one column a blank row is an empty cell, but at the end. Cells are strings; those
-    of Excel also numbers, booleans, dates or None.
+    In a file of one column a blank row is an empty cell, unless it is at the end. Cells are
+    strings; in Excel files also numbers, booleans, dates or None.
 
     Raises:
-        InputError: the file cannot be read, or is no valid table.
+        InputError: the file cannot be read, or is not a valid table.
         ConfigError: the delimiter is not one character, or openpyxl is not installed.
     """
     if kind == "xlsx":

@@ -151,7 +151,7 @@ def test_a_run_resumed_without_its_journal_says_so(corpus_dir, tmp_path, content
     with pytest.warns(BertsmithWarning) as caught:
         resumed.resume(load_checkpoint(newest))
     message = str(caught[0].message)
-    assert f"{journal}: " in message and "up to 7," in message
+    assert f"{journal}: " in message and "up to 7 " in message
     resumed.run()
     assert min(entry["step"] for entry in read_journal(journal)) > 7
 
