@@ -1,1 +1,1 @@
-"""Settings of each command, and how its line becomes them; none needs torch."""
+"""The settings of each command, and the parsing of its line; none needs torch."""

@@ -16,12 +16,13 @@ class Settings(ComparisonSettings):
 
     Writes one HTML page (comparison.html, also as JSON): eval curves, a table of mean ± standard
     deviation, and which differences are larger than noise. All models are measured on the same eval
-    rows. To continue after an interruption, run the same command again; finished runs are kept. A
-    run that fails is noted, and the others go on; the exit code is then 2.
+    rows. To continue after an interruption, run the same command again; finished runs are kept. If
+    a run fails, the others still run; the page names the failure, and the exit code is 2.
 
     A comparison file names recipes that share most settings, the budget, the seeds and the tasks;
-    families, masks, pairs and positions come with bertsmith. Budget and seeds on the line replace
-    those of the file, and --device, --precision and --threads those of each recipe.
+    families, masks, pairs and positions are comparisons that come with bertsmith. Budget and seeds
+    on the line replace those of the file; --device, --precision and --threads replace those of each
+    recipe.
     """
 
     files: tyro.conf.Positional[tuple[Path, ...]]

@@ -8,7 +8,7 @@ from bertsmith.commands.flags import parse_settings
 
 @dataclass(frozen=True)
 class Settings:
-    """Print the completion of commands and options for bash and zsh.
+    """Print a script that completes commands and options in bash and zsh.
 
     Write it to a file once, and after each new version: bertsmith completion >
     ~/.bertsmith-completion. Then put this line into ~/.bashrc or ~/.zshrc: source

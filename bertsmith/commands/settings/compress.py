@@ -11,9 +11,9 @@ from bertsmith.compression.settings import CompressSettings
 class Settings(CompressSettings):
     """Make a model smaller: fewer layers, or fewer tokens.
 
-    Name one of the two ways; for both, make the new folder smaller again. It is a normal
-    folder, for every other command. You see parameters, the size of the weights, speed and, with
-    --data or --corpus, the scores, before and after.
+    Choose one of the two; for both, compress the new folder again. The new folder works with every
+    other command. The command prints parameters, size of the weights, speed and, with --data or
+    --corpus, scores, before and after.
     """
 
     json: bool = False

@@ -11,9 +11,9 @@ from bertsmith.commands.flags import parse_settings
 
 @dataclass(frozen=True)
 class Settings:
-    """Show what a corpus holds: counts, lengths, what was skipped, and a few examples.
+    """Show the contents of a corpus: counts, lengths, skipped texts, and a few examples.
 
-    Every file is read once and its checksum compared, so a corpus that passes is complete.
+    Every file is read once and its checksum compared, so a corpus without an error is complete.
     """
 
     corpus: tyro.conf.Positional[Path]
@@ -21,7 +21,7 @@ class Settings:
     examples: int = 3
     """Number of documents of each split whose beginning is shown."""
     page: Path | None = None
-    """HTML page to write: the same, with histograms."""
+    """HTML page to write, with the same contents and histograms."""
     json: bool = False
     """Print one JSON object instead of text."""
 

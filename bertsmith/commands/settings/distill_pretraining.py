@@ -11,10 +11,10 @@ from bertsmith.training.settings import OptimSettings, TrainingSettings
 
 DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: DistilBERT's recipe.
 
-The student starts as every second layer of the teacher. It learns to predict masked tokens, to give
-the teacher's probabilities for them, and to match its last hidden states. No labels are needed. The
-result is a Hugging Face folder for `bertsmith fill` and `bertsmith finetune`; at the end the
-command compares teacher and student."""
+The student begins with every second layer of the teacher. It learns to predict masked tokens, to
+give the teacher's probabilities for them, and to match its last hidden states. No labels are
+needed. The result is a Hugging Face folder for `bertsmith fill` and `bertsmith finetune`. At the
+end the command compares teacher and student."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Settings:
     )
     optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
-    """Continue the stopped run in --out. It goes on from its newest checkpoint, as if it had never
-    stopped."""
+    """Continue the stopped run in --out from its newest checkpoint, as if it had never stopped."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     json: bool = False
@@ -41,7 +40,7 @@ class Settings:
 
 
 def parse(args: Sequence[str], prog: str) -> Settings:
-    """Parse recipe and flags; a given length unsets the recipe's other kind."""
+    """Parse recipe and flags; --minutes or --steps on the line unsets the other in the recipe."""
     return parse_with_recipe(
         Settings, unset_other(args, "minutes", "steps"), prog, DESCRIPTION, "distill"
     )

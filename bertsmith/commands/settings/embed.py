@@ -14,13 +14,13 @@ from bertsmith.system.compute import InferenceCompute
 
 @dataclass(frozen=True)
 class Settings(InferenceCompute):
-    """Turn texts into vectors; the cosine of two says how similar the texts are.
+    """Turn texts into vectors; the cosine of two vectors says how similar their texts are.
 
-    Row i of the result belongs to text i. Files of any size will do.
+    Row i of the result belongs to text i. Files may be of any size.
     """
 
     model: tyro.conf.Positional[Path]
-    """Folder of a BERT; a sentence encoder's own settings are followed."""
+    """Folder of a BERT; for a sentence encoder, the folder's settings are used."""
     file: tyro.conf.Positional[Path]
     """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or - for
     one text per line from standard input."""
@@ -29,11 +29,11 @@ class Settings(InferenceCompute):
     columns: Columns = field(default_factory=Columns)
     pooling: Literal["mean", "first_token", "pooler"] | None = None
     """Pooling of token vectors to one: the mean over the tokens, the vector of [CLS] (first_token),
-    or the pooler's. Default: as the folder says, else mean."""
+    or the pooler's output. Default: as set in the folder, else mean."""
     normalize: bool = False
     """Normalization: scale every vector to length 1, so that a product of two is their cosine."""
     max_length: int | None = None
-    """Maximum length: cut texts to this many tokens. Default: all that the model reads."""
+    """Maximum length: cut texts to this many tokens. Default: the model's maximum."""
     json: bool = False
     """Print one JSON object instead of text."""
 

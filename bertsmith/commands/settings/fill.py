@@ -14,8 +14,8 @@ from bertsmith.system.compute import InferenceCompute
 class Settings(InferenceCompute):
     """Fill in the hidden words of a text with a pre-trained BERT.
 
-    Write [MASK] (for RoBERTa, <mask>) where a word is to be guessed. This shows what a model knows
-    of your language before it is fine-tuned.
+    Write [MASK] (for RoBERTa, <mask>) in place of each word to guess. This shows what a model knows
+    about your language before it is fine-tuned.
     """
 
     model: tyro.conf.Positional[Path]

@@ -33,8 +33,9 @@ TASK_SETTINGS: Mapping[str, type[FinetuneSettings]] = {
 TEACHER = """
 
 With --teacher, the model also learns from the outputs of a larger model that was fine-tuned for the
-same task (distillation), also on texts without labels (--unlabelled). Without --model it starts as
-every second layer of its teacher. At the end the command compares both in size, speed and score."""
+same task (distillation), also on texts without labels (--unlabelled). Without --model it begins
+with every second layer of its teacher. At the end the command compares both in size, speed and
+score."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
 Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required without --folds)")]
@@ -50,7 +51,7 @@ class StudentOfTask(DistillSettings):
 
 
 def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
-    """Read recipe and flags of the task that `prog` ends with: its settings, and a teacher's."""
+    """Parse recipe and flags of the task that `prog` ends with: its settings, and a teacher's."""
     task = TASK_SETTINGS[prog.split()[-1]]
     description = f"{inspect.getdoc(task)}{TEACHER}"
     args = unset_other(args, "epochs", "steps")
@@ -59,7 +60,7 @@ def parse(args: Sequence[str], prog: str) -> tuple[Any, DistillSettings | None]:
 
 
 def command_line(task: type[FinetuneSettings]) -> type[FinetuneSettings]:
-    """Build the settings class: the task's, and flags of the command line alone."""
+    """Build the settings class: the task's settings, and flags that only the command has."""
     fields = [
         ("model", Model, dataclasses.field(default=NOT_GIVEN)),
         ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),
@@ -75,10 +76,10 @@ def with_student(
     """Return the settings with the model to begin with, and the teacher's if there is one.
 
     Args:
-        args: the command line, which says what was typed and what a recipe set.
+        args: the command line, by which an option is typed or set by a recipe.
 
     Raises:
-        ConfigError: neither model nor teacher is given, or options of a teacher without one.
+        ConfigError: there is neither a model nor a teacher, or options of a teacher without one.
     """
     if student.teacher == NOT_GIVEN:
         for field in dataclasses.fields(student):

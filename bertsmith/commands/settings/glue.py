@@ -9,12 +9,12 @@ from bertsmith.finetuning.settings import GlueSettings
 
 @dataclass(frozen=True)
 class Settings(GlueSettings):
-    """Fine-tune a BERT to every task of GLUE that is in a folder, and score it.
+    """Fine-tune a BERT to every task of GLUE in a folder, and score it.
 
     Prints a table of the official scores, mean ± standard deviation over the seeds, and the
     average. To continue after an interruption, run the same command again; finished runs are kept.
-    Where a folder has a test file (test.tsv), the predictions of the best seed are written as the
-    benchmark's site takes them.
+    If a task has a test file (test.tsv), the predictions of the best seed are written in the format
+    of the benchmark's site.
     """
 
     json: bool = False

@@ -12,10 +12,10 @@ from bertsmith.pretraining.model_settings import FamilyName, SharedWeights
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a model, called like the fields of its config."""
+    """Sizes of a model, with the names of its config's fields."""
 
     num_hidden_layers: Annotated[int | None, tyro.conf.arg(name="layers")] = None
-    """Number of layers; with --hidden it takes the place of a size's name."""
+    """Number of layers; with --hidden, no size needs to be named."""
     hidden_size: Annotated[int | None, tyro.conf.arg(name="hidden")] = None
     """Hidden size: the width of the vectors."""
     num_attention_heads: Annotated[int | None, tyro.conf.arg(name="heads")] = None
@@ -28,21 +28,21 @@ class Sizes:
     max_position_embeddings: Annotated[int | None, tyro.conf.arg(name="max-positions")] = None
     """Position embeddings: the longest text in tokens. Default: 512."""
     type_vocab_size: Annotated[int | None, tyro.conf.arg(name="type-vocab")] = None
-    """Segment types. Default: as the family has them, 2 for bert."""
+    """Segment types. Default: that of the family, 2 for bert."""
     embedding_size: Annotated[int | None, tyro.conf.arg(name="embedding")] = None
-    """Embedding size of albert and electra, where it is not the hidden size."""
+    """Embedding size of albert and electra, if it differs from the hidden size."""
     family: FamilyName | None = None
-    """Model family, for a size. distilbert has half of a size's layers. Default: bert."""
+    """Model family of a named size. distilbert has half of the size's layers. Default: bert."""
     shared: SharedWeights | None = None
-    """Parameter sharing: what albert's layers have in common. Default: all."""
+    """Parameter sharing: the weights that albert's layers share. Default: all."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Count the parameters of a model, exactly, and say what the usual formula leaves out.
+    """Count the parameters of a model exactly, and list those that the usual formula leaves out.
 
-    Nothing is trained, and a size takes no memory. With a folder, the heads are those it holds;
-    else those of pre-training.
+    Nothing is trained, and a named size takes no memory. For a folder, the heads are those in the
+    folder; else those of pre-training.
     """
 
     model: tyro.conf.Positional[str | None] = None

@@ -22,7 +22,7 @@ class Settings(pretrain.Settings):
     are measured on this computer, in the run's own preparation and a few seconds of its steps.
     """
 
-    # Options of `pretrain` that mean nothing here, so that its recipes can be given.
+    # Options of `pretrain` that have no effect here; with them its recipes can be used.
     out: tyro.conf.Suppress[Path | None] = None  # type: ignore[assignment]
     resume: tyro.conf.Suppress[bool] = False
     overwrite: tyro.conf.Suppress[bool] = False
@@ -35,7 +35,7 @@ class Settings(pretrain.Settings):
     """Speed of the network between the machines in each direction, such as 1Gbit, 100Mbit or
     25GB per second."""
     measure_seconds: Advanced[float] = 5.0
-    """Seconds for which steps are timed, after some that warm up."""
+    """Seconds for which steps are timed, after a few steps to warm up."""
 
     def __post_init__(self) -> None:
         check_all_largest(self)
@@ -48,5 +48,5 @@ class Settings(pretrain.Settings):
 
 
 def parse(args: Sequence[str], prog: str) -> Settings:
-    """Parse recipe and flags; a given length unsets the recipe's other kind."""
+    """Parse recipe and flags; --minutes or --steps on the line unsets the other in the recipe."""
     return parse_with_recipe(Settings, unset_other(args, "minutes", "steps"), prog, kind="pretrain")

@@ -16,8 +16,8 @@ from bertsmith.system.compute import Advanced, InferenceCompute
 class Settings(InferenceCompute):
     """Run a fine-tuned model on new texts.
 
-    The folder tells which task the model was trained for. A classifier, for example, prints a line
-    for each text: its label, how sure the model is (0 to 1), and the text.
+    The task is read from the folder. A classifier, for example, prints a line for each text: its
+    label, the model's confidence (0 to 1), and the text.
     """
 
     model: tyro.conf.Positional[Path]
@@ -27,26 +27,26 @@ class Settings(InferenceCompute):
     JSON object per line)."""
     file: Path | None = None
     """Texts: .txt with one text per line, or .csv, .tsv, .jsonl, .json, .parquet or .xlsx; also as
-    .gz, .xz or .zst; or what the task was trained with. The columns are those of training where the
-    file has them."""
+    .gz, .xz or .zst; or in the format that the task was trained on. The columns are those of
+    training if the file has them."""
     out: Path | None = None
     """Output file instead of lines: .csv, .tsv, .parquet or .xlsx with all columns of --file, the
-    label and its probability; .jsonl with one JSON object per text, which holds the probabilities
-    of all labels, too. Where words are labelled, CoNLL columns if the name ends in .conll, or
-    CoNLL-U if in .conllu (with all lines of a CoNLL-U input); answers to questions as one object
-    from each question's id to its answer if it ends in .json. Files of any size will do."""
+    label and its probability; .jsonl with one JSON object per text, also with the probabilities of
+    all labels. For labelled words, also CoNLL columns (.conll) or CoNLL-U (.conllu, with all lines
+    of a CoNLL-U input); for questions, also one object from each question's id to its answer
+    (.json). Files may be of any size."""
     page: Path | None = None
-    """HTML page to write besides, of the first 1,000 texts: entities and answers are marked in
+    """HTML page to write as well, with the first 1,000 texts; entities and answers are marked in
     them."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""
     long_texts: Advanced[LongTexts | None] = None
-    """Long texts, above the maximum length: read in windows that overlap (window), or cut. Default:
+    """Long texts, above the maximum length: read in overlapping windows (window), or cut. Default:
     as in training."""
     stride: Advanced[int | None] = None
     """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
     json: bool = False
-    """Print one JSON object, which holds all predictions, instead of lines."""
+    """Print one JSON object with all predictions instead of lines."""
 
     columns: tyro.conf.Suppress[Any] = None
     """Columns of the file."""

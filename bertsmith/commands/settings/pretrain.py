@@ -22,8 +22,8 @@ are needed. The result is a Hugging Face folder for `bertsmith fill` and `bertsm
 With --from, the command continues a model that was pre-trained on other texts. It keeps the model's
 vocabulary; `bertsmith tokenizer extend` adds tokens to it.
 
-With --recipe, the command starts from settings that were tried: quarter-hour learns the most in 15
-minutes on a laptop; hour and night are for more time."""
+With --recipe, the command uses tested settings: quarter-hour learns the most in 15 minutes on a
+laptop; hour and night are for more time."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,18 @@ class Settings:
     pretraining: PretrainingSettings = field(default_factory=PretrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
-    """Continue the stopped run in --out. It goes on from its newest checkpoint, as if it had never
-    stopped."""
+    """Continue the stopped run in --out from its newest checkpoint, as if it had never stopped."""
     overwrite: bool = False
     """Replace an earlier run in --out."""
     page: Path | None = None
-    """HTML page of curves and settings, while the run lasts. A browser loads it again every ten
-    seconds by itself."""
+    """HTML page with curves and settings, updated during the run. A browser reloads it every ten
+    seconds."""
     json: bool = False
     """Print one JSON object at the end instead of text."""
 
 
 def parse(args: Sequence[str], prog: str) -> Settings:
-    """Parse recipe and flags; a given length unsets the recipe's other kind."""
+    """Parse recipe and flags; --minutes or --steps on the line unsets the other in the recipe."""
     return parse_with_recipe(
         Settings, unset_other(args, "minutes", "steps"), prog, DESCRIPTION, "pretrain"
     )

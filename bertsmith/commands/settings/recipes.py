@@ -11,7 +11,7 @@ class Settings:
     """List the recipes that come with bertsmith, by the command that takes them.
 
     A recipe is a .toml file that sets options of a command; options on the line replace its values.
-    Your own file is given by its path.
+    Name your own recipe by its path.
     """
 
     json: bool = False

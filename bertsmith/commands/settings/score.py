@@ -13,10 +13,10 @@ from bertsmith.evaluation.settings import ScoredTask, ScoreOptions
 
 @dataclass(frozen=True)
 class Settings:
-    """Score predictions of any system, without a model.
+    """Score the predictions of any system, without a model.
 
-    GOLD holds the right answers, PREDICTIONS those of the system. The command finds the task from
-    the files. Scores equal those of scikit-learn, scipy and seqeval, and for questions those of
+    GOLD has the right answers, PREDICTIONS those of the system. The task is recognized by the
+    files. Scores equal those of scikit-learn, scipy and seqeval, and for questions those of
     the official scorers: SQuAD 1.1; SQuAD 2.0 if a question has no answer or --no-answer-probs is
     given; CMRC 2018 in Chinese.
     """
@@ -32,8 +32,8 @@ class Settings:
     or .jsonl with a column 'prediction' or 'label', of numbers also 'value'. Words: the same
     sentences, the label in the last column."""
     task: ScoredTask | None = None
-    """Task of the files. Default: found from them; where several are possible, the command asks for
-    this option."""
+    """Task of the files. Default: recognized by them; if several tasks are possible, this option is
+    needed."""
     options: ScoreOptions = field(default_factory=ScoreOptions)
     json: bool = False
     """Print one JSON object instead of text."""

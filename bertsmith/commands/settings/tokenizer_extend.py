@@ -13,9 +13,9 @@ class Settings:
     """Add tokens of your own texts to a model's vocabulary.
 
     A model that was pre-trained on general text spells the words of your field with many tokens.
-    This command finds the tokens that your texts lack and writes a tokenizer folder in which they
-    stand behind the old ones, which keep their ids. 'corpus build --tokenizer' and 'pretrain
-    --from' go on with it.
+    This command finds the tokens that your texts lack, and writes a tokenizer folder with them
+    after the old ones, which keep their ids. Use it in 'corpus build --tokenizer'; then continue
+    the model with 'pretrain --from'.
     """
 
     extension: ExtensionSettings

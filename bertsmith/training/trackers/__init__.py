@@ -1,4 +1,4 @@
-"""Receivers of a run's figures: TensorBoard's events always, a service's when it is chosen.
+"""Receivers of a run's metrics: TensorBoard's events always, and a service that the user chose.
 
-A service is a file here, found by its name.
+Each service has a file here, which is found by its name.
 """

@@ -1,6 +1,6 @@
-"""MLflow: a run's figures in its tracking store, which MLFLOW_TRACKING_URI names.
+"""MLflow: a run's metrics in its tracking store, which MLFLOW_TRACKING_URI names.
 
-MLFLOW_EXPERIMENT_NAME names the experiment; without it, it is "bertsmith".
+MLFLOW_EXPERIMENT_NAME names the experiment; the default is "bertsmith".
 """
 
 import os
@@ -13,13 +13,13 @@ from bertsmith.errors import ConfigError, option, warn_once
 from bertsmith.training.trackers.tracker import Tracker
 
 MAX_PARAMS = 100
-"""Settings in a request; MLflow takes no more."""
+"""Largest number of settings that MLflow accepts in a request."""
 MAX_CHARACTERS = 500
-"""Length of a setting's value that every store takes."""
+"""Longest value of a setting that every store accepts."""
 
 
 def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin a run named as the folder.
+    """Begin a run with the name of the folder.
 
     Raises:
         ConfigError: the tracking store cannot be used.
@@ -50,7 +50,7 @@ def begin_mlflow(directory: Path, config: Mapping[str, Any]) -> Tracker:
 
 
 class MlflowTracker(Tracker):
-    """A run of MLflow; a store that fails later costs figures, not the run."""
+    """A run of MLflow. If the store fails later, metrics are lost, but the run continues."""
 
     def __init__(self, client: Any, run: str) -> None:
         super().__init__()
@@ -73,6 +73,6 @@ class MlflowTracker(Tracker):
             send(self._run, **what)
         except (MlflowException, OSError) as error:
             warn_once(
-                f"mlflow: a figure was not taken ({str(error).partition(chr(10))[0]}). "
-                "The journal has them all."
+                f"mlflow: a metric was not stored ({str(error).partition(chr(10))[0]}). "
+                "The journal has all of them."
             )

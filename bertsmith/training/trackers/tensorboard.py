@@ -1,7 +1,7 @@
 """Write journal entries as TensorBoard events, beside the journal.
 
-They are written in the training loop: the usual writer hands them to a thread, and if a full disk
-ends that thread, the loop waits for it for ever.
+They are written by the main thread: tensorboardX's usual writer passes them to another thread, and
+if a full disk ends that one, the training loop waits for ever.
 """
 
 import socket
@@ -16,7 +16,7 @@ TENSORBOARD_FLUSH_SECONDS = 30.0
 
 
 class EventWriter(Tracker):
-    """Writer of scalars named as in the journal; use it as a context."""
+    """Writes scalars with the journal's names; closes the file at the end of its context."""
 
     def __init__(self, directory: Path, first_step: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class EventWriter(Tracker):
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
         self._records = RecordWriter(str(directory / name))
         self._write(file_version="brain.Event:2")
-        # Steps that a killed run had written after its checkpoint are hidden by this.
+        # This hides steps that a killed run wrote after its checkpoint.
         self._write(step=first_step, session_log=SessionLog(status=SessionLog.START))
         self._flushed_at = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The base class of trackers: they receive a run's figures, as the journal does."""
+"""The base class of trackers, which receive a run's metrics, as the journal does."""
 
 import time
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ WRITE_SECONDS = 1.0
 
 
 class Tracker(ABC):
-    """Receiver of a run's figures, named as in the journal; use it as a context.
+    """Receiver of a run's metrics, with the journal's names; a context.
 
     A small model takes dozens of steps a second, so steps are averaged: `log` receives their means
     about once a second and once more at the end. It receives eval metrics at every eval.
@@ -25,14 +25,14 @@ class Tracker(ABC):
 
     @abstractmethod
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Send the figures of a step, or the means of several steps, to the service."""
+        """Send the metrics of a step, or the means of several steps, to the service."""
 
     @abstractmethod
     def close(self, *, failed: bool) -> None:
         """Tell the service that the run has ended."""
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Receive one journal entry; see the class for the averaging of steps."""
+        """Receive one journal entry; steps are averaged, see the class."""
         if is_held_out(entry):
             values = {k: v for k, v in entry.items() if k.startswith("held_out_")}
             self.log(entry["step"], values)

@@ -1,7 +1,7 @@
-"""Weights & Biases: a run's figures on its server, or in files of the run's folder without a key.
+"""Weights & Biases: a run's metrics on its server, or without a key in files of the run's folder.
 
-It never asks: without an API key the run is recorded offline, for `wandb sync`. WANDB_PROJECT,
-WANDB_ENTITY, WANDB_MODE and the like hold as in other programs.
+It does not ask for a key: without one the run is recorded offline, for `wandb sync`. WANDB_PROJECT,
+WANDB_ENTITY, WANDB_MODE and the like have their usual effects.
 """
 
 import os
@@ -14,10 +14,10 @@ from bertsmith.training.trackers.tracker import Tracker
 
 
 def begin_wandb(directory: Path, config: Mapping[str, Any]) -> Tracker:
-    """Begin a run named as the folder.
+    """Begin a run with the name of the folder.
 
     Raises:
-        ConfigError: wandb refuses, as where its server cannot be reached.
+        ConfigError: wandb fails, for example because its server cannot be reached.
     """
     import wandb
 

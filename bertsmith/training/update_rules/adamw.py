@@ -15,7 +15,7 @@ from bertsmith.training.update_rules.rule import UpdateStep
 class AdamW:
     """AdamW (Loshchilov & Hutter 2019, algorithm 2), for any parameter.
 
-    Weight decay is the rate times `weight_decay`, apart from the gradient.
+    Weights shrink by the rate times `weight_decay`, separately from the gradient.
     """
 
     beta1: float

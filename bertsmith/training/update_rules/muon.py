@@ -19,12 +19,12 @@ from bertsmith.training.update_rules.rule import UpdateStep
 MOMENTUM = 0.95
 NEWTON_SCHULZ_STEPS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the quintic, steepest at zero; singular values become 0.7 to 1.2, not 1."""
+"""Coefficients of the polynomial, steepest at zero; singular values become 0.7 to 1.2, not 1."""
 
 
 @dataclass(frozen=True)
 class Muon:
-    """Muon of matrices in layers whose names end in `suffix`, each a stack of `num_stacked`.
+    """Muon for matrices in layers whose names end in `suffix`, each a stack of `num_stacked`.
 
     Momentum is Nesterov's; the update is orthogonalized (Jordan 2024) and as large as AdamW's (Liu
     et al. 2025, arXiv 2502.16982, equation 4).
@@ -32,7 +32,9 @@ class Muon:
 
     suffix: str = ".weight"
     num_stacked: int = 1
-    buffers: ClassVar[tuple[str, ...]] = ("exp_avg",)  # AdamW's: no memory of its own
+    buffers: ClassVar[tuple[str, ...]] = (
+        "exp_avg",
+    )  # shared with AdamW, so it needs no more memory
     granularity: ClassVar[Literal["chunk", "parameter"]] = "parameter"
 
     def accepts(self, spec: ParameterSpec) -> bool:

@@ -16,8 +16,8 @@ from bertsmith.model.trainable import ParameterSpec
 class UpdateStep:
     """The numbers of one update; `step` counts from 1, `divisor` is an fp32 scalar.
 
-    `rate` is the learning rate of this parameter, `weight_decay` the share of it by which weights
-    shrink.
+    `rate` is the learning rate of this parameter; `weight_decay` times the rate is the share by
+    which weights shrink.
     """
 
     step: int
@@ -28,7 +28,7 @@ class UpdateStep:
 
 
 class UpdateRule(Protocol):
-    """A way in which a gradient changes weights."""
+    """A rule by which a gradient changes weights."""
 
     @property
     def buffers(self) -> tuple[str, ...]:
