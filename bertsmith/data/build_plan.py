@@ -6,6 +6,7 @@ stands in the folder, so that a difference is named before anything is encoded.
 
 import hashlib
 import json
+import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from bertsmith._version import __version__
 from bertsmith.data.settings import CorpusSettings
 from bertsmith.errors import CorpusError, option, read_error
-from bertsmith.system.files import write_json
+from bertsmith.system.files import writing
 from bertsmith.system.paths import shell_path
 from bertsmith.system.small_files import describe_json_error, read_small_file
 
@@ -54,7 +55,11 @@ class BuildPlan:
         """
         path = folder / PLAN_NAME
         if not path.exists():
-            write_json(path, asdict(self))
+            # Several machines may write it at once, each in a folder of its own.
+            with writing(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
+                copy = Path(temporary, PLAN_NAME)
+                copy.write_text(json.dumps(asdict(self)), encoding="utf-8")
+                copy.replace(path)
         # Of two processes that found none, the later one's stays.
         difference = self._difference(BuildPlan.read(folder))
         if difference:

@@ -5,6 +5,7 @@ the corpus: with the code and in the order of one process, so that its bytes are
 """
 
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -162,10 +163,23 @@ def _prepare(
     with writing(folder):
         folder.mkdir(exist_ok=True)
     plan.enter(folder)
-    if not (folder / TOKENIZER_DIR).exists():
-        with atomic_dir(folder / TOKENIZER_DIR) as copy:
-            tokenizer.save(copy)
+    _save_once(tokenizer, folder / TOKENIZER_DIR)
     return folder, plan, units
+
+
+def _save_once(tokenizer: Tokenizer, target: Path) -> None:
+    """Save a tokenizer where none is yet; of jobs that begin at once, one is the first."""
+    if target.exists():
+        return
+    with writing(target), tempfile.TemporaryDirectory(dir=target.parent) as temporary:
+        copy = Path(temporary) / target.name
+        copy.mkdir()
+        tokenizer.save(copy)
+        try:
+            copy.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
 
 
 def _encode(

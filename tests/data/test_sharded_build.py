@@ -95,6 +95,15 @@ def test_what_is_complete_is_kept(build, out, monkeypatch):
     ]
 
 
+def test_jobs_that_begin_at_once(build, texts, tokenizer, out, tmp_path):
+    shards = [f"{number}/6" for number in range(1, 7)]
+    with ThreadPoolExecutor(6) as jobs:
+        assert all(report.units for report in jobs.map(build, shards))
+    merge_corpus(out)
+    build_corpus([texts], tokenizer, tmp_path / "alone", SETTINGS)
+    assert contents(out) == contents(tmp_path / "alone")
+
+
 def test_a_missing_shard_is_named(build, out):
     build("1/3")
     with refuses(CorpusError, f"{out}:", "2/3, 3/3", "--shard 2/3"):
