@@ -1,7 +1,7 @@
 """Batches: the tokens of several sequences, packed into one row without padding.
 
-`lengths` holds the sequences' lengths in falling order, so that those of similar length are
-neighbours and attention can take them as one dense block.
+`lengths` has the sequences' lengths, longest first, so that sequences of similar length are
+neighbours, and attention can compute them as one dense block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ class Batch:
     """Packed sequences and their targets.
 
     Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where `tokens ==
-    sum(lengths)`; `lengths` never rises from one sequence to the next. `targets` holds what an
-    objective needs, by name, with indices into the packed row. `order[i]` is the index of packed
-    sequence `i` in the list given to `pack`. `columns`, int64 `[tokens]`, are the places of tokens
-    in their padded row, where padding stands between them; None where none does. `places[i]` is the
-    place of packed sequence `i` among those of its training step, which decides its dropout; empty
-    outside of training.
+    sum(lengths)`; `lengths` never increases from one sequence to the next. `targets` has the
+    objective's targets by name; indices in them are positions in the packed row. `order[i]` is the
+    index of packed sequence `i` in the list passed to `pack`. `columns`, int64 `[tokens]`, are the
+    positions of tokens in their padded rows if padding is between them, else None. `places[i]` is
+    the position of packed sequence `i` among those of its training step, which decides its dropout;
+    empty outside of training.
     """
 
     input_ids: Tensor
@@ -37,7 +37,7 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
-        """Real tokens in the batch; there are no others."""
+        """Number of tokens in the batch; all are real."""
         return len(self.input_ids)
 
     @property
@@ -52,7 +52,7 @@ class Batch:
         return send(torch.from_numpy(starts), self.input_ids.device)
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch with all tensors on a device, sent as `send` does."""
+        """Return the batch with all tensors on a device; see `send`."""
         return replace(
             self,
             input_ids=send(self.input_ids, device),
@@ -63,14 +63,14 @@ class Batch:
         )
 
     def placed(self, places: Sequence[int]) -> "Batch":
-        """Return the batch with the places in the step of the sequences given to `pack`."""
+        """Return the batch with the positions in the step of the sequences passed to `pack`."""
         return replace(self, places=tuple(places[i] for i in self.order))
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor of any shape and dtype to another device, to a GPU without waiting.
+    """Copy a tensor of any shape and dtype to another device; to a GPU without waiting.
 
-    From memory that is not pinned, a copy waits for all work that the GPU still has to do.
+    The memory is pinned, since a copy from other memory waits until the GPU has done all its work.
     """
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -106,7 +106,7 @@ def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None
 def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     """Divide sequences into groups of at most `max_tokens`, similar lengths together.
 
-    The groups hold indices into `lengths`, longest first. A sequence longer than `max_tokens` has a
+    The groups are indices into `lengths`, longest first. A sequence longer than `max_tokens` has a
     group of its own.
 
     >>> group_by_length([5, 4, 3, 3, 3], max_tokens=12)
@@ -124,9 +124,9 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
 
 
 def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
-    """Deal sequences of all lengths to parts of equal token counts.
+    """Divide sequences into parts with all lengths and about equal token counts.
 
-    The parts hold indices into `lengths`, longest first. Each sequence goes to the part with the
+    The parts are indices into `lengths`, longest first. Each sequence goes to the part with the
     fewest tokens so far; with fewer sequences than parts, some parts stay empty.
 
     >>> deal_by_length([5, 4, 3, 3, 3], num_parts=2)

@@ -1,7 +1,7 @@
 """Examples of a task as token ids and targets, for training and prediction.
 
 An example has one row of tokens or several: the windows of a long text, the choices of a question,
-the texts that are compared. Its rows always stay together; `by_row` separates them.
+or the texts to compare. Its rows always stay together, unless `by_row` separates them.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ class EncodedExamples:
     """Token rows of examples, with their targets.
 
     Rows `starts[i]` to `starts[i + 1]` belong to example `i`; `starts` is int64 `[examples + 1]`.
-    Targets are named arrays: one value (or row of values) for each example, `[examples, ...]`; for
-    each row, `[rows, ...]`; for each token, an array `[tokens]` for each row. `alignment` has one
-    entry per row, only for decoding: what the row's tokens stand for in the text.
+    Targets are arrays by name: `example_targets` `[examples, ...]`, `row_targets` `[rows, ...]`,
+    and `token_targets` with an array `[tokens]` for each row. `alignment`, for decoding only, has
+    an entry for each row, which says what its tokens are in the text.
     """
 
     rows: EncodedTexts
@@ -38,8 +38,8 @@ class EncodedExamples:
     token_targets: Mapping[str, Sequence[Array]] = field(default_factory=dict)
     alignment: Sequence[Any] = ()
     num_parts: NDArray[np.int64] | None = None
-    """Number of equal parts of each example's rows, int64 `[examples]`: the choices of a question.
-    The windows of a text are then within a part."""
+    """Number of equal parts into which each example's rows are divided, int64 `[examples]`: the
+    choices of a question. Each part may have several windows."""
 
     @classmethod
     def of_texts(cls, texts: EncodedTexts) -> "EncodedExamples":
@@ -86,9 +86,9 @@ class EncodedExamples:
         return sum(count > 1 for count in self.num_windows)
 
     def thinned(self, max_tokens: int) -> "EncodedExamples":
-        """Return a copy with fewer, evenly spread rows in examples above `max_tokens`.
+        """Return a copy in which examples above `max_tokens` have fewer, evenly spread rows.
 
-        The tokens of rows that are left out count as cut. A part keeps at least one row, even if
+        The tokens of the removed rows count as cut. A part keeps at least one row, even if
         its example is then still above `max_tokens`.
         """
         if max(self.lengths, default=0) <= max_tokens:
@@ -116,7 +116,7 @@ class EncodedExamples:
         )
 
     def _spread(self, example: int, max_tokens: int) -> list[int]:
-        """Choose evenly spread rows within `max_tokens`, the same in each part."""
+        """Choose evenly spread rows of at most `max_tokens`, the same ones in each part."""
         rows = self.rows_of(example)
         if self.lengths[example] <= max_tokens:
             return list(rows)
@@ -148,7 +148,7 @@ class EncodedExamples:
         )
 
     def by_row(self) -> "EncodedExamples":
-        """Return each row as an example of its own, with its example's targets."""
+        """Return a copy in which each row is an example, with the targets of its example."""
         counts = np.diff(self.starts)
         spread = {name: np.repeat(v, counts, axis=0) for name, v in self.example_targets.items()}
         return replace(
@@ -171,10 +171,7 @@ class EncodedExamples:
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def mean_over_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Average `[rows, columns]` over each example's rows, to `[examples, columns]`.
-
-        All fp32.
-        """
+        """Average `[rows, columns]` over each example's rows, to `[examples, columns]`, in fp32."""
         if len(self) == len(values):
             return values
         sums = np.add.reduceat(values, self.starts[:-1], axis=0)

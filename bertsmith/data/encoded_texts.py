@@ -1,6 +1,6 @@
 """Encode texts and pairs of texts as rows of token ids.
 
-Texts are encoded once and kept, so that an epoch costs no tokenizing.
+Texts are encoded once and the ids are kept, so that epochs need no tokenizing.
 """
 
 from array import array
@@ -24,9 +24,9 @@ Text = str | tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:
-    """Rows of int32 `[tokens]`, one after another in `flat`: arrays take 160 bytes more for each.
+    """Rows of int32 `[tokens]`, one after another in `flat`.
 
-    `starts` is int64 `[rows + 1]`.
+    `starts` is int64 `[rows + 1]`. An array for each row would take 160 more bytes per row.
     """
 
     flat: NDArray[np.int32]
@@ -45,7 +45,7 @@ class TokenRows:
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Token ids and type ids of texts, int32 `[tokens]` for each.
+    """Token ids and type ids of texts, int32 `[tokens]` for each text.
 
     `num_cut` is the number of tokens truncated from each text.
     """
@@ -58,7 +58,7 @@ class EncodedTexts:
     def of(cls, rows: Iterable[tuple[NDArray[np.int32], NDArray[np.int32], int]]) -> "EncodedTexts":
         """Collect the token ids, the type ids and the number of truncated tokens of each text.
 
-        Ids are int32 `[tokens]`: their bytes are taken as such.
+        Ids must be int32 `[tokens]`, since their bytes are copied.
         """
         ids = array("i")
         type_ids = array("i")
@@ -81,7 +81,7 @@ class EncodedTexts:
 
     @cached_property
     def lengths(self) -> list[int]:
-        """Number of tokens of each text, special tokens included."""
+        """Number of tokens of each text, with special tokens."""
         return np.diff(self.ids.starts).tolist()
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
@@ -95,9 +95,9 @@ class EncodedTexts:
 def encode_texts(
     tokenizer: Tokenizer, texts: Iterable[tuple[str, str | None]], max_length: int
 ) -> EncodedTexts:
-    """Encode texts, each alone or with its pair, cut to `max_length` tokens (longest first).
+    """Encode texts, alone or in pairs, cut to `max_length` tokens, the longer text first.
 
-    `max_length` counts special tokens, too.
+    `max_length` includes special tokens.
     """
 
     def encode(text: str, pair: str | None) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
@@ -115,12 +115,12 @@ def encode_texts(
 
 
 def as_items(values: object, name: str, cure: str = 'list(frame["text"])') -> Iterable[Any]:
-    """Return what yields the items of a user's list, array, table column or iterator.
+    """Return an iterable over the items of a user's list, array, table column or iterator.
 
-    `name` is that of the argument; `cure` says how a table becomes a list.
+    `name` is the argument's name; `cure` says how a table becomes a list.
 
     Raises:
-        InputError: a table or mapping, a set, or nothing that has items.
+        InputError: it is a table, a mapping or a set, or has no items.
     """
     if is_table(values) or isinstance(values, Mapping):
         raise InputError(
@@ -128,7 +128,7 @@ def as_items(values: object, name: str, cure: str = 'list(frame["text"])') -> It
         )
     if isinstance(values, Set):
         raise InputError(f"{name}: found {name_type(values)}, which has no order. Give a list.")
-    if hasattr(values, "to_pylist"):  # an array of pyarrow, whose items are no strings
+    if hasattr(values, "to_pylist"):  # an array of pyarrow, whose items are not strings
         return (item.as_py() for item in values)  # type: ignore[attr-defined]
     if hasattr(values, "__array__") and not isinstance(values, Iterable):
         values = np.asarray(values)
@@ -139,7 +139,7 @@ def as_items(values: object, name: str, cure: str = 'list(frame["text"])') -> It
 
 
 def as_list(values: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
-    """Convert what `as_items` takes to a list.
+    """Convert a user's list, array, table column or iterator to a list.
 
     Raises:
         InputError: as `as_items`.
@@ -148,16 +148,16 @@ def as_list(values: object, name: str, cure: str = 'list(frame["text"])') -> lis
 
 
 def is_table(value: object) -> bool:
-    """Return whether something is a table with named columns."""
+    """Return whether a value is a table with named columns."""
     # pandas and polars have `columns`, pyarrow and datasets `column_names`.
     return any(hasattr(type(value), name) for name in ("columns", "column_names"))
 
 
 def check_no_pair(value: object, name: str) -> None:
-    """Refuse a tuple of two strings where several texts are meant.
+    """Refuse a tuple of two strings as a list of texts.
 
     Raises:
-        InputError: it is one: it may be one pair, or two texts.
+        InputError: it is such a tuple, which may mean one pair or two texts.
     """
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(t, str) for t in value):
         raise InputError(
@@ -167,7 +167,7 @@ def check_no_pair(value: object, name: str) -> None:
 
 
 def name_type(value: object) -> str:
-    """Name the type of a wrong value, with a number's value or a sequence's item types."""
+    """Name the type of a wrong value; for a number with its value, for a list with item types."""
     kind = type(value).__name__
     if isinstance(value, Number):
         return f"{kind} {value}"
@@ -181,7 +181,7 @@ def check_string(name: str, value: object) -> None:
     """Check that a value is a string.
 
     Raises:
-        InputError: it is not; says what it is.
+        InputError: it is not; names its type.
     """
     if not isinstance(value, str):
         raise InputError(f"{name}: found {name_type(value)}. Give a string.")
@@ -191,7 +191,7 @@ def iter_pairs(texts: Iterable[Text]) -> Iterator[tuple[str, str | None]]:
     """Yield texts as pairs; the second of a single text is None.
 
     Raises:
-        InputError: something is no text or pair of texts; names its place.
+        InputError: an item is not a text or pair of texts; names its position.
     """
     check_no_pair(texts, "texts")
     for index, text in enumerate(as_items(texts, "texts")):
@@ -208,12 +208,12 @@ def iter_pairs(texts: Iterable[Text]) -> Iterator[tuple[str, str | None]]:
 
 
 def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | None) -> int:
-    """Return the requested maximum length, else all that the model can read.
+    """Return the requested maximum length, or else the model's maximum.
 
     Raises:
-        ConfigError: more was requested than the model has positions, or too little for a token
+        ConfigError: the requested length exceeds the model's positions, or has no room for a token
             besides the special tokens of a pair.
-        CheckpointError: the tokenizer's own limit is that low.
+        CheckpointError: the tokenizer's limit has no such room.
     """
     if requested is None:
         length = tokenizer.model_max_length
@@ -230,15 +230,15 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
 
 
 def _fewest_tokens(tokenizer: Tokenizer) -> int:
-    """Count the special tokens of a pair, and one besides them."""
+    """Count the special tokens of a pair and one more token."""
     return tokenizer.num_special_tokens(2) + 1
 
 
 def check_stored_length(tokenizer: Tokenizer, length: int, location: str) -> None:
-    """Check that a folder lets its model read at least `_fewest_tokens` tokens.
+    """Check that the maximum length stored in a folder is at least `_fewest_tokens`.
 
     Raises:
-        CheckpointError: it lets it read fewer.
+        CheckpointError: it is less.
     """
     if length < (fewest := _fewest_tokens(tokenizer)):
         raise CheckpointError(

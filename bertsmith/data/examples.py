@@ -1,8 +1,8 @@
 """Read labelled examples from csv, tsv and jsonl files, or rows in memory, in their order.
 
-A label is a name and stays the string it was, so `1`, `positive` and `not_entailment` are treated
-alike; labels of files lose white space at their ends, which is told. A row that lacks a text or a
-label is an error, or is skipped and counted.
+A label stays the string that it is in the file, so `1`, `positive` and `not_entailment` are treated
+alike. White space at the ends of labels in files is removed, with a warning. A row without a text
+or a label is an error, or is skipped and counted.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError, option, warn_once
 
-# The usual names, first match wins; a pair is only taken where both of its columns are there.
+# The usual names; the first match wins, and a pair matches only if both columns are there.
 TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("sentence1", "sentence2"),
     ("text_a", "text_b"),
@@ -62,17 +62,17 @@ LABEL_COLUMNS = (
 )
 
 LIST_SEPARATOR = "\x1f"
-"""End of each label in a JSON list of labels: ASCII's unit separator, which no label holds."""
+"""End of each label in a JSON list of labels: ASCII's unit separator, which no label has."""
 
 FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
-"""Values of a column that says whether a text has the label in the column's name."""
+"""Values of a column that says whether a text has the label after which the column is named."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Text or pair of texts, and its label.
+    """A text or pair of texts, and its label.
 
     `row` is its line in the file, from 1.
     """
@@ -87,7 +87,7 @@ class Example:
         return self.text, self.pair
 
     def one_line(self) -> list[str]:
-        """Return the texts with each run of white space as one space."""
+        """Return the texts, with each run of white space replaced by one space."""
         return [" ".join(text.split()) for text in (self.text, self.pair) if text is not None]
 
     def to_json(self) -> dict[str, Any]:
@@ -102,12 +102,12 @@ class ExampleReader(RecordReader[Example]):
         source: `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet`, `.xlsx` or `.txt` (one text per
             line), plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in memory.
         labelled: whether to look for a label column.
-        empty_labels: whether a label may be empty, in JSON a list, or divided among several
-            columns, as where a text can have any number of them.
-        pairs: whether each row must have a second text; where False, one that is not asked for is
-            refused, as either may be meant; where None, it is read.
+        empty_labels: whether texts can have any number of labels, so that a label may be empty, a
+            list in JSON, or in several columns.
+        pairs: True if each row must have a second text. If False, a second text is refused unless
+            the user named its column, as it is not clear which text is meant. If None, it is read.
         trained: the columns that the model was trained on.
-        needs_text: whether a row must have a text; where only labels are compared, it need not.
+        needs_text: whether a row must have a text; if only labels are compared, it need not.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class ExampleReader(RecordReader[Example]):
         """Read at most `limit` examples; refuse a first row that looks like a header.
 
         Raises:
-            InputError: the first row does, or the source cannot be read.
+            InputError: the first row looks like a header, or the source cannot be read.
             ConfigError: `limit` is not above 0.
         """
         examples = super().read(limit)
@@ -187,7 +187,7 @@ class ExampleReader(RecordReader[Example]):
                 f"{option('header', 'yes')}; if it is a row like others, {option('header', 'no')} "
                 f"{option('text_column', 'N')}."
             )
-        # Otherwise the label tells, in `read`.
+        # With labels, `read` checks the label instead.
         if row == 1 and text.lower() in USUAL_NAMES and (self.empty_labels or not self.labelled):
             self._refuse_header(text)
         label = self._label(row, record["label"]) if self.labelled else None
@@ -197,7 +197,7 @@ class ExampleReader(RecordReader[Example]):
         return as_label_set(map(str.strip, labels) if self.is_file else labels)
 
     def _refuse_header(self, text: str) -> None:
-        """Refuse a name of a column that is taken for a text, as all columns read are numbered."""
+        """Refuse a first text that is a usual name of a column, if columns are chosen by number."""
         if self.is_table and self.columns.header == "auto" and not self.has_header:
             raise InputError(
                 f"{self.locate_row(1)}: the text of this first row, '{text}', is a usual name of a "
@@ -222,7 +222,9 @@ class ExampleReader(RecordReader[Example]):
             "; allowed are 1 and 0, or true and false. Fix the row, or choose other columns with "
             f"{option('label_column')}{header}."
         )
-        if len(cells) < len(names):  # empty cells are left out, so which they are is not known
+        if len(cells) < len(
+            names
+        ):  # empty cells are missing, so it is not known which ones they are
             raise IncompleteRowError(f"{self.locate_row(row)}: a column of labels is empty{advice}")
         flags = {name: text.strip().lower() for name, text in zip(names, cells, strict=True)}
         for name, text in flags.items():
@@ -231,14 +233,14 @@ class ExampleReader(RecordReader[Example]):
         return as_label_set(name.strip() for name, text in flags.items() if FLAGS[text])[0]
 
     def _strip(self, row: int, label: str) -> str:
-        """Remove white space at a label's ends; note the first row of one that had some."""
+        """Remove white space at a label's ends; remember the first row of a label that had some."""
         stripped = label.strip()
         if stripped != label:
             self._stripped.setdefault(label, row)
         return stripped
 
     def _check_label_set(self, row: int, label: str) -> None:
-        """Refuse several labels that are written in another way."""
+        """Refuse several labels that are written in a wrong way."""
         parts = label.split(LIST_SEPARATOR)[:-1]
         problem = ""
         if len(set(parts)) < len(parts) and FLAGS.keys() >= set(parts):
@@ -249,14 +251,14 @@ class ExampleReader(RecordReader[Example]):
             raise InputError(f"{self.locate_row(row)}: the label is {problem}.")
 
     def _specs(self, column_names: Sequence[str]) -> list[ColumnSpec]:
-        """Build the specs; the usual names of texts depend on the columns found."""
+        """Build the specs; which names of text columns are usual depends on all columns."""
         columns = self.columns
         there = (c for c in TEXT_COLUMNS if all(name is None or name in column_names for name in c))
         trained = lowered(self.trained.names.get("text", ()))
         usual = next(there, ())
         is_as_trained = trained and set(trained) <= set(column_names)
         if not self.is_file and self.pairs is False and None not in usual:
-            # Rows of a program: a second text that is not named by chance is one to be read.
+            # Rows from a program: a second text with a usual name is meant to be read.
             is_as_trained = is_as_trained and list(usual[:1]) != trained
         if columns.text_column is not None or is_as_trained:
             usual = ()
@@ -285,7 +287,7 @@ class ExampleReader(RecordReader[Example]):
 
 
 def as_label_set(labels: Iterable[str]) -> list[str]:
-    """Write several labels as one text, in which none is cut at a separator."""
+    """Join several labels to one text, each followed by `LIST_SEPARATOR`."""
     return ["".join(label + LIST_SEPARATOR for label in labels)]
 
 

@@ -1,4 +1,4 @@
-"""Read rows as objects, names with values: of jsonl, json and parquet files, or in memory."""
+"""Read rows as dicts from jsonl, json and parquet files, or from memory."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,16 +24,16 @@ def read_objects(
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the number and values of each row of a file, or of rows in memory.
 
-    The number is that of the line in a jsonl file, where blank lines are skipped, and else that of
-    the row, from 1. NaN is read as null: so pandas writes what is missing. Half a surrogate pair is
-    read as U+FFFD.
+    In a jsonl file it is the number of the line, and blank lines are skipped; else it is the number
+    of the row, from 1. NaN is read as null, since pandas writes missing values so. Half a surrogate
+    pair is read as U+FFFD.
 
     Args:
         kind: the format of a file.
 
     Raises:
-        InputError: a file that cannot be read, or a row that is no object, holds a key twice, or
-            is too deep or has too long a number to be read.
+        InputError: the file cannot be read, or a row is not an object, has a key twice, is nested
+            too deeply, or has a number that is too long.
     """
     if not isinstance(source, Path):
         yield from _read_mappings(source)

@@ -19,7 +19,7 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
 
     source: ExampleSource
     num_skipped = 0
-    """Number of rows left out so far."""
+    """Number of rows skipped so far."""
 
     def first(self, limit: int | None = None) -> Iterator[ExampleT]:
         """Yield at most `limit` examples.
@@ -33,10 +33,9 @@ class Reader(ABC, Iterable[ExampleT], Generic[ExampleT]):
     def count(self, limit: int | None = None) -> int | None:
         """Count the examples of a file, up to `limit`, by reading it once more.
 
-        That takes far less than a model.
-
-        None where that is not known: of rows in memory, of standard input and of Excel files, which
-        take long to read, and where a row cannot be read, which is told when its turn comes.
+        That takes far less time than a model. None if the number is not known: for rows in memory,
+        standard input, and Excel files, which take long to read; and if a row cannot be read, which
+        causes an error later, when it is read as an example.
         """
         source = self.source
         if not isinstance(source, Path) or not source.is_file() or ending_of(source) == "xlsx":

@@ -1,7 +1,7 @@
 """Read the rows of a table, or rows in memory, as texts by the columns that a task needs.
 
-A column is the one asked for, by name or by number, else the first with a usual name. Many texts
-are read from several columns, or from a list under one key.
+A column is the one that the user chose, by name or number, or else the first with a usual name. If
+a row has many texts, they are in several columns, or in a list under one key.
 """
 
 import itertools
@@ -39,7 +39,7 @@ from bertsmith.data.training_columns import NUMBERED, TrainingColumns
 from bertsmith.errors import InputError, option
 
 Record = dict[str, tuple[str, ...]]
-"""Texts of each column in one row: one, or none if it is optional, or those of many."""
+"""Texts of one row by spec: one, none if the column is optional, or several."""
 
 FOR_EXCEL = "sep="
 """Beginning of a first line that tells Excel the separator of columns."""
@@ -47,7 +47,7 @@ _RANGE = re.compile(r"(\d+)-(\d+)")
 
 
 class TableOptions(Protocol):
-    """Command-line options on how a table is read."""
+    """Options for reading a table."""
 
     @property
     def header(self) -> Literal["auto", "yes", "no"]: ...
@@ -60,37 +60,37 @@ class TableOptions(Protocol):
 
 
 class SourceRow(NamedTuple):
-    """Row as it was read: the names of all its columns, and their values."""
+    """A row as it was read: the names of all its columns, and their values."""
 
     columns: Sequence[str]
     values: Sequence[Any]
 
 
 class IncompleteRowError(InputError):
-    """A row that lacks something, which the user may ask to skip."""
+    """A row with a missing text or column, which the user may choose to skip."""
 
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """Column that a task reads, such as the prompt or a score.
+    """A column that a task reads, such as the prompt or a score.
 
     Attributes:
         name: its name in records and messages.
         option: the option that chooses it.
-        asked: the column asked for; of many, several with commas or a range (`3-6`).
-        trained: the columns that the model was trained on, which come before those with usual
+        asked: the column that the user chose; if `is_many`, several with commas or a range (`3-6`).
+        trained: the columns that the model was trained on, which are preferred to those with usual
             names; a table may lack them.
-        usual: names that are looked for where none is asked for, first match wins. One for many
-            texts stands for the columns that begin with it and end in a number.
-        is_many: whether several columns may hold its texts.
+        usual: names to look for if the user chose none; the first match wins. If `is_many`, a name
+            also matches columns that begin with it and end in a number.
+        is_many: whether its texts may be in several columns.
         is_optional: whether a table may lack it.
-        may_be_empty: whether a row may.
-        may_lack_key: whether an object may lack its key, though others of the table have it.
-        scalars: JSON types besides strings that are taken for text.
-        read_list: makes texts of a list of them; None refuses lists.
-        is_label: whether its texts name classes, so that none may have lost half a character.
-        is_read: if false, the column is kept from other specs, but not read.
-        instead: advice where only later rows have it, such as "none".
+        may_be_empty: whether it may be empty in a row.
+        may_lack_key: whether a JSON row may lack its key, though other rows have it.
+        scalars: JSON types besides strings that are read as text.
+        read_list: converts a list of strings to texts; None refuses lists.
+        is_label: whether its texts are classes, which must not have lost half a character.
+        is_read: if false, the column is not read, but other specs cannot take it either.
+        instead: for messages, how to read rows without it, such as "none".
     """
 
     name: str
@@ -109,7 +109,7 @@ class ColumnSpec:
     trained: tuple[str, ...] = ()
 
     def find_trained(self, column_names: Sequence[str]) -> list[int] | None:
-        """Find the indices of the columns of training among `column_names`, if all are there."""
+        """Return the indices of the training columns in `column_names`; None if one is missing."""
         indices = [find_column(name, column_names, 0) for name in self.trained]
         there = [index for index in indices if index is not None]
         return there if there and len(there) == len(indices) else None
@@ -117,9 +117,9 @@ class ColumnSpec:
     def find(
         self, column_names: Sequence[str], *, by_number: bool, taken: Collection[int] = ()
     ) -> list[int] | None:
-        """Find its indices among `column_names`; None if there are none.
+        """Return its indices in `column_names`; None if there are none.
 
-        Those `taken` hold something else, unless they are asked for.
+        Columns in `taken` belong to other specs; they are used only if the user chose them.
         """
         if self.asked is not None:
             return asked_columns(self.asked, column_names, self.is_many, by_number=by_number)
@@ -130,7 +130,7 @@ class ColumnSpec:
         return next(filter(None, free), None)
 
     def _usual_columns(self, usual: str, column_names: Sequence[str]) -> list[int]:
-        """Find the column of this name; for many texts, numbered ones too."""
+        """Return the index of the column of this name; if `is_many`, of numbered columns, too."""
         if not self.is_many:
             index = find_column(usual, column_names, len(column_names))
             return [] if index is None else [index]
@@ -143,8 +143,8 @@ class ColumnSpec:
         """Convert a JSON value under `key` to texts.
 
         Raises:
-            InputError: a value of another type, or a label that lost half a character, in the row
-                at `location`.
+            InputError: the value in the row at `location` has another type, or is a label that lost
+                half a character.
         """
         if self.read_list is not None and isinstance(value, list):
             return self.read_list([self._text(location, key, item) for item in value])
@@ -171,17 +171,18 @@ class RecordReader(Reader[ExampleT]):
 
     Args:
         source: `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`, plain or `.gz/.xz/.zst`;
-            `STANDARD_INPUT`; or mappings in memory, read as objects of `.jsonl` are.
-        find_specs: gives the columns to read, those first that choose first, by the lowered names
-            of the columns there.
-        parse: makes an example of a row's number and texts. Empty texts at the end of a list
-            are dropped; anywhere, if the list may be empty.
-        lines_lack: what lines of text do not hold; empty where a line is the first column's text.
-        can_skip: whether the user can ask to skip rows, so that messages name the flag.
+            `STANDARD_INPUT`; or mappings in memory, which are read like objects of `.jsonl`.
+        find_specs: returns the columns to read, given the names of all columns in lower case;
+            earlier specs choose their columns first.
+        parse: builds an example from a row's number and texts. Empty texts at the end of a list
+            are dropped; if the list may be empty, all empty texts are.
+        lines_lack: names, for messages, what lines of text lack; empty if a line is the text of the
+            first column.
+        can_skip: whether the user can choose to skip rows, so that messages name the flag.
         trained: the columns that the model was trained on.
 
     Attributes:
-        names: the columns of each spec; known once reading has begun.
+        names: the columns of each spec; set once reading has begun.
     """
 
     def __init__(
@@ -208,7 +209,7 @@ class RecordReader(Reader[ExampleT]):
         self._cell_indices: dict[str, list[int]] = {}
 
     def __iter__(self) -> Iterator[ExampleT]:
-        """Yield the examples, as `with_rows` does."""
+        """Yield the examples; errors are those of `with_rows`."""
         return (example for example, _ in self.with_rows())
 
     def with_rows(self) -> Iterator[tuple[ExampleT, SourceRow]]:
@@ -250,7 +251,7 @@ class RecordReader(Reader[ExampleT]):
 
     @property
     def file_format(self) -> FoundFormat:
-        """Format of the file; that of jsonl for rows in memory.
+        """Format of the file; jsonl for rows in memory.
 
         Raises:
             InputError: as in `table_format`.
@@ -274,7 +275,7 @@ class RecordReader(Reader[ExampleT]):
             return self.options.header == "yes"
         if self.is_numbered_as_trained:
             return False
-        # The first one holds the text, which a table may lack only where labels are compared.
+        # The first spec is the text, which a table may lack only if just labels are compared.
         needed = [
             spec.asked
             for index, spec in enumerate(self._read_specs)
@@ -286,7 +287,7 @@ class RecordReader(Reader[ExampleT]):
         return locate_row(self.source, row)
 
     def incomplete(self, row: int, problem: str, advice: str = "") -> IncompleteRowError:
-        """Build the error for a row that lacks something; tell how to skip it, if one can."""
+        """Build the error for an incomplete row; say how to skip it, if the user can."""
         skip = f"pass {option('skip_incomplete', True)} (skipped rows are counted)."
         end = f"{advice} Or {skip}" if advice else f"Fix the row, or {skip}"
         if not self.can_skip:
@@ -299,17 +300,17 @@ class RecordReader(Reader[ExampleT]):
 
     @property
     def delimiter(self) -> str | None:
-        """Separator of columns that was asked for, or that of training where the file has it."""
+        """The separator that the user chose, or else that of training if the file has it."""
         if self.options.delimiter is not None or not isinstance(self.source, Path):
             return self.options.delimiter
         return delimiter_in(self.source, self.file_format, self.trained.delimiter)
 
     def columns_read(self) -> TrainingColumns:
-        """Return the columns of what was read, as a model keeps them."""
+        """Return the columns that were read, as they are stored with a model."""
         return TrainingColumns(dict(self.names), self.delimiter)
 
     def _specs_of(self, column_names: Sequence[str]) -> list[ColumnSpec]:
-        """Build the specs for the columns there, with those of training."""
+        """Build the specs for these columns, with those of training."""
         names, numbers = self.trained.names, self.trained.numbers
         if self.is_numbered_as_trained:
             return [
@@ -324,9 +325,9 @@ class RecordReader(Reader[ExampleT]):
     def _open(
         self,
     ) -> tuple[Sequence[str] | None, Iterator[tuple[int, Any]], Callable[[int, Any], Record]]:
-        """Return the columns, numbered rows, and the function that reads texts from one.
+        """Return the columns, numbered rows, and a function that reads the texts of a row.
 
-        Objects have columns of their own.
+        The columns are None for objects, each of which has its own keys.
         """
         kind = self.file_format
         if kind in ("jsonl", "json", "parquet"):
@@ -355,7 +356,7 @@ class RecordReader(Reader[ExampleT]):
         return columns, rows, partial(self._from_cells, (first_row, len(first)), indices)
 
     def _resolve_first(self, first: list[str]) -> dict[str, list[int]]:
-        """Find each spec's indices in a first row, as asked, by names, or by training's numbers."""
+        """Find each spec's indices in a first row: chosen, by name, or by number as in training."""
         try:
             return self._resolve(first, by_number=not self.has_header)
         except InputError:
@@ -381,7 +382,7 @@ class RecordReader(Reader[ExampleT]):
     def _from_object(
         self, seen_keys: dict[str, None], row: int, value: Mapping[str, Any]
     ) -> Record:
-        """Read an object; `seen_keys` collects the keys met so far, in order."""
+        """Read an object; `seen_keys` collects the keys of all objects so far, in order."""
         if not self.names:
             try:
                 self._resolve(list(value), by_number=False)
@@ -409,7 +410,7 @@ class RecordReader(Reader[ExampleT]):
         }
 
     def _checked(self, row: int, record: Record) -> Record:
-        """Refuse a row with an empty text; drop those of which it may have any number."""
+        """Refuse a row with an empty text; drop empty texts of which it may have any number."""
         for spec in self._read_specs:
             texts = record.get(spec.name, ())
             if spec.is_many and spec.may_be_empty:
@@ -430,9 +431,9 @@ class RecordReader(Reader[ExampleT]):
         return record
 
     def _find_formula(self, row: int, spec_name: str) -> str | None:
-        """Find the formula that makes a cell of an Excel file look empty.
+        """Find the formula because of which a cell of an Excel file looks empty.
 
-        Not where such rows are skipped: each would be looked for from the start of the file.
+        Return None if such rows are skipped, since each search reads the file from its start.
         """
         if self.options.skip_incomplete or self.source == STANDARD_INPUT:
             return None
@@ -441,11 +442,11 @@ class RecordReader(Reader[ExampleT]):
         return find_formula(self.source, row, self._cell_indices[spec_name])
 
     def _extend(self, row: int, column_names: list[str]) -> None:
-        """Add the keys that the rows before this one lack.
+        """Add keys that earlier rows lack.
 
         Raises:
-            InputError: one of them is what each row must have, or none; or would have been taken
-                instead of what was, had the first row had it.
+            InputError: a key belongs to a spec that all rows must have, or none of them; or it
+                would have been read instead of another key if the first row had it.
         """
         in_use = divide(self.specs, column_names, by_number=False)
         anew = divide(self._specs_of(lowered(column_names)), column_names, by_number=False)
@@ -524,16 +525,16 @@ RAGGED = {
     "directly behind the comma.",
     "xlsx": "Empty the cells beside the table, or name their columns in its first row.",
 }
-"""Advice on a row that has not as many columns as the first."""
+"""Advice on a row with another number of columns than the first."""
 
 
 def divide(
     specs: Sequence[ColumnSpec], column_names: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
-    """Assign columns to specs; None to one without any.
+    """Assign columns to specs; None to a spec without any.
 
-    A column that was asked for serves that spec alone, any other the first that looks for it; but
-    one that is not read leaves others what they cannot do without.
+    A column that the user chose belongs to that spec only, any other to the first spec that looks
+    for it; but a spec that is not read yields its column to a spec that needs it.
     """
     indices = _first_come(specs, column_names, by_number=by_number)
     if all(indices[spec.name] or spec.is_optional for spec in specs):
@@ -574,7 +575,7 @@ def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
 def asked_columns(
     asked: str, column_names: Sequence[str], is_many: bool, *, by_number: bool
 ) -> list[int] | None:
-    """Find the columns asked for by name or number; None if one is missing."""
+    """Find the columns that the user chose by name or number; None if one is missing."""
     names = [] if by_number else column_names
     index = find_column(asked, names, len(column_names))
     if index is not None or not is_many:
@@ -582,7 +583,7 @@ def asked_columns(
     if limits := _RANGE.fullmatch(asked):
         first, last = whole_number(limits[1]), whole_number(limits[2])
         if first is None or last is None or last - first >= len(column_names):
-            return None  # before so many are listed
+            return None  # before listing so many
         parts = [str(number) for number in range(first, last + 1)]
     else:
         parts = [part.strip() for part in asked.split(",")]
@@ -592,13 +593,13 @@ def asked_columns(
 
 
 def _is_numbers(asked: str) -> bool:
-    """Return whether columns were asked for by their numbers alone."""
+    """Return whether the user chose columns by number."""
     parts = asked.split(",")
     return bool(_RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
 
 
 def find_column(name: str, column_names: Sequence[str], width: int) -> int | None:
-    """Find the column with this name, else with this number (from 1)."""
+    """Find the index of the column with this name, or else with this number (from 1)."""
     for spelling in (str, str.strip, lambda value: value.strip().lower()):
         matches = [i for i, column in enumerate(column_names) if spelling(column) == spelling(name)]
         if len(matches) == 1:

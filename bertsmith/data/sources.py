@@ -1,7 +1,7 @@
 """Find the files that a user's paths name, and open their decompressed bytes.
 
-Files, folders (searched recursively) and globs are taken; the result is sorted, so the order of
-the arguments never changes what is built from them. Compression is undone while reading.
+Paths may be files, folders (searched recursively) or globs. The files are sorted, so the order of
+the arguments does not affect the result. Compressed files are decompressed while reading.
 """
 
 import glob
@@ -38,14 +38,14 @@ UNPACKED_BY = {
 """Commands for endings of compressed files and archives that are not read."""
 
 _BUFFER_BYTES = 1 << 20
-# Four compressed bytes of Zstandard may give 128 KiB, so this much input gives at most 32 MiB at
-# once, whatever the file is made of; of xz it gives less.
+# Four bytes of Zstandard may decompress to 128 KiB, so this much input gives at most 32 MiB at
+# once, whatever the content; xz gives less.
 _INPUT_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """File of documents, with its format and compression."""
+    """A file of documents, with its format and compression."""
 
     path: SourcePath
     format: Format
@@ -59,7 +59,7 @@ class Source:
 
 
 def compression_of(path: SourcePath) -> Compression | None:
-    """Return the compression that the ending of a file's name says, if any."""
+    """Return the compression by the ending of a file's name; None if there is none."""
     ending = path.name.lower().rpartition(".")[2]
     return next((name for name in COMPRESSIONS if name == ending), None)
 
@@ -71,17 +71,17 @@ def ending_of(path: SourcePath) -> str:
 
 
 def ending_in_words(path: Path) -> str:
-    """Begin a message on a file whose name has an ending that is not read."""
+    """Describe the ending of a file's name, for messages."""
     return f"its name ends in {path.suffix}" if path.suffix else "its name has no ending"
 
 
 def check_not_packed(path: Path) -> None:
-    """Refuse a file that is compressed in a way that is not read, or an archive, by its name."""
+    """Refuse an archive, or a file with an unsupported compression, by its name."""
     ending = ending_of(path)
     if command := UNPACKED_BY.get(ending):
         raise InputError(
             f"{path}: a compressed file or archive of a kind that is not read (.{ending}). Unpack "
-            f"it ({command} {shell_path(path)}), and give what was in it. Compressed files may be "
+            f"it ({command} {shell_path(path)}), and give its content. Compressed files may be "
             ".gz, .xz or .zst."
         )
 
@@ -89,12 +89,12 @@ def check_not_packed(path: Path) -> None:
 def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str]]:
     """Find the files that `paths` name, sorted, each once.
 
-    The counter says what was left aside: `unsupported_files` inside folders and globs, and
-    `repeated_files`, the same file reached by another path or link. Hidden files in folders
-    are not looked at.
+    The counter has the number of files that are not read: `unsupported_files` in folders and globs,
+    and `repeated_files`, which are the same file by another path or link. Hidden files in folders
+    are ignored.
 
     Raises:
-        InputError: a path that does not exist, or a folder, glob or file with nothing to read.
+        InputError: a path does not exist, or a folder, glob or file has nothing to read.
     """
     left_aside: Counter[str] = Counter()
     all_sources: list[Source] = []
@@ -153,7 +153,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_vocabulary(file: SourcePath) -> bool:
-    """Return whether a file that was found in a folder, not named by the user, is a vocabulary."""
+    """Return whether a file in a folder is a vocabulary, and so not one of the texts."""
     if not isinstance(file, Path):
         return False
     is_list = file.name in ("vocab.txt", "merges.txt")
@@ -190,7 +190,7 @@ def open_path(
     """Open a file's decompressed bytes; `on_read` gets the number of bytes read.
 
     Raises:
-        InputError: also later, while reading: the file is damaged or cut short.
+        InputError: the file is damaged or truncated; raised also while reading.
     """
     if isinstance(path, Path) and path.is_file() and is_pointer_file(path):
         raise InputError(describe_pointer(path))
@@ -251,9 +251,9 @@ def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
 class _StreamReader(io.RawIOBase):
     """Decompressed bytes of streams, one after another.
 
-    The libraries' own readers stop without a word at some cuts, and at a damaged head of a later
-    stream. Here an open stream at the end is an EOFError, and whatever else stands behind a stream
-    is damage.
+    The libraries' readers stop without an error at some truncations, and at a damaged beginning of
+    a later stream. Here an incomplete last stream is an EOFError, and other bytes after a stream
+    are an error, too.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -285,7 +285,7 @@ class _StreamReader(io.RawIOBase):
                 self._stream = None
 
     def _begin(self, chunk: bytes) -> bytes:
-        """Begin a stream, if `chunk` holds more than padding; return its part of the stream."""
+        """Begin a stream, unless `chunk` is padding; return the bytes of `chunk` in the stream."""
         raise NotImplementedError
 
 
@@ -304,7 +304,7 @@ class _XzReader(_StreamReader):
 
 
 class _WideWindowError(Exception):
-    """A Zstandard frame whose window is wider than the library's limit of 128 MiB."""
+    """A Zstandard frame needs a window above the library's limit of 128 MiB."""
 
 
 class _ZstdReader(_StreamReader):
