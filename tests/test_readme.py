@@ -118,24 +118,16 @@ def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("task", "file", "texts"),
+    ("task", "are_pairs", "texts"),
     [
-        ("classify", "text,label\na film,good\n", ["your text"]),
-        ("regress", "text,pair,score\na,b,0.5\n", ["your text", "your pair"]),
-        ("tag", "film O\n\n", ["your text"]),
-        (
-            "choose",
-            "prompt,choice0,choice1,label\na,b,c,0\n",
-            ["your text", "one ending", "another"],
-        ),
+        ("classify", False, ["your text"]),
+        ("regress", True, ["your text", "your pair"]),
+        ("tag", False, ["your text"]),
+        ("choose", False, ["your text", "one ending", "another"]),
     ],
 )
-def test_after_finetuning_the_next_step_asks_the_model(task, file, texts, tmp_path):
-    path = tmp_path / ("eval.conll" if task == "tag" else "eval.csv")
-    path.write_text(file)
-    words = f"--model m --train t --out runs/mine --eval {path}".split()
-    settings, _ = finetune.parse(words, f"bertsmith finetune {task}")
-    command = predict_command(task_named(task), settings)
+def test_after_finetuning_the_next_step_asks_the_model(task, are_pairs, texts):
+    command = predict_command(task_named(task), Path("runs/mine"), are_pairs=are_pairs)
     assert shlex.split(command) == ["bertsmith", "predict", "runs/mine", *texts]
 
 

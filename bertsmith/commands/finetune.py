@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bertsmith.commands.flags import print_report, tell
@@ -12,10 +13,11 @@ from bertsmith.distillation.run import distill
 from bertsmith.distillation.settings import DistillSettings
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
+from bertsmith.model.config_file import own_settings
+from bertsmith.model.model_folder import read_folder
 from bertsmith.system.paths import check_outside, shell_path
 from bertsmith.system.progress import has_details
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings.finetune import FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.display import Display
 
@@ -43,19 +45,16 @@ def main(parsed: tuple[Any, DistillSettings | None], line: Sequence[str]) -> Non
         tell(result.load_report)
     print_report(result, settings.json)
     if not settings.json and not settings.folds:
-        print(f"next      {predict_command(task, settings)}")
+        stored = own_settings(read_folder(settings.out).settings)
+        command = predict_command(task, settings.out, are_pairs=stored.get("pairs") is True)
+        print(f"next      {command}")
 
 
-def predict_command(task: type[Task[Any, Any]], settings: FinetuneSettings) -> str:
-    """Return a command line for predictions on texts like those of the eval file."""
+def predict_command(task: type[Task[Any, Any]], model: Path, *, are_pairs: bool = False) -> str:
+    """Return a command line for predictions on texts like those that a model learned from."""
     definition = task()
-    number = definition.texts_per_example
-    if settings.eval.is_file():  # a pipe cannot be read again
-        reader = definition.reader(settings.eval, settings.columns, labelled=True)
-        example = next(iter(reader.first(1)), None)
-        number = 2 if getattr(example, "pair", None) is not None else number
+    number = 2 if are_pairs else definition.texts_per_example
     texts = [f"your {field}" for field in definition.fields[: number or 1]]
     if number is None:  # a prompt and its endings
         texts += ["one ending", "another"]
-    model = shell_path(settings.out)
-    return f"bertsmith predict {model} {' '.join(map(shlex.quote, texts))}"
+    return f"bertsmith predict {shell_path(model)} {' '.join(map(shlex.quote, texts))}"

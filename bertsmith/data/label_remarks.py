@@ -1,5 +1,6 @@
 """Remarks on the labels of training examples that may not be what their author meant."""
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from bertsmith.data.labels import NUMBER_TEXT
 from bertsmith.errors import option
 from bertsmith.system.counts import count_noun
 
+LIST_TEXT = re.compile(r"\[.*\]", re.DOTALL)
 LABEL_SEPARATORS = ",;|"
 """Separators that may stand between several labels of a text."""
 
@@ -33,8 +35,16 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
 def several_in_one(names: Sequence[str]) -> str | None:
     """Describe classes that seem to be several labels each, as `toxic,insult`; None for others.
 
-    At least half of them hold a separator, and most of the parts occur in several classes.
+    At least half of them are lists written as text, as pandas writes them to a file; or at least
+    half of them hold a separator, and most of the parts occur in several classes.
     """
+    lists = [name for name in names if LIST_TEXT.fullmatch(name)]
+    if 2 * len(lists) >= len(names) > 0:
+        return (
+            f"{lists[0]} is a list written as text, and each of {len(names):,} such labels is a "
+            "class of its own. Where a text may have several labels, write them as in sport,news, "
+            f"and pass {option('multi_label', True)}"
+        )
     for separator in LABEL_SEPARATORS:
         sets = [{part.strip() for part in name.split(separator)} for name in names]
         several = [name for name in names if separator in name]

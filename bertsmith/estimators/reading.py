@@ -108,10 +108,23 @@ class MultipleChoice(Estimator):
             for prediction in self._predictions(X, columns, **how)
         ]
 
+    def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
+        if y is not None and columns.get("first_label"):
+            raise InputError(
+                f"first_label: found {columns['first_label']} beside y. `predict` counts choices "
+                "from 0, and so must y: give y - 1, and leave first_label out."
+            )
+        return super()._source(X, y, columns)
+
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
         if len(values) != 2:
             raise InputError(f"X: found {name_type(item)}. Give tuples (prompt, list of choices).")
+        if isinstance(label, str):
+            raise InputError(
+                f"y: found '{label}'. Give the places of the right choices as numbers, counted "
+                "from 0, which is what `predict` returns."
+            )
         return {"prompt": values[0], "choices": list(values[1]), "label": label}
 
     def _answers(self, predictions: Iterator[Any]) -> NDArray[np.int64]:

@@ -78,6 +78,7 @@ def as_labels(labels: Any) -> list[Any]:
     Raises:
         InputError: other values in a table, or nothing that has items.
     """
+    labels = as_dense(labels)
     names = matrix_names(labels)
     if names is None:
         return as_list(plain_column(labels), "y", 'list(frame["label"])')
@@ -95,11 +96,17 @@ def as_labels(labels: Any) -> list[Any]:
 
 def matrix_names(labels: Any) -> list[str] | None:
     """Return the names of the columns of a table or matrix of labels; None for a list."""
+    labels = as_dense(labels)
     if is_table(labels):
         return [str(name) for name in TableRows(labels).names]
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         return [str(number) for number in range(labels.shape[1])]
     return None
+
+
+def as_dense(labels: Any) -> Any:
+    """Return a sparse matrix, as MultiLabelBinarizer gives it, as an array; others as they are."""
+    return labels.toarray() if hasattr(labels, "toarray") else labels
 
 
 def plain_column(column: Any) -> Any:

@@ -105,6 +105,38 @@ def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, 
     assert bertsmith(*words, "--overwrite").startswith(f"trained on {told}: 1 step ")
 
 
+FLAGS_TABLE = "text,toxic,insult\n" + "a good film,0,0\na bad film,1,0\nan awful film,1,1\n" * 4
+LISTS = "".join(
+    json.dumps({"text": text, "labels": labels}) + "\n"
+    for text, labels in (("a good film", []), ("bad", ["toxic"]), ("awful", ["toxic", "insult"]))
+)
+
+
+@pytest.mark.parametrize(("name", "content", "more"), [
+    ("lists.jsonl", LISTS * 4, ()),
+    ("flags.csv", FLAGS_TABLE, ("--label-column", "toxic,insult")),
+    ("flags.csv", FLAGS_TABLE, ("--label-column", "toxic,insult", "--seeds", 2)),
+])  # fmt: skip
+def test_several_labels_a_text_are_learned_to_the_last_line(
+    bertsmith, place, tmp_path, name, content, more
+):
+    data = tmp_path / name
+    data.write_text(content)
+    out = tmp_path / "out"
+    words = ("finetune", "classify", "--multi-label", "--model", place / "pretrained", "--train",
+             data, "--eval", data, "--steps", 1, "--out", out, *more, *FP32)  # fmt: skip
+    assert f"next      bertsmith predict {out} 'your text'" in bertsmith(*words)
+
+
+def test_pairs_of_texts_are_asked_for_after_training(bertsmith, place, tmp_path):
+    data = tmp_path / "pairs.csv"
+    data.write_text("text,pair,label\n" + "a film,a story,pos\na story,a film,neg\n" * 4)
+    out = tmp_path / "out"
+    words = ("finetune", "classify", "--model", place / "pretrained", "--train", data, "--eval",
+             data, "--steps", 1, "--out", out, *FP32)  # fmt: skip
+    assert f"next      bertsmith predict {out} 'your text' 'your pair'" in bertsmith(*words)
+
+
 def test_choose(bertsmith, place, tmp_path):
     data, out, labelled = place / "questions.tsv", tmp_path / "out", (*COLUMNS, "--label-column", 5)
     words = ("finetune", "choose", "--model", place / "pretrained", "--train", data, "--eval", data)

@@ -22,6 +22,7 @@ def test_labels_that_look_alike_are_named(names, shown):
 @pytest.mark.parametrize(("names", "advice"), [
     (["toxic", "insult", "toxic,insult", "insult, threat", "threat,toxic"], "--multi-label"),
     (["a|b", "b|c", "a|c", "a"], "--label-separator '|'"),
+    (["['pos', 'film']", "['film']", "[]"], "--multi-label"), (["[1]", "b", "c"], None),
     (["a;b", "b", "a"], None), (["Austin, TX", "Dallas, TX", "Boston, MA"], None),
     (["pos", "neg"], None), (["1,5", "2,5"], None), (["yes", "no", "yes, no"], None),
 ])  # fmt: skip

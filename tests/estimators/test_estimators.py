@@ -16,6 +16,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
+import scipy.sparse
 from refusals import refuses
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
@@ -148,6 +149,10 @@ def test_several_labels(model):
     assert found.classes_.tolist() == ["long", "never ", "good "]
     np.testing.assert_array_equal(found.predict_proba(TEXTS)[:, [2, 0]], proba)
     assert kind.fit(TEXTS, matrix, **QUIET).predict(TEXTS[:3]).shape == (3, 3)
+    proba = kind.predict_proba(TEXTS)
+    sparse = scipy.sparse.csr_matrix(matrix)
+    np.testing.assert_array_equal(kind.fit(TEXTS, sparse, **QUIET).predict_proba(TEXTS), proba)
+    assert kind.score(TEXTS, sparse) == kind.score(TEXTS, matrix)
     numbers = {"good": 9, "long": 10}
     counted = kind.fit(TEXTS, [{numbers[name] for name in row} for row in y], **QUIET)
     assert counted.classes_.tolist() == [9, 10]
@@ -312,6 +317,18 @@ def test_what_cannot_be_fitted_is_refused(classifier, name):
         classifier.fit(*given, **{**QUIET, **more})
     assert isinstance(refused.value, ValueError)
     assert "--" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("labels", "columns", "parts"), [
+    (["A", "B"] * 12, {}, ["y: found 'A'", "counted from 0"]),
+    ([1, 2] * 12, {"first_label": 1}, ["first_label: found 1", "counts choices from 0"]),
+])  # fmt: skip
+def test_choices_are_counted_as_they_are_predicted(model, labels, columns, parts):
+    """Else scikit-learn would compare them with other numbers, or with letters."""
+    chooser = bertsmith.MultipleChoice(model, **QUICK)
+    prompts = [(text, ["good", "bad film"]) for text in TEXTS]
+    with refuses(InputError, *parts):
+        chooser.fit(prompts, labels, **QUIET, **columns)
 
 
 @pytest.mark.parametrize("settings, parts", [

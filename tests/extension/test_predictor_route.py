@@ -78,11 +78,13 @@ class FindLarger(InferenceTask):
         rows = encode_texts(tokenizer, texts, max_length)
         return EncodedExamples(rows, np.arange(0, len(texts) + 1, 2, dtype=np.int64))
 
-    def predict(self, model, encoded, examples):
-        vectors = compute_in_order(model, encoded.rows, first_token_vectors)
+    def compute_outputs(self, model, encoded):
+        return compute_in_order(model, encoded.rows, first_token_vectors)
+
+    def decode(self, outputs, encoded, examples):
         return [
             Larger((example.text, example.pair)[int(row.argmax())])
-            for example, row in zip(examples, vectors[:, 0].reshape(-1, 2), strict=True)
+            for example, row in zip(examples, outputs[:, 0].reshape(-1, 2), strict=True)
         ]
 
 
