@@ -1,7 +1,7 @@
 """Parameters of a model by component.
 
-They are those of the model itself, built without memory (torch's "meta" device); each counts once,
-however often it is used.
+The model itself is built without memory (on torch's "meta" device) and its parameters are counted.
+A parameter that several layers share counts once.
 """
 
 import re
@@ -113,7 +113,7 @@ def is_head(component: str) -> bool:
 
 
 def total(counts: Mapping[str, Component], *, heads: bool = True) -> int:
-    """Sum the parameters, or those of the encoder with its pooler."""
+    """Sum the parameters; without `heads`, those of the encoder and its pooler alone."""
     return sum(each.total for name, each in counts.items() if heads or not is_head(name))
 
 

@@ -1,8 +1,8 @@
 """Multi-head self-attention over a packed row: [tokens, hidden] in and out.
 
 The projections take the packed row as it is; only the scores depend on where sequences end. On CUDA
-one kernel takes the whole row with the bounds of its sequences, where a trial found it correct and
-faster. Elsewhere the row is cut into blocks of neighbouring sequences of similar length
+one kernel takes the whole row with the bounds of its sequences, if a trial found the kernel correct
+and faster. Otherwise the row is cut into blocks of neighbouring sequences of similar length
 (model/blocks.py).
 """
 
@@ -20,16 +20,16 @@ from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 
 RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
-"""Takes a layer's attention weights, [sequences, heads, queries, length] for each block, and gives
-those to go on with."""
+"""Receives a layer's attention weights, [sequences, heads, length, length] for each block, and
+returns the weights that the layer then uses."""
 
 
 def softmax(scores: Tensor) -> Tensor:
     """Compute the softmax over the last dimension in fp32.
 
-    torch's own for bf16 is slow on rows shorter than 32, and on rows below 256 whose length is no
-    multiple of 16: through an fp32 copy, forward and backward take a quarter of the time at 16, a
-    fifth to three quarters at lengths from 29 to 125, but twice the time at 512.
+    torch's own bf16 softmax is slow on rows shorter than 32, and on rows below 256 whose length is
+    no multiple of 16. Through an fp32 copy, forward and backward take a quarter of the time at
+    length 16, a fifth to three quarters at lengths from 29 to 125, but twice the time at 512.
     """
     length = scores.shape[-1]
     if scores.dtype == torch.bfloat16 and (length < 32 or (length < 256 and length % 16)):
@@ -62,8 +62,8 @@ class SelfAttention(nn.Module):
         """Return new vectors [tokens, hidden], or [sequences, hidden] of first tokens only.
 
         `hidden`, [tokens, hidden], and the result may end in padding rows; see `fill_up`.
-        `record_weights` is given the attention weights of all blocks, and gives those to go on
-        with; `rotary` turns queries and keys.
+        `record_weights` receives the attention weights of all blocks and returns those to use;
+        `rotary` rotates queries and keys.
         """
         qkv = self.qkv(hidden)
         if rotary is not None:
@@ -136,12 +136,12 @@ class SelfAttention(nn.Module):
         """
         if self.is_fused_faster(query, block):
             return self.fused(query, key, value, bias)
-        # Forward and backward are 3.0 to 6.9 times faster than torch's kernel in bf16 on a Zen 5,
-        # and equal within 8 % in fp32 through MKL.
+        # Plain products are, forward and backward, 3.0 to 6.9 times as fast as torch's kernel in
+        # bf16 on a Zen 5, and as fast within 8 % in fp32 through MKL.
         return self.mix(self.weigh(query, key, bias), value, block)
 
     def is_fused_faster(self, query: Tensor, block: Block) -> bool:
-        """Return whether torch's fused kernel is faster; on a CPU it has no dropout.
+        """Return whether to use torch's fused kernel, which has no dropout on a CPU.
 
         `query` is [rows, heads, queries, head_size].
         """

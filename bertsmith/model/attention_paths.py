@@ -1,8 +1,8 @@
-"""Paths of attention: which is faster on this machine, measured once.
+"""Choice of the faster way to compute attention on this machine, measured once.
 
 On a CPU torch's fused kernel takes a third of the time of plain products on one processor and three
-times as long on another, and it depends on precision, use and length. On CUDA one kernel may take
-the whole row (model/varlen.py).
+times as long on another. The ratio also depends on precision, use and length. On CUDA one kernel
+may take the whole row (model/varlen.py).
 """
 
 import math
@@ -19,8 +19,8 @@ from bertsmith.system.matrix_products import Precision, multiplies_bf16
 from bertsmith.system.measurements import machine_key, remember, shortest_seconds
 from bertsmith.system.torch_modes import usual_modes
 
-# Attention is measured at these lengths, and the nearest one counts; the other path must win by so
-# much, since which of two equals wins is chance.
+# Attention is measured at these lengths, and a text counts as the nearest of them. The fused kernel
+# must be faster by this factor: between equally fast paths the choice would be chance.
 ATTENTION_LENGTHS = (32, 128, 512)
 MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01
@@ -39,7 +39,7 @@ def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
 def attention_paths() -> Mapping[str, str]:
     """Return the path by precision, use and length, such as "bf16 reading 128".
 
-    They are measured where none is stored for this processor.
+    The paths are measured if no result is stored for this processor.
     """
     choices = kept_choices()
     return measured_paths() if choices is None else choices.attention
@@ -47,7 +47,7 @@ def attention_paths() -> Mapping[str, str]:
 
 @lru_cache
 def measured_paths() -> dict[str, str]:
-    """Return the paths measured once, with any number of threads: all processes agree."""
+    """Return paths measured once per machine, not per thread count, so that all processes agree."""
     return remember(f"{machine_key()} | attention", measure_paths, dict[str, str]).value
 
 
@@ -94,7 +94,7 @@ def _faster_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
 
 
 def describe_attention(device: torch.device, precision: Precision) -> str:
-    """Describe which path training takes, and what that was chosen by."""
+    """Describe the path that training takes and, on CUDA, the trial that chose it."""
     if device.type == "cpu":
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         return f"{attention_path(dtype, True, 128)} attention"

@@ -1,9 +1,10 @@
 """BERT (Devlin et al. 2019): token ids in, one vector per token and one per sequence out.
 
-The order of things is that of the paper and the released code: three embeddings summed, then
-layers of self-attention and feed-forward with GELU, each followed by a residual connection and
-LayerNorm ("post-LN"). Inside, a batch is one packed row of real tokens, [tokens, hidden], so
-nothing is ever computed for padding; padded tensors exist only in `BertModel.forward`.
+The operations are those of the paper and the released code, in their
+order: three embeddings summed, then layers of self-attention and feed-forward with GELU, each
+followed by a residual connection and LayerNorm ("post-LN"). Inside, a batch is one packed row of
+real tokens, [tokens, hidden], so nothing is ever computed for padding; padded tensors exist only in
+`BertModel.forward`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,17 +55,17 @@ LABELS_OF = {
 class ModelOutput(dict[str, Any]):
     """Outputs of `BertModel.forward`, padded as its input was; None where absent.
 
-    Shapes: `last_hidden_state` and each of `hidden_states` (embeddings first, then every
-    layer) [batch, length, hidden]; each of `attentions` [batch, heads, length, length];
-    `pooler_output` [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM
-    head, [batch, labels] from a head that reads the pooler, [batch, length, outputs] from one
-    that reads every token, [batch, length] from "replaced_token", [batch, choices] from "choose"
-    of inputs [batch, choices, length]; `next_sentence_logits` and `sentence_order_logits`
-    [batch, 2]; `start_logits` and `end_logits` [batch, length], which are those of "answer" again;
-    `loss` a scalar.
+    Shapes: `last_hidden_state` and each of `hidden_states` (embeddings first, then every layer)
+    [batch, length, hidden]; each of `attentions` [batch, heads, length, length]; `pooler_output`
+    [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM head, [batch, labels]
+    from a head that reads the pooler, [batch, length, outputs] from one that reads every token,
+    [batch, length] from "replaced_token", [batch, choices] from "choose" of inputs [batch, choices,
+    length]; `next_sentence_logits` and `sentence_order_logits` [batch, 2]; `start_logits` and
+    `end_logits` [batch, length], the two columns of the logits of "answer"; `loss` a scalar.
 
-    As a dict, and indexed by numbers and slices, it holds what transformers' outputs do: what there
-    is, of a model with heads `loss`, its logits, `hidden_states` and `attentions`.
+    As a dict, and by number or slice, it holds the outputs that transformers' models return,
+    without those that are None. A model with heads has `loss`, its logits, `hidden_states` and
+    `attentions`.
     """
 
     last_hidden_state: Tensor = None  # type: ignore[assignment]
@@ -80,7 +81,7 @@ class ModelOutput(dict[str, Any]):
 
     def __post_init__(self) -> None:
         items: Any = self.last_hidden_state
-        if isinstance(items, dict):  # accelerate rebuilds it from its items
+        if isinstance(items, dict):  # accelerate rebuilds an output from a dict of its items
             for field in fields(self):
                 object.__setattr__(self, field.name, items.get(field.name))
         logits = ("logits",) if self.start_logits is None else ("start_logits", "end_logits")
@@ -92,7 +93,7 @@ class ModelOutput(dict[str, Any]):
                 self[name] = value
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """Return what there is, in the order of transformers' outputs."""
+        """Return the items of the dict, in the order of transformers' outputs."""
         return tuple(self.values())
 
     def __getitem__(self, key: int | slice | str) -> Any:
@@ -101,10 +102,11 @@ class ModelOutput(dict[str, Any]):
 
 @dataclass
 class OutputRecorder:
-    """Outputs of layers that a reader asked for; None where not asked for.
+    """Outputs of layers that the caller of `forward` asked for; None if not asked for.
 
-    They are padded by `border`, which has to be given. The model goes on
-    with what is read back from it, so that gradients by it are those by the model's own vectors.
+    Outputs are padded by `border`, which is needed if any is asked for. The model goes on with
+    vectors packed again from the padded outputs, so that these are part of the graph and have
+    gradients.
     """
 
     hidden_states: list[Tensor] | None = None
@@ -112,7 +114,7 @@ class OutputRecorder:
     border: PaddedBatch | None = None
 
     def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
-        """Keep the vectors that enter the first layer or leave a layer, if asked for.
+        """Keep the vectors that enter the first layer or leave a layer, if they were asked for.
 
         `hidden` is [tokens, hidden] and may end in padding rows; those beyond `num_tokens` are not
         kept.
@@ -140,11 +142,11 @@ class OutputRecorder:
 
 
 class BertModel(TrainableModel):
-    """The encoder, its pooler, and the heads it was given; of BERT, or of the config's family.
+    """An encoder of the config's family (BERT or another), with its pooler and heads.
 
     `heads` maps a name of `HEADS` (model/head_names.py) to a module that `build_heads` made. A
-    pooler is built where a head reads it, or where there is no head at all, as in the released
-    models; `pooler` overrides that.
+    pooler is built if a head reads it. Without heads it is built if the family's released models
+    have a pooler. `pooler` overrides both.
     """
 
     def __init__(
@@ -169,7 +171,7 @@ class BertModel(TrainableModel):
         self.id2label: dict[int, str] = {}
         """Names of the outputs, if the model has a head with labels."""
         self.task_settings: dict[str, Any] = {}
-        """Facts that a task finds again in the folder, as plain JSON."""
+        """Settings that a task keeps in the model's folder, as plain JSON values."""
         self.every_token = False
         """Whether `encode` computes the last layer for all tokens, though only some are wanted."""
         self.load_report: LoadReport | None = None
@@ -178,17 +180,17 @@ class BertModel(TrainableModel):
 
     @property
     def companions(self) -> Mapping[str, "BertModel"]:
-        """Models trained with this one, by the folder beside its files that each is saved in.
+        """Models trained with this one, by the subfolder of its folder that each is saved in.
 
-        The names of their parameters begin with that of the folder.
+        The names of their parameters begin with the name of that subfolder.
         """
         return {}
 
     def parameter_specs(self) -> list[ParameterSpec]:
         """List the parameters, each once; task heads stay in fp32.
 
-        A head in bf16 could not tell 1997 from 2003, nor give probabilities to three digits, and
-        its products are small.
+        A regression head in bf16 could not tell 1997 from 2003, and probabilities in bf16 lack
+        three exact digits. In fp32 these heads cost little, since their products are small.
         """
         exact = tuple(f"heads.{head}." for head in TASK_HEADS)
         specs = super().parameter_specs()
@@ -199,9 +201,9 @@ class BertModel(TrainableModel):
         family_named(self.config.model_type).initialize(module, self.config)
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
-        """Return the weights by our names; those that layers share are copies but in the first.
+        """Return the weights by our names, with copies for further layers that share a weight.
 
-        safetensors writes no tensors that share memory.
+        The copies are needed since safetensors writes no tensors that share memory.
         """
         state = super().state_dict(*args, **options)
         if not options.get("keep_vars"):
@@ -211,7 +213,7 @@ class BertModel(TrainableModel):
         return state
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
-        """Use another dropout probability, for attention weights too unless they have their own."""
+        """Set the dropout probability; `attention`, if not None, is that of attention weights."""
         attention = probability if attention is None else attention
         self.config = self.config.with_dropout(probability, attention)
         for module in self.modules():
@@ -257,7 +259,7 @@ class BertModel(TrainableModel):
     def encode_pooled(self, batch: Batch) -> Tensor:
         """Encode and pool to `[sequences, hidden]`, in the batch's order and the weights' dtype.
 
-        Where the pooler reads first tokens, the last layer computes only these.
+        Unless the pooler averages all tokens, the last layer computes only first tokens.
 
         Raises:
             ConfigError: as `check_pooler`.
@@ -280,7 +282,7 @@ class BertModel(TrainableModel):
         return self.pooler(hidden, batch)
 
     def check_pooler(self) -> None:
-        """Refuse a model whose heads would read a pooler that it has not.
+        """Refuse a model that lacks the pooler that its heads, or its caller, would read.
 
         Raises:
             ConfigError: there is no pooler, and the family's heads would read one.
@@ -308,13 +310,13 @@ class BertModel(TrainableModel):
         A model with the head "choose" takes `[batch, choices, length]`, too.
 
         `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. A head that reads one
-        vector reads that of the first real token, where transformers reads column 0 though it may
-        be padding. `position_ids` default to the columns; one row of them is for all.
+        vector of a sequence takes the first real token's; transformers takes that of column 0 even
+        if it is padding. `position_ids` default to the columns; a single row serves all sequences.
         `inputs_embeds`, `[batch, length, embedding size]`, replace the word embeddings of
         `input_ids`. Every output is zero at padding, and of the weights' dtype. Gradients by hidden
-        states and attentions are those of transformers. So is `loss`, given `labels`
-        (`model/head_losses.py`), or for "answer" `start_positions` and `end_positions`; a model
-        with "masked_lm" and a head for pairs has the masked-LM loss alone.
+        states and attentions equal those of transformers. `loss` needs `labels`, or for "answer"
+        `start_positions` and `end_positions` (`model/head_losses.py`). A model with "masked_lm" and
+        a head for pairs has the masked-LM loss alone.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.
@@ -369,7 +371,7 @@ class BertModel(TrainableModel):
         """Compute the loss of the first head by labels, or of "answer" by start and end.
 
         Raises:
-            ConfigError: what is given is not what the model's head learns from.
+            ConfigError: the given targets are not those that the model's head learns from.
         """
         head = next(iter(logits), "none")
         start, end = places
@@ -404,7 +406,7 @@ class BertModel(TrainableModel):
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> PaddedBatch:
-        """Pack padded integer tensors [batch, length], with what `forward` allows for each.
+        """Pack the padded inputs of `forward`, with its shapes and defaults.
 
         Raises:
             InputError: shapes, types or values that the model cannot read; names the place.

@@ -1,8 +1,8 @@
 """The layout of a packed row for attention: dense blocks or bounds.
 
 A block holds neighbouring sequences of similar length as arrays [rows, heads, length, head_size],
-padded within the limits of `cut_blocks`. One index table gathers its heads from the packed row and
-another puts them back, so that every number is moved once each way; so are gradients.
+padded within the limits of `cut_blocks`. One index table gathers the block's heads from the packed
+row and another puts them back, so that every number, and every gradient, is moved once each way.
 """
 
 import math
@@ -23,7 +23,7 @@ MAX_PADDING = 1 / 8
 """The largest share of a block's cells that may be padding."""
 
 FREE_PADDING = 64
-"""Cells of padding that cost less than one more block, whatever their share."""
+"""Cells of padding that a block may always have: they cost less than one more block."""
 
 MAX_SCORES = 2**19
 """Scores per head that a block may hold on a CPU: 2 MB in fp32, two sequences of 512 tokens."""
@@ -33,8 +33,8 @@ MAX_SCORES = 2**19
 class AttentionPattern:
     """Keys that a query sees in its sequence: by default all.
 
-    `causal` hides those behind it, `window` those that are more than so many columns away: padding
-    between tokens counts, as in transformers.
+    `causal` hides the keys after the query, `window` those more than that many columns away;
+    padding between tokens counts as columns, as in transformers.
     """
 
     causal: bool = False
@@ -43,7 +43,7 @@ class AttentionPattern:
     def allows(self, columns: np.ndarray) -> np.ndarray:
         """Return a mask of the pairs that may be seen, bool [..., queries, keys].
 
-        `columns` are the places of the tokens in their row, integers [..., length].
+        `columns` are the tokens' columns in the padded batch, integers [..., length].
         """
         distance = columns[..., :, None] - columns[..., None, :]
         allowed = distance >= 0 if self.causal else np.full(distance.shape, True)
@@ -65,7 +65,7 @@ class HeadPlaces:
     Both sides are lists of vectors of head_size numbers. Queries, keys and values are [tokens * 3 *
     heads] in the row and [3 * rows * heads * length] in the block; contexts are [tokens * heads] in
     the row and [rows * heads * length] in the block. Tables are int64, computed on first use:
-    without gradients half of them never are.
+    without gradients half of them are never needed.
 
     Args:
         is_real: cells of the block that hold a token, bool [rows, length].
@@ -109,7 +109,7 @@ class HeadPlaces:
 
     @property
     def _token(self) -> np.ndarray:
-        """The token of each cell, or else the one before, [rows, 1, length]."""
+        """The token of each cell, or of the last cell before that has one, [rows, 1, length]."""
         token = self.is_real.cumsum(dtype=np.int64) - 1
         return token.reshape(len(self.is_real), 1, -1)
 
@@ -160,12 +160,13 @@ class Block:
 
     @cached_property
     def bias(self) -> Tensor | None:
-        """The mask added to scores, fp32 [rows, 1 or queries, keys]: -inf where none is seen.
+        """The mask added to scores, fp32 [rows, 1 or queries, keys]: -inf at keys that are hidden.
 
-        None if every cell is seen.
+        None if every key is seen.
         """
         if self.pattern != FULL:
-            # A query that is no token sees all: a row of -inf would be NaN, in gradients too.
+            # A query without a token sees all keys: the softmax of a row of -inf would be NaN, and
+            # so would gradients.
             is_seen = self.is_real[:, None] & self.pattern.allows(self._columns_of_cells)
             return self._send_bias(is_seen | ~self.is_real[:, :, None])
         if self.num_tokens == self.num_rows * self.length:
@@ -227,8 +228,8 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 class AttentionView:
     """The sequences of a packed row as attention with one pattern reads them.
 
-    `lengths` never rises. `columns`, int64 [tokens], are those of the batch. The form that each
-    path of attention reads is computed on first use.
+    `lengths` never rises. `columns`, int64 [tokens], are those of the batch. Blocks and bounds, for
+    the two ways of computing attention, are made on first use.
     """
 
     lengths: tuple[int, ...]
@@ -270,7 +271,7 @@ class AttentionView:
 
 
 class BlockLayout:
-    """The sequences of a packed row, for all layers, whatever their patterns of attention.
+    """The sequences of a packed row, with a view for each pattern of attention among the layers.
 
     `position_ids` and `columns`, int64 [tokens], are those of the batch.
     """
@@ -318,8 +319,8 @@ class BlockLayout:
 class _ToBlock(torch.autograd.Function):
     """Gather queries, keys and values of a row into a block.
 
-    The backward pass gathers as well: torch would add up gradients one by one, not knowing that
-    each is read by one token at most.
+    The backward pass gathers as well. torch would add up gradients one by one, since it does not
+    know that each cell's gradient belongs to one token at most.
     """
 
     @staticmethod

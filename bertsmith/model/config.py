@@ -155,7 +155,7 @@ class BertConfig:
 
     @property
     def first_position(self) -> int:
-        """The row of the position embedding that a text's first token has."""
+        """The row of the position embedding that is added to a text's first token."""
         return 0
 
     @property
@@ -172,7 +172,7 @@ class BertConfig:
     def shared_parts(self) -> Mapping[str, int]:
         """The name prefix of each part that layers share, with the last layer that uses it.
 
-        Such as "layers.0.attention" and 11. Parts that only one layer uses are not in it.
+        An example is "layers.0.attention" with 11. Parts that only one layer uses are left out.
         """
         return {}
 

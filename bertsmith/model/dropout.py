@@ -1,4 +1,4 @@
-"""Dropout with a cheap mask on CPUs, whose numbers depend on the sequence and not on its batch.
+"""Dropout with a cheap mask on CPUs; a sequence's mask does not depend on its batch.
 
 Within a training step each sequence has a random stream of its own, keyed by the seed, the step and
 its place in the step. So the processes, threads and micro-batches that a step is divided among
@@ -23,7 +23,7 @@ RESOLUTION = 2**16
 """Number of steps to which dropout probabilities are rounded."""
 
 PER_DRAW = 4
-"""Elements for which one 64-bit number is drawn."""
+"""Elements whose 16 random bits each come from one 64-bit number."""
 
 Bits = NDArray[np.int16]
 
@@ -38,7 +38,7 @@ class _Sequences:
         self.has_first_only = False
 
     def counts(self, num_rows: int) -> Sequence[int] | None:
-        """Return how many of a tensor's rows each sequence has; None if they are no sequence's."""
+        """Return the number of a tensor's rows per sequence; None if rows belong to no sequence."""
         ones = [1] * len(self.lengths)
         if not self.has_first_only and num_rows in (self.num_tokens, rounded_up(self.num_tokens)):
             return self.lengths
@@ -48,7 +48,7 @@ class _Sequences:
 
 
 class _Local(threading.local):
-    """The state of dropout in one thread; threads that shared a stream would draw in no order."""
+    """The state of dropout in one thread; a stream shared by threads would give random results."""
 
     def __init__(self) -> None:
         self.seed: int | None = None
@@ -68,8 +68,8 @@ def dropout_seed(
 ) -> Iterator[None]:
     """Seed all `dropout` calls in the block, in this thread; on a GPU, for the device.
 
-    Sequences that `follow` names have streams by `step_key`, (seed, step); all else has `seed`. The
-    state of a GPU's generator is restored.
+    Rows of sequences that `follow` was told of have streams made from `step_key`, (seed, step); all
+    other rows draw from one stream made from `seed`. The state of a GPU's generator is restored.
     """
     if device.type != "cpu":
         generator = _generator_of(device)
@@ -102,8 +102,8 @@ def _generator_of(device: torch.device) -> torch.Generator:
 def follow(lengths: Sequence[int], places: Sequence[int]) -> None:
     """Draw from now on for these sequences, in the order of the packed row.
 
-    `places` are theirs in the step; none where they are in no step. Without `dropout_seed` around
-    it, this does nothing.
+    `places` are the sequences' numbers in the training step, empty outside one. Without
+    `dropout_seed` around it, or a `step_key` there, this does nothing.
     """
     _local.sequences = None
     if _local.key is None or not places:
@@ -116,7 +116,7 @@ def follow(lengths: Sequence[int], places: Sequence[int]) -> None:
 def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, np.random.SFC64]:
     """Seed a stream for each place from one stream of the step.
 
-    The state is set, as to seed them one by one would take 15 times as long.
+    Each stream's state is set directly: seeding one by one would take 15 times as long.
     """
     source = np.random.SFC64(np.random.SeedSequence(key))
     words = source.random_raw(4 * (max(places) + 1)).reshape(-1, 4)
@@ -132,7 +132,7 @@ def _streams(key: tuple[int, int], places: Sequence[int]) -> dict[int, np.random
 
 @contextlib.contextmanager
 def first_tokens_only(is_on: bool) -> Iterator[None]:
-    """Compute in the block with one row for each sequence, where `is_on`."""
+    """If `is_on`, let `dropout` know that tensors in the block have one row for each sequence."""
     sequences = _local.sequences
     if sequences is None or not is_on:
         yield
@@ -147,11 +147,11 @@ def first_tokens_only(is_on: bool) -> Iterator[None]:
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """Zero elements with probability `p`, scaling others to keep the mean; shape and dtype stay.
 
-    Rows of `x`, fp32 or bf16 `[rows, ...]`, are those of tokens or of sequences, or else of
-    neither. Random numbers follow `dropout_seed`, or else torch's own generator. Outside training,
-    or with `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers,
-    four elements from each, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`,
-    whose generator draws one number per element; `p` is then met to 1 / 131,072.
+    `x` is fp32 or bf16 `[rows, ...]`; each row belongs to a token, to a sequence, or to neither.
+    Random numbers follow `dropout_seed`, or else torch's own generator. Outside training, or with
+    `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers, four
+    elements from each, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`,
+    whose generator draws one number per element; `p` is then rounded by 1 / 131,072 at most.
     """
     if not training or p == 0.0:
         return x
@@ -209,7 +209,7 @@ def _draw_rows(
 
 
 def _num_dropped(p: float) -> int:
-    """Return in how many of `RESOLUTION` cases an element is zero."""
+    """Return the number of cases among `RESOLUTION` in which an element becomes zero."""
     return min(round(p * RESOLUTION), RESOLUTION - 1)
 
 
@@ -229,10 +229,10 @@ def _draw(stream: np.random.SFC64, count: int) -> Bits:
 
 
 def _mask(bits: Bits, shape: torch.Size, dtype: torch.dtype, dropped: int) -> Tensor:
-    """Cut the factors of elements from random bits: zero in `dropped` of `RESOLUTION` cases.
+    """Turn random bits into the elements' factors: zero in `dropped` of `RESOLUTION` cases.
 
-    Only operations on vectors of 16-bit integers are used, which comparisons are not: drawing,
-    cutting and multiplying, forward and backward, take half the time.
+    Only operations that torch runs on vectors of 16-bit integers are used, so no comparisons.
+    Dropout, forward and backward, then takes half the time.
     """
     lowest = dropped - RESOLUTION // 2  # the lowest number that keeps its element
     numbers = torch.from_numpy(bits).view(shape)

@@ -48,7 +48,7 @@ class ElectraPair(BertModel):
         """Combine two models into a pair, which takes over their weights.
 
         Raises:
-            ConfigError: their embeddings differ, so they were not trained together.
+            ConfigError: the models' embeddings differ, so they were not trained together.
         """
         check_shared(discriminator, generator)
         configs = (discriminator.config, generator.config)
@@ -83,7 +83,8 @@ def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
     """Return a generator's config: all layers, `share` of the width.
 
     The paper found a quarter to a half to work best (section 3.2): too good a generator leaves too
-    little to detect. Heads are as wide as the discriminator's where that divides.
+    little to detect. Attention heads are as wide as the discriminator's if the generator's width is
+    a multiple of that, else the next wider heads that divide it are taken.
     """
     width = max(1, round(share * config.hidden_size))
     most = max(1, width // config.head_size)
@@ -103,7 +104,7 @@ def load_generator(directory: Path) -> BertModel:
     """Load the generator from a discriminator's folder.
 
     Raises:
-        CheckpointError: there is none, or it is damaged.
+        CheckpointError: the folder has no generator, or a damaged one.
     """
     if not has_generator(directory):
         raise CheckpointError(

@@ -37,20 +37,21 @@ def build_layers(
 
 @dataclass(frozen=True)
 class Family:
-    """The facts about a family that loader, saver and heads need."""
+    """The facts about a family that the loader, the saver and the heads need."""
 
     config: type[BertConfig]
     heads: Mapping[str, HeadBuilder]
     """Builders of the family's heads, by name."""
     names: Names
-    """Our module name to Hugging Face's, with `{i}` for a layer (`BertConfig.stored_layer`).
-    Several names are stacked, in order, to one module of ours."""
+    """Our module name to Hugging Face's, with `{i}` for a layer (`BertConfig.stored_layer`). The
+    weights of several names are stacked, in order, into one module of ours."""
     architectures: Mapping[frozenset[str], str]
     """The class of transformers that has exactly these heads."""
     tied: Mapping[str, str]
     """Second names under which some folders store a tensor again."""
     absent: Mapping[str, Any]
-    """Defaults of transformers for fields that config.json leaves out and that have none here."""
+    """Defaults of transformers for fields that config.json may omit and that have no default
+    here."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Settings for which config.json may have no other value."""
     written: Mapping[str, Any] = field(default_factory=dict)
@@ -70,7 +71,7 @@ class Family:
     build_pooler: Callable[[Any], Pooling] = Pooler
     """Builds the module that gives one vector per sequence to heads."""
     initialize: Callable[[nn.Module, Any], None] = initialize
-    """Initializes the parameters of a module, whose submodules it has been called for."""
+    """Initializes a module's own parameters; it has been called for the submodules before."""
     new_model: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a new model that differ from those of other families."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
@@ -120,8 +121,8 @@ class Family:
         """Refuse heads with which a model could not be saved.
 
         Raises:
-            ConfigError: the family has no head of the name, or no class for them together; names
-                the flag.
+            ConfigError: the family has no head of the name, or transformers has no class for these
+                heads together; the message names the flag.
         """
         if "replaced_token" in heads and "replaced_token" not in self.heads:
             raise ConfigError(
@@ -143,7 +144,7 @@ class Family:
 
     @property
     def first_heads(self) -> tuple[str, ...]:
-        """The pre-training heads of the original paper; for ELECTRA its generator's."""
+        """The pre-training heads of the original paper; for ELECTRA those of its generator."""
         return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
 
     @property

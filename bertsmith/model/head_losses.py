@@ -1,6 +1,7 @@
 """Losses of heads by padded labels, as transformers' models compute them from `labels`.
 
-Training of ours has its own (`tasks/losses.py`, `masked_lm_loss.py`), which sum over packed rows.
+The training commands use losses of their own (`tasks/losses.py`, `masked_lm_loss.py`), which sum
+over packed rows.
 """
 
 import torch
@@ -16,11 +17,11 @@ def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
 
     Shapes of `logits`: those of `ModelOutput.logits`, of any floating dtype. Shapes of `labels` by
     head: "masked_lm" and "tag" int64 [batch, length]; "classify", "choose", "next_sentence" and
-    "sentence_order" int64 [batch]; "regress" [batch]; "multi_label" 0 or 1 [batch, labels]. Of
-    classes, -100 is ignored.
+    "sentence_order" int64 [batch]; "regress" [batch]; "multi_label" 0 or 1 [batch, labels]. A class
+    of -100 is ignored.
 
     Raises:
-        InputError: another shape, or a class that the head has not; names the place.
+        InputError: another shape, or a class that the head lacks; the message names its place.
     """
     logits = logits.float()
     if head == "regress":
@@ -38,7 +39,7 @@ def head_loss(head: str, logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def check_labels(head: str, labels: Tensor, shape: torch.Size) -> Tensor:
-    """Return labels of any dtype in `shape`, which they have already but for a last dimension of 1.
+    """Return labels, of any dtype, in `shape`; a further last dimension of 1 is removed.
 
     Raises:
         InputError: another shape, or no tensor.
@@ -68,9 +69,9 @@ def replaced_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
 def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
     """Compute the mean loss of an answer's start and end from logits [batch, length, 2].
 
-    It is an fp32 scalar. Only real tokens can be chosen: `is_real` is bool [batch, length].
-    (transformers' models count what they compute at padding in.) `starts` and `ends` are int64
-    [batch]; those at or beyond the length are ignored, as of answers that were cut off.
+    It is an fp32 scalar. Only real tokens can be chosen: `is_real` is bool [batch, length]. (The
+    softmax of transformers' models includes padding.) `starts` and `ends` are int64 [batch];
+    positions at or beyond the length are ignored, as for answers that were cut off.
 
     Raises:
         InputError: another shape, or a place at padding.
@@ -85,7 +86,7 @@ def answer_loss(logits: Tensor, is_real: Tensor, starts: Tensor, ends: Tensor) -
 
 
 def _check_places(name: str, positions: Tensor, is_real: Tensor) -> Tensor:
-    """Return int64 [batch] with places beyond the length as the length.
+    """Return positions as int64 [batch], those beyond the length replaced by the length.
 
     Raises:
         InputError: another shape, or a place at padding.
@@ -105,7 +106,7 @@ def _check_places(name: str, positions: Tensor, is_real: Tensor) -> Tensor:
 
 
 def _check_classes(labels: Tensor, num_classes: int) -> None:
-    """Raise InputError, naming the place, for a class that is not there."""
+    """Raise InputError, which names row and column, for a class that the head lacks."""
     wrong = ((labels < 0) & (labels != IGNORE_INDEX)) | (labels >= num_classes)
     if not wrong.any():
         return

@@ -22,7 +22,8 @@ class MaskedLMHead(nn.Module):
     """Masked-LM head (Devlin et al. 2019, section 3.1, task 1).
 
     A dense layer with activation and LayerNorm, then a decoder whose weight is the word embedding.
-    That is passed with each call, so that it exists once; only the bias is stored here.
+    The word embedding is passed with each call, so that it exists once; this module stores the
+    decoder's bias only.
 
     Shapes in its methods: `hidden` [positions, hidden] as it leaves the encoder, and
     `word_embedding` [vocabulary, embedding size], both in the dtype of the head's weights, fp32 or
@@ -57,8 +58,8 @@ class MaskedLMHead(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute loss and number correct as `loss` does, and sample a token at each position.
 
-        The samples are int64 [positions]: the token at which the cumulative probability passes the
-        position's draw, fp32 from 0 to 1 [positions]. Without `draws` they are empty.
+        The samples are int64 [positions], as `sample_tokens` draws them by `draws`, fp32
+        [positions] in [0, 1). Without `draws` they are empty.
         """
         vectors = self.transform(fill_up(hidden))
         return MaskedLMLoss.apply(vectors, word_embedding, self.bias, labels, draws)  # type: ignore[no-untyped-call]
@@ -69,7 +70,7 @@ class TwoLogitHead(nn.Module):
 
     NSP (Devlin et al. 2019, section 3.1, task 2): 0 if B follows A, 1 if random. Sentence order
     (Lan et al. 2020, section 3.1): 0 as in the text, 1 swapped. Question answering (Devlin et al.
-    2019, section 4.2): each token as start and end.
+    2019, section 4.2): scores of each token as start and as end of the answer.
     """
 
     def __init__(self, config: BertConfig) -> None:

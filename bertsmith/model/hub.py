@@ -1,4 +1,4 @@
-"""Model folders on this machine and on the Hugging Face hub: found, fetched, sent."""
+"""Functions that find model folders here, fetch them from the Hugging Face hub, or send them."""
 
 import difflib
 import os
@@ -48,10 +48,10 @@ def is_own_card(directory: Path) -> bool:
 def find_checkpoint(path: str | Path) -> Path:
     """Resolve a path or hub name ("org/name") to a local folder.
 
-    Where "org" is a folder here, the name is taken for a path with a slip in it.
+    If "org" is a folder here, the name is taken for a misspelt path, and the hub is not asked.
 
     Raises:
-        CheckpointError: there is no such folder, and the hub cannot be reached or has it not.
+        CheckpointError: there is no such folder, and the hub lacks the model or cannot be reached.
     """
     folder = Path(path)
     try:
@@ -69,7 +69,7 @@ def find_checkpoint(path: str | Path) -> Path:
 
 
 def _missing_folder(path: Path) -> CheckpointError:
-    """Build the error, which names folders beside it that have a similar name."""
+    """Build the error for a missing folder; it names folders beside it with similar names."""
     parent = path.parent
     hint = ""
     if parent.is_dir() and os.access(parent, os.R_OK):
@@ -120,12 +120,12 @@ class Pushed:
 def push_model(directory: Path, name: str, *, private: bool = False) -> Pushed:
     """Send the model of a folder to the Hugging Face hub, as one commit; make its repository.
 
-    The token is that of the variable HF_TOKEN, or of `hf auth login`. Nothing in the folder is
-    changed, and only `SENT_FILES` are sent.
+    The hub's token is read from the variable HF_TOKEN, or from `hf auth login`. Nothing in the
+    folder is changed, and only `SENT_FILES` are sent.
 
     Raises:
-        ConfigError: a name that is not "org/name", no package huggingface_hub, or a repository that
-            is public where a private one is asked for.
+        ConfigError: `name` is not "org/name", there is no token or no package huggingface_hub, or
+            the repository is public although `private` is set.
         CheckpointError: the folder is incomplete, or the hub did not take it.
     """
     if not HUB_NAME.fullmatch(name):
@@ -177,7 +177,7 @@ def _files_to_send(directory: Path) -> tuple[str, ...]:
     """Return the paths of a model's files, below its folder.
 
     Raises:
-        CheckpointError: there is no model, or its run has not reached its end.
+        CheckpointError: there is no model, it is damaged, or its training run has not finished.
     """
     if not directory.is_dir():
         raise _missing_folder(directory)

@@ -1,10 +1,10 @@
-"""Linear layers in whole numbers of 8 bits: weights rounded once, what they multiply at each call.
+"""Linear layers in 8-bit integers: weights are rounded once, inputs at each call.
 
-A weight has a step of its own for each output (symmetric, -127 to 127); what enters a layer has
-one for the call, from its least to its greatest value (0 to 255). The product is exact, and comes
-back as fp32 or bf16. So a text's vector depends a little on which texts share its batch.
-With VNNI products take half as long as in bf16 (one thread of a Zen 4). Without it they gain less,
-and weights are rounded to larger steps, so that no sum of two products overflows.
+Weights have a scale for each output (symmetric, -127 to 127). Inputs have one scale per call, from
+their least to their greatest value (0 to 255), so a text's vector depends a little on the texts
+that share its batch. The product of the integers is exact and is returned in fp32 or bf16. With
+VNNI products take half as long as in bf16 (one thread of a Zen 4). Without VNNI products gain less,
+and scales are larger, so that no sum of two products overflows.
 """
 
 from collections.abc import Callable
@@ -32,15 +32,16 @@ from bertsmith.system.matrix_products import (
 from bertsmith.system.measurements import remember
 
 MAGIC = 1.5 * 2**23
-"""Added to a small fp32 number, it rounds it to the nearest whole one, which then stands in the
-lowest bits: rounding and conversion in two passes over memory instead of five."""
+"""Adding this to a small fp32 number rounds the number to the nearest integer, which then stands in
+the lowest bits of the sum. Rounding and conversion so take two passes over memory instead of
+five."""
 
 
 class Int8Linear(nn.Module):
     """A linear layer that multiplies in int8 and gives `out_dtype`, fp32 or bf16.
 
     It maps [tokens, in_features] of any floating dtype to [tokens, out_features]. The weight has a
-    step for each output, the input one for the whole batch.
+    scale for each output, the input one for the whole batch.
     """
 
     def __init__(self, linear: nn.Linear, out_dtype: torch.dtype = torch.float32) -> None:
@@ -54,7 +55,7 @@ class Int8Linear(nn.Module):
         self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Put the weight back in its plain order, which alone can be copied and pickled."""
+        """Return the state with the weight in plain order, since a packed one cannot be pickled."""
         return {**self.__dict__, "weight": self.weight.to_dense().t().contiguous()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -81,18 +82,18 @@ class Int8Linear(nn.Module):
 
 
 def weight_scales(weight: Tensor, *, in_pairs: bool) -> Tensor:
-    """Compute the step of each output's weights, fp32 `[out_features]`.
+    """Compute the scale of each output's weights, fp32 `[out_features]`.
 
-    `in_pairs` keeps the sum of two neighbouring weights of one sign within 128 steps: 255 times
-    that fits into the 16 bits in which processors without VNNI add two products (vpmaddubsw).
-    Steps grow by a quarter (all-MiniLM-L6-v2); weights of 7 bits would double them.
+    `in_pairs` keeps the sum of two neighbouring weights of one sign within 128 scales: 255 times
+    128 fits into the 16 bits in which processors without VNNI add two products (vpmaddubsw). Scales
+    grow by a quarter for that (all-MiniLM-L6-v2); weights of 7 bits would double them.
     """
     largest = weight.abs().amax(1)
     if in_pairs:
         pairs = F.pad(weight, (0, weight.shape[1] % 2)).view(len(weight), -1, 2)
         above, below = pairs.clamp_min(0).sum(2), pairs.clamp_max(0).sum(2)
         largest = torch.maximum(above, -below).amax(1)
-    # Two weights of 63.5 steps are rounded to 64 each, so 127 steps become 128 at most.
+    # Two weights of 63.5 scales are rounded to 64 each, so a sum of 127 becomes 128 at most.
     return largest.clamp_min(torch.finfo(torch.float32).tiny) / 127
 
 
@@ -127,9 +128,9 @@ class _Int8Speed:
 
 
 def int8_speed() -> _Int8Speed | None:
-    """Return the speed in int8 in GFLOP/s, rounding of the inputs included, measured once.
+    """Return speed and error of int8 products, measured once; rounding of inputs is included.
 
-    None where torch cannot quantize.
+    The result is None if torch cannot quantize.
     """
     if not can_quantize():
         return None
@@ -147,7 +148,7 @@ def _measure_int8() -> _Int8Speed:
 
 
 def slower_note(precision: str) -> str | None:
-    """Tell if fp32 is as fast on this CPU as `precision`; else None."""
+    """Return a note if fp32 is as fast on this CPU as `precision`, else None."""
     if precision == "fp32":
         return None
     advice = f"{option('precision', 'fp32')} is as fast here, and more exact."
@@ -173,7 +174,8 @@ def quantize_to_bytes(x: Tensor) -> tuple[Tensor, float, int]:
     """
     low, high = map(float, x.aminmax())
     low, high = min(low, 0.0), max(high, 0.0)
-    # At least 1e-30, so that a row of zeros has a scale too; a hair wider, so that 255 suffices.
+    # At least 1e-30, so that zeros alone have a scale too. 254.9 widens the scale a little, so that
+    # no number is rounded to 256.
     scale = max((high - low) / 254.9, 1e-30)
     zero_point = round(-low / scale)
     shifted = torch.add(x.new_tensor(MAGIC + zero_point), x, alpha=1 / scale)
@@ -181,7 +183,7 @@ def quantize_to_bytes(x: Tensor) -> tuple[Tensor, float, int]:
 
 
 class _PrepackedLinear(nn.Module):
-    """A linear layer whose weight lies in oneDNN's order; fp32 stays true fp32, bf16 bf16."""
+    """A linear layer whose weight lies in oneDNN's order; its dtype, fp32 or bf16, is kept."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -212,20 +214,20 @@ def can_prepack() -> bool:
     return has_onednn() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-# oneDNN puts a plain weight in blocks at each call. Done once, products are 15 to 20 % faster in
+# oneDNN reorders a plain weight at each call. Reordered once, products are 15 to 20 % faster in
 # fp32 and 7 to 15 % in bf16 (one thread of a Zen 4). Where the processor does not multiply in bf16,
 # torch's own product takes 80 times as long as in fp32 (Zen 3): there a bf16 weight is packed as
 # fp32, and only the result is rounded. Such a model can be neither trained nor saved.
 def prepack(model: BertModel) -> None:
-    """Replace the encoder's linear layers by prepacked ones of the same type, if this can be."""
+    """Replace the encoder's linear layers by prepacked ones of the same dtype, if torch can."""
     if can_prepack():
         _replace_linears(model, lambda name, linear: _PrepackedLinear(linear))
 
 
 def quantize(model: BertModel, attention_dtype: torch.dtype) -> None:
-    """Replace the encoder's linear layers by int8 ones; everything else stays fp32.
+    """Replace the encoder's linear layers by int8 ones and set the dtype of attention.
 
-    Scores and weighted means are computed in `attention_dtype`.
+    Scores and weighted means are computed in `attention_dtype`; everything else stays fp32.
     """
     dtypes = {"qkv": attention_dtype}
     _replace_linears(

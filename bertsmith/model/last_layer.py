@@ -1,6 +1,7 @@
 """Access to the last layer's outputs, however the model is called.
 
-Distillation compares them without changing how a task calls its model.
+Distillation compares these outputs of teacher and student without changing how a task calls its
+model.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ class LastLayer:
 def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[LastLayer]:
     """Record the last layer's outputs in the block.
 
-    Without `every_token`, they are of those tokens that are computed anyway.
+    Without `every_token`, only the tokens that the model computes anyway are recorded.
     """
     seen = LastLayer()
     hook = model.final_norm.register_forward_hook(lambda norm, inputs, output: seen.keep(output))

@@ -11,15 +11,16 @@ LayerChoice = Literal["spread", "first", "last"]
 def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread") -> list[int]:
     """Choose `num_kept` of `num_layers` layers, numbered from 0.
 
-    "spread" takes the first, the last, and those between at equal distances: half of them is "one
-    layer out of two" of DistilBERT (Sanh et al. 2019, section 3), and of twelve layers those that
-    its released code takes. A layer halfway between two is the lower one.
+    "spread" takes the first layer, the last, and layers between them at equal distances. For half
+    of the layers this is DistilBERT's "one layer out of two" (Sanh et al. 2019, section 3), and six
+    of twelve are the layers that its released code takes. A place halfway between two layers gives
+    the lower one.
 
     >>> choose_layers(12, 6), choose_layers(6, 3), choose_layers(6, 2, "last")
     ([0, 2, 4, 7, 9, 11], [0, 2, 5], [4, 5])
 
     Raises:
-        ConfigError: there are not so many layers, or none is to be kept.
+        ConfigError: the choice is unknown, or `num_kept` is below 1 or above `num_layers`.
     """
     check_choice("choice", choice, get_args(LayerChoice))
     if not 1 <= num_kept <= num_layers:
@@ -29,5 +30,5 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
     if choice == "first" or num_kept == 1:
         return list(range(num_kept))
     gaps = num_kept - 1
-    # Integer rounding of (2 * place - gaps) / (2 * gaps), upwards.
+    # i * (num_layers - 1) / gaps, rounded to the nearest integer, halves down.
     return [-(-(2 * i * (num_layers - 1) - gaps) // (2 * gaps)) for i in range(num_kept)]

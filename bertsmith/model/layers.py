@@ -59,8 +59,8 @@ class Embeddings(nn.Module):
 class FactorizedEmbeddings(Embeddings):
     """Embeddings at `embedding_size`, then a dense layer (Lan et al. 2020, section 3.1).
 
-    Context-free word vectors need fewer dimensions than contextual ones, and they are most of a
-    small model's weights.
+    Context-free word vectors need fewer dimensions than contextual ones, and word embeddings are
+    most of a small model's weights.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -98,7 +98,7 @@ class TransformerLayer(nn.Module):
     """
 
     pattern: AttentionPattern = FULL
-    """Keys that its attention sees."""
+    """Keys that each query of the layer sees."""
 
     def __init__(self, config: BertConfig, number: int = 0) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class TransformerLayer(nn.Module):
         record_weights: RecordWeights | None = None,
         first_tokens: Tensor | None = None,
     ) -> Tensor:
-        """Return `[tokens, hidden]` from as many; pass attention weights through `record_weights`.
+        """Return new vectors `[tokens, hidden]`; pass attention weights through `record_weights`.
 
         With `first_tokens`, int64 `[sequences]`, return the vectors of these tokens alone,
         `[sequences, hidden]`. Both results may end in padding rows; see `fill_up`.
@@ -164,7 +164,7 @@ class LayerList(nn.ModuleList):
 
 
 class Pooling(nn.Module):
-    """One vector per sequence: the first token's, or the mean over all."""
+    """One vector per sequence: its first token's vector, or the mean over its tokens."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
     The sum is in fp32, the result in the dtype of `hidden`.
     """
     lengths = send(torch.tensor(batch.lengths), hidden.device)
-    # The size is known here; a GPU would be waited for to learn it.
+    # Without `output_size` torch would wait for the GPU to learn the length of the result.
     sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(
         lengths, output_size=batch.num_tokens
     )

@@ -8,11 +8,11 @@ SHOWN_NAMES = 8
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Which weights of a folder found their place, by Hugging Face's names.
+    """The weights that a model took from a folder (`matched`), by Hugging Face's names.
 
-    `missing` are weights that the model has and the folder has not; they start at random.
-    `unused` are weights that the folder has and the model has not, by their stored names.
-    `note` says whether loaded weights were changed after loading, and why.
+    `missing` are weights of the model that the folder lacks; they start at random. `unused` are
+    weights of the folder that the model lacks, by their stored names. `note` says whether loaded
+    weights were changed after loading, and why.
     """
 
     matched: tuple[str, ...]

@@ -28,13 +28,13 @@ def load_model(
 ) -> BertModel:
     """Load the model of a folder, or of the Hugging Face hub ("org/name").
 
-    It is in fp32, on the CPU, in evaluation mode. The hub needs the package huggingface_hub.
+    The model is in fp32, on the CPU, in evaluation mode. The hub needs the package huggingface_hub.
 
     Args:
-        heads: names of the heads that the model is to have; those stored where not given. A head
-            that is not stored starts at random.
-        num_labels: outputs of a head with labels; as stored where not given. A number other than
-            the stored one gives a new head.
+        heads: names of the model's heads; by default the stored ones. A head that is not stored
+            starts at random.
+        num_labels: outputs of a head with labels; by default as stored. A number other than the
+            stored one gives a new head.
 
     `model.load_report` says what was matched, missing and unused; `model.id2label` names the
     outputs of a stored head with labels.
@@ -55,10 +55,10 @@ def build(
 
     Args:
         folder: its tensors become those of the model.
-        heads: which heads the model is to have (`HEADS` in model/head_names.py); those stored where
-            not given. A head that is not stored starts at random.
-        num_labels: outputs of a head with labels; as stored where not given. A number other than
-            the stored one gives a new head.
+        heads: names of the model's heads (`HEADS` in model/head_names.py); by default the stored
+            ones. A head that is not stored starts at random.
+        num_labels: outputs of a head with labels; by default as stored. A number other than the
+            stored one gives a new head.
 
     `model.load_report` says what was matched, missing and unused; `model.id2label` names the
     outputs of a stored head with labels.
@@ -67,8 +67,8 @@ def build(
         CheckpointError: the folder is incomplete, altered, or holds another kind of model.
         ConfigError: the family has no such head, or a head with labels needs `num_labels`.
     """
-    # The weights of stored heads come from the folder, so what is drawn for them first is replaced:
-    # it is drawn from another generator than the caller's, whose numbers stay as they are.
+    # Stored heads are initialized at random, then filled from the folder. The random numbers come
+    # from a generator of their own, so that the caller's random state stays as it was.
     drawing = drawing_from(0) if heads is None else contextlib.nullcontext()
     heads = folder.heads if heads is None else heads
     stored = folder.task_head
@@ -121,13 +121,13 @@ def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: P
 
 
 def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> list[str]:
-    """Put tensors in their places; returns the names of those that are missing.
+    """Put the folder's tensors into the model and return the names of missing ones.
 
     A missing pooler or head starts at random.
 
     Raises:
-        CheckpointError: the encoder or a layer of another part is not complete, or a shape does not
-            fit the config.
+        CheckpointError: the encoder is not complete, a layer of the pooler or of a head is stored
+            only in part, or a shape does not fit the config.
     """
     state = {}
     missing = []

@@ -1,4 +1,4 @@
-"""Masked-LM loss in bounded memory, and tokens sampled on the way."""
+"""Masked-LM loss in bounded memory, with tokens sampled from the same logits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ MAX_LOGITS = 2**24
 """Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 tokens."""
 
 MAX_GPU_LOGITS = 2**27
-"""Logits held at once on a GPU, which small products leave idle: 256 MB in bf16, 4,397 positions.
+"""Logits held at once on a GPU, where smaller products leave cores idle: 256 MB in bf16, or 4,397
+positions of 30,522 tokens.
 """
 
 CACHED_BYTES = 2**20
@@ -40,9 +41,9 @@ class MaskedLMLoss(torch.autograd.Function):
     """Summed cross entropy of `hidden @ weight.T + bias`, number correct, and sampled tokens.
 
     Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
-    `labels` int64 [positions], or fewer: rows without a label are ignored. Loss and number are fp32
-    scalars. With `draws`, fp32 from 0 to 1 [positions], a token is sampled at each position: that
-    at which the cumulative probability passes the draw.
+    `labels` int64 of at most [positions]: rows of `hidden` beyond the labels are ignored. Loss and
+    number correct are fp32 scalars. With `draws`, fp32 in [0, 1) of the shape of `labels`, each
+    position's token is sampled as in `sample_tokens`.
 
     No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time: a chunk's
     gradients are computed together with its logits, in the forward pass.
@@ -129,7 +130,7 @@ def _accumulate(total: Tensor | None, part: Tensor) -> Tensor:
 def _chunks(hidden: Tensor, weight: Tensor, num_kinds: int = 1) -> list[slice]:
     """Divide the rows of `hidden` into slices of about equal size.
 
-    `num_kinds` arrays of a slice's logits exist at a time.
+    `num_kinds` is the number of arrays of logits that exist at a time, all of a slice's size.
     """
     most = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // num_kinds
     count = len(hidden)
@@ -144,8 +145,9 @@ def _cross_entropy_and_gradient(
     """Compute summed loss and number correct in fp32; `logits` becomes the gradient.
 
     Shapes: `logits` [positions, classes], `labels` int64 [positions]. Softmax is computed in fp32
-    for any type of `logits` and rounded to that type once; on a CPU for so few positions at a time
-    that they stay in its cache, where `sample`, draws and the tokens to set, reads them.
+    for any dtype of `logits` and rounded to that dtype once. A CPU takes so few positions at a time
+    that their probabilities are still in its cache when tokens are sampled from them. `sample`
+    holds the draws, and the array that receives the sampled tokens.
     """
     size = max(1, len(logits))
     if logits.device.type == "cpu":
@@ -176,9 +178,10 @@ SAMPLED_BLOCK = 128
 def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
     """Sample the token at which the cumulative probability passes each draw, int64 `[positions]`.
 
-    Shapes: `probabilities` `[positions, vocabulary]`, `draws` fp32 `[positions]` in [0, 1). A draw
-    alone decides, on every device and however positions are divided. Blocks are summed first, then
-    one block is searched: summing token by token would take several times as long.
+    Shapes: `probabilities` `[positions, vocabulary]`, `draws` fp32 `[positions]` in [0, 1). A
+    position's token depends on its probabilities and draw alone, not on the device or on how
+    positions are divided. Blocks are summed first, then one block is searched: summing token by
+    token would take several times as long.
     """
     words = probabilities.shape[-1]
     num_blocks = words // SAMPLED_BLOCK
@@ -199,7 +202,7 @@ def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
 def _first_above(sums: Tensor, thresholds: Tensor) -> Tensor:
     """Find the first of rising `sums` `[rows, count]` above `thresholds` `[rows]`.
 
-    Where rounding leaves none, it is the first of the highest.
+    If rounding leaves no sum above a threshold, the first of the highest sums is taken.
     """
     highest = sums[:, -1].nextafter(sums.new_zeros(()))
     return (sums <= torch.minimum(thresholds.clamp(min=0), highest)[:, None]).sum(-1)
@@ -221,11 +224,11 @@ class Guesses:
 def soft_lm_loss(
     student: Guesses, teacher: Guesses, count: int, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Compute KL(teacher || student) at `temperature`, times its square, and the agreement.
+    """Compute KL(teacher || student) at `temperature`, times temperature², and the agreement.
 
-    Both results are fp32 scalars, summed over the first `count` positions; the second counts equal
-    predictions. Gradients are the student's alone (Hinton et al. 2015, section 2; Sanh et al. 2019,
-    section 2).
+    Both results are fp32 scalars, summed over the first `count` positions; the agreement is the
+    number of equal predictions. Only the student gets gradients (Hinton et al. 2015, section 2;
+    Sanh et al. 2019, section 2).
     """
     loss, num_alike = _SoftLMLoss.apply(  # type: ignore[no-untyped-call]
         student.hidden, student.weight, student.bias, teacher, count, temperature

@@ -1,7 +1,7 @@
 """A model folder of Hugging Face's form, whose files are read once.
 
-Reads every encoder of our families that transformers writes, but for relative positions, unknown
-activations and decoders that are not tied to the word embedding.
+It reads every encoder of our families that transformers writes, except encoders with relative
+positions, unknown activations, or a decoder that is not tied to the word embedding.
 """
 
 from collections.abc import Mapping
@@ -49,8 +49,8 @@ def read_folder(path: str | Path) -> "ModelFolder":
     """Open a model folder, or a model of the Hugging Face hub ("org/name").
 
     Raises:
-        CheckpointError: there is none, its run has not reached its end, or its config.json is
-            damaged or of a model that we do not have.
+        CheckpointError: there is no such folder, its training run has not finished, or its
+            config.json is damaged or of a model that we do not have.
     """
     files = open_files(find_checkpoint(path))
     check_finished(files)
@@ -70,7 +70,7 @@ class ModelFolder:
 
     @property
     def family(self) -> Family:
-        """The family; not kept, as its builders cannot be pickled."""
+        """The family, looked up each time: kept here, its builders could not be pickled."""
         return family_of(self.settings)
 
     @cached_property
@@ -92,8 +92,8 @@ class ModelFolder:
         """The tokenizer.
 
         Raises:
-            CheckpointError: there is none, it is damaged, or it gives ids that the embedding has
-                not: some kinds add special tokens that their files lack.
+            CheckpointError: the folder has no tokenizer, or a damaged one, or one with ids beyond
+                the embedding: some kinds add special tokens that their files lack.
         """
         tokenizer = read_tokenizer(self.files)
         if tokenizer.vocab_size > self.config.vocab_size:
@@ -169,7 +169,7 @@ class ModelFolder:
 
     @property
     def pair_head(self) -> str | None:
-        """Return the pair task of the folder's head, if any: BERT's has one name for both tasks."""
+        """The pair task of the folder's head, or None; BERT has one name for both tasks' heads."""
         pair_heads = [name for name in PAIR_HEADS if name in self.family.heads]
         if len(pair_heads) < 2:
             return pair_heads[0] if pair_heads else None

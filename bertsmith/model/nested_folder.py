@@ -1,6 +1,6 @@
 """Folders of sentence-transformers before 2.0, whose model is in a folder such as 0_Transformer.
 
-modules.json beside that folder names it.
+The file modules.json beside that folder gives its name.
 """
 
 from pathlib import Path, PurePosixPath
@@ -12,10 +12,10 @@ MODULES_FILE = "modules.json"
 
 
 def open_files(directory: Path) -> SmallFiles:
-    """Open the files of a model, those of the model itself from the folder that it is in.
+    """Open a model's small files, also where its config and weights are in a folder inside.
 
     Raises:
-        CheckpointError: modules.json names a folder for the model, which is not there.
+        CheckpointError: as `inner_folder`.
     """
     inner = inner_folder(directory)
     return SmallFiles(directory) if inner is None else SmallFiles(inner, outer=directory)
@@ -36,14 +36,14 @@ def inner_folder(directory: Path) -> Path | None:
     It may be some folders deep (`enc/bert`), and its name may end in a slash.
 
     Raises:
-        CheckpointError: that folder is not there, or not within `directory`.
+        CheckpointError: that folder has no config.json, or is not within `directory`.
     """
     files = SmallFiles(directory)
     if not files.has(MODULES_FILE):
         return None
     try:
         modules = files.read_json(MODULES_FILE, list)
-    except CheckpointError:  # told where these modules are needed
+    except CheckpointError:  # readers that need modules.json report its damage
         return None
     for module in modules:
         if isinstance(module, dict) and str(module.get("type", "")).endswith(".Transformer"):

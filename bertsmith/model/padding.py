@@ -21,10 +21,10 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 @dataclass(frozen=True)
 class PaddedBatch:
-    """A packed batch and the way back to the padded shape it came from.
+    """A packed batch, and the indices that lead back to the padded shape it came from.
 
-    `cells` is int64 [tokens]: each token's place in the flattened [batch, length].
-    `places` is int64 [batch]: where each given row stands in the batch's order.
+    `cells` is int64 [tokens]: each token's place in the flattened [batch, length]. `places` is
+    int64 [batch]: the number of each padded row's sequence in the packed batch.
     """
 
     batch: Batch
@@ -128,7 +128,7 @@ class PaddedBatch:
         """Refuse packed integers [tokens] that are not all from 0 to below `size`.
 
         Raises:
-            InputError: names the row and column of the first that is not.
+            InputError: an integer is out of range; the message names its row and column.
         """
         low, high = packed.aminmax()
         if low >= 0 and high < size:
@@ -150,7 +150,7 @@ def ids_in_place(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> 
     """Return placeholder ids, int64 zeros `[batch, length]`, for vectors `[batch, length, size]`.
 
     Raises:
-        InputError: both are there, or the vectors have another shape.
+        InputError: both are given, or the vectors have another shape.
     """
     if input_ids is not None:
         raise InputError("input_ids and inputs_embeds exclude each other. Give one of them.")
@@ -167,7 +167,7 @@ def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
     """Check that `x` holds integers `[batch, length]`, of the shape `shape` if there is one.
 
     Raises:
-        InputError: it is no tensor, of another shape or type, or empty.
+        InputError: `x` is no tensor, has another shape or dtype, or is empty.
     """
     check_is_tensor(name, x)
     if x.ndim != 2 or 0 in x.shape:
@@ -186,7 +186,7 @@ def check_is_tensor(name: str, x: object) -> None:
     """Check that `x` is a tensor.
 
     Raises:
-        InputError: it is something else, such as a list or an array.
+        InputError: `x` is something else, such as a list or an array.
     """
     if not isinstance(x, Tensor):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Changes of a model's weights before training: vocabulary, positions, head, queries, in place."""
+"""Functions that change a model's weights in place before training."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +13,9 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 
 LONGEST_WAVE = 1000.0
-"""Base of the wavelengths, of which the longest is 2 pi times as many positions. The 10,000 of
-Vaswani et al. are too many for rows of 128 tokens: half of the dimensions would be constant."""
+"""Base of the wavelengths; the longest is 2 pi times this number of positions. The 10,000 of
+Vaswani et al. is too large for rows of 128 tokens: half of the dimensions would be nearly
+constant."""
 
 AMPLITUDE = 2.8
 """Amplitude of the sinusoids in units of `initializer_range`. At 1.4 to 2 some seeds stay longer on
@@ -25,10 +26,10 @@ the first plateau of the loss, at 10 positions drown the word embeddings."""
 def initialize_sinusoidal(model: BertModel) -> None:
     """Initialize position embeddings to sinusoids; they are trained like any weight.
 
-    Neighbouring positions then are alike and every offset is one rotation wherever it is, so that
-    heads attend to the previous or next token after a few hundred steps. Random vectors have to be
-    learned one position at a time, and a small model stays long on the plateau of token
-    frequencies, for how long depends on the seed.
+    Neighbouring positions then are alike, and a given offset is the same rotation at every
+    position, so that heads attend to the previous or next token after a few hundred steps. Random
+    vectors have to be learned one position at a time: a small model stays long at the loss of token
+    frequencies, and how long depends on the seed.
     """
     position = model.embeddings.position
     first = model.config.first_position
@@ -55,14 +56,14 @@ def has_own_queries(model: BertModel) -> bool:
     return last not in others
 
 
-# Heads for whole texts read [CLS], whose attention is trained by the sentence-pair objective alone,
-# and after short pre-training is still near that of masked LM. Resetting whole layers (Zhang et al.
-# 2021, section 5) gained no more here and lost more of what pre-training gave.
+# Heads for whole texts read [CLS], whose attention only the sentence-pair objective trains. After
+# short pre-training [CLS] still attends as any masked-LM token does. Resetting whole layers (Zhang
+# et al. 2021, section 5) gained no more here and lost more of the pre-trained weights.
 def reset_queries(model: BertModel) -> None:
     """Set the last layer's queries to zero: every softmax becomes uniform.
 
     Raises:
-        ConfigError: other layers share them.
+        ConfigError: other layers share the last layer's attention.
     """
     if not has_own_queries(model):
         raise ConfigError(
@@ -86,9 +87,9 @@ def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]
     """Initialize new word embeddings to means of their old subword embeddings.
 
     The masked-LM bias of a new token likewise is the mean of its old tokens' biases. A token
-    without old ones, of characters that the model has never read, gets the mean of all rows (Hewitt
-    2021, "Initializing new word embeddings for pretrained language models"). Rows beyond the old
-    vocabulary are used before new ones are added.
+    without old tokens, of characters that the old vocabulary lacks, gets the mean of all rows
+    (Hewitt 2021, "Initializing new word embeddings for pretrained language models"). Embedding rows
+    beyond the old vocabulary are filled before new rows are added.
 
     Args:
         first_id: size of the old vocabulary, and so the id of the first new token.
@@ -128,8 +129,8 @@ def means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
 def set_positions(model: BertModel, size: int) -> None:
     """Resize the position embeddings to `size` tokens, repeating them from the start.
 
-    Longformer did so (Beltagy et al. 2020, section 5) and needed little training after it: local
-    attention patterns hold everywhere but at the borders of the copies.
+    Longformer was made so (Beltagy et al. 2020, section 5) and needed little further training:
+    patterns of attention to near tokens hold everywhere but at the borders of the copies.
     """
     embedding = model.embeddings.position
     first = model.config.first_position

@@ -10,15 +10,15 @@ from torch import Tensor
 from bertsmith.model.shape_buckets import fill_up
 
 Rotary = Callable[[Tensor], Tensor]
-"""Rotation of queries or keys [tokens, heads, head_size] of packed texts. The tokens that fill up
-their number (`fill_up`) are among them."""
+"""Rotation of queries or keys [tokens, heads, head_size] of a packed row, whose tokens include the
+padding rows of `fill_up`."""
 
 
 @dataclass(frozen=True)
 class Rotation:
     """Rotation of numbers `i` and `i + size / 2` of a head by position times `theta^(-2i / size)`.
 
-    `cos` and `sin` are fp32 [tokens, 1, size / 2], filled up to the same number of tokens.
+    `cos` and `sin` are fp32 [tokens, 1, size / 2], padded by `fill_up` as queries and keys are.
     """
 
     cos: Tensor
@@ -37,7 +37,7 @@ class Rotation:
 
 
 class _Turn(torch.autograd.Function):
-    """A rotation, whose gradient is turned back: nothing but the angles is kept for it."""
+    """A rotation; its backward pass rotates the gradient back, which needs the angles alone."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 torch's `amax` and `argmax` take bf16 numbers one by one: of 17 rows of 30,522 logits `amax` takes
 125 µs and `argmax` 1,900 µs (in fp32 56 and 750 µs). The bits of non-negative bf16 numbers, read as
-int16, order as the numbers do. With vectors of these and two steps, over blocks and then in one
-block of each row, both together take 80 µs (125 µs in fp32).
+int16, order as the numbers do. This module compares them as int16, in two steps: the maximum of
+each block of columns, then the place in the highest block. Maximum and argmax together take 80 µs
+(125 µs in fp32).
 """
 
 import torch
@@ -14,10 +15,10 @@ ROW_BLOCK = 256
 
 
 def row_maximum(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each row's maximum `[rows, 1]` and its first place, int64 `[rows, 1]`.
+    """Return each row's maximum `[rows, 1]` and its first column, int64 `[rows, 1]`.
 
-    `x` is `[rows, columns]` of any floating dtype, which the maximum keeps. A row with nan has nan,
-    or on a CPU another of its numbers.
+    `x` is `[rows, columns]` of any floating dtype, which the maximum keeps. The maximum of a row
+    with nan is nan, or on a CPU another number of the row.
     """
     if x.device.type != "cpu" or x.shape[-1] < 2 * ROW_BLOCK:
         return x.amax(-1, keepdim=True), x.argmax(-1, keepdim=True)

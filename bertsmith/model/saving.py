@@ -26,7 +26,7 @@ OWN_NAMES = {Path(name).parts[0] for name in SUMMED_FILES} | {
     SUMS_FILE, "model.safetensors", "pytorch_model.bin", COMPANION, "run.json",
     "journal.jsonl", "curves.svg", "repeats.json", "compression.json", "checkpoints", "earlier-run",
 }  # fmt: skip
-"""Names that may stand in a model's folder that is replaced."""
+"""Names that a model's folder may contain when another model replaces it."""
 
 
 def save_model(
@@ -38,8 +38,9 @@ def save_model(
 ) -> None:
     """Write a folder that transformers opens: config.json, model.safetensors, the tokenizer.
 
-    Weights are stored in fp32. Each file is replaced whole or not at all. `id2label` names
-    the classes; `model.id2label` where not given. The model's `companions` have folders in it.
+    Weights are stored in fp32. Each file is replaced whole or not at all. `id2label` names the
+    classes and defaults to `model.id2label`. Each of the model's `companions` is saved in a
+    subfolder of its name.
 
     Raises:
         CheckpointError: the tokenizer has more tokens than the model has embeddings.
@@ -77,9 +78,9 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
     """Copy a model's folder, without the checkpoints and earlier runs in it; return `out`.
 
     Raises:
-        ConfigError: `out` is no new or empty folder; or, where it may be replaced, holds anything
-            but a model, or the model that is copied.
-        CheckpointError: there is no such folder any more.
+        ConfigError: `out` lies inside `source`, or exists and is not empty; with `overwrite` only
+            if it holds files that are not a model's, or `source` lies inside it.
+        CheckpointError: the folder `source` does not exist.
     """
     if not source.is_dir():
         raise CheckpointError(f"{source}: the model's folder is not there any more. Load another.")
@@ -108,7 +109,7 @@ def copy_folder(source: Path, out: Path, *, overwrite: bool = False) -> Path:
 
 
 def their_tensors(model: BertModel) -> dict[str, Tensor]:
-    """Return fp32 weights by Hugging Face's names; a bare encoder's lack "bert."."""
+    """Return fp32 weights by Hugging Face's names; without heads these lack "bert."."""
     tensors: dict[str, Tensor] = {}
     others = tuple(f"{name}." for name in model.companions)
     for name, value in model.state_dict().items():
@@ -123,7 +124,7 @@ def their_tensors(model: BertModel) -> dict[str, Tensor]:
 
 
 def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
-    """Write what a task wants to find again into the config.json of a finished folder.
+    """Write a task's settings into the config.json of a finished folder, to be read again there.
 
     Raises:
         CheckpointError: config.json is missing or damaged.

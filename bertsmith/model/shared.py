@@ -1,7 +1,7 @@
 """Memory shared by processes, and a read-only model in it.
 
-A teacher's model is used by every training process, but its weights exist once: processes are sent
-the place of the weights instead of the weights.
+A teacher's model is used by every training process, but its weights exist once: other processes are
+sent the path of the shared memory instead of the weights.
 """
 
 import errno
@@ -23,9 +23,9 @@ ALIGNMENT = 64
 
 
 class SharedFile:
-    """Zeroed memory that other processes can map by its `path`, until `close` or its own end.
+    """Zeroed memory that other processes can map by its `path`, until `close` or its deletion.
 
-    It is not on a disk where the system allows that.
+    The memory is not on a disk where the system offers `memfd_create`, else it is a file.
 
     Raises:
         ConfigError: it is larger than files may be.
@@ -73,8 +73,8 @@ def map_file(path: str, num_bytes: int) -> Tensor:
 class SharedModel:
     """A read-only model, pickled without weights and mapped on unpickling.
 
-    The process that pickled it must live and keep it. On devices other than a CPU nothing is
-    shared, and it cannot be pickled.
+    The process that pickled it must live, and keep this object, until others have unpickled it. On
+    devices other than a CPU nothing is shared, and it cannot be pickled.
     """
 
     def __init__(self, model: BertModel) -> None:

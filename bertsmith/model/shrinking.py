@@ -1,4 +1,4 @@
-"""Functions from a model to a smaller one: fewer layers or tokens."""
+"""Functions that return a smaller model: one with fewer layers or tokens, or a DistilBERT."""
 
 import copy
 from collections.abc import Collection, Sequence
@@ -94,7 +94,7 @@ def distilled(model: BertModel) -> BertModel:
     """Convert a BERT with masked-LM head to DistilBERT.
 
     The embedding of the first segment is added to every position's, so that a text of one segment
-    is read as before (Sanh et al. 2019, section 3, drop it and keep the rest).
+    is read as before. Sanh et al. (2019, section 3) drop this embedding and keep the other weights.
 
     Raises:
         ConfigError: the model is of another family, or has no masked-LM head.

@@ -1,4 +1,4 @@
-"""The base class of models that can be trained, and what training must know of their parameters."""
+"""The base class of trainable models, and the facts about parameters that training needs."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +17,7 @@ class ParameterSpec:
     decay: bool
     """Whether weight decay applies."""
     fp32_only: bool = False
-    """Whether it is fp32 where the rest of the model computes in bf16."""
+    """Whether the parameter stays fp32 while the rest of the model computes in bf16."""
 
 
 class TrainableModel(nn.Module):

@@ -1,8 +1,9 @@
 """Attention over a whole packed row by one CUDA kernel, for sequences of any lengths.
 
 torch has the kernel since 2.10 as `varlen_attn`, whose keyword arguments differ between versions,
-so only positional ones are given. That function has no dropout; the operator beneath it has, with
-gradients. A trial shows whether a machine has the kernel, correct and faster than blocks.
+so only positional ones are given. That function has no dropout; the operator that it calls has
+dropout, and gradients with it. A trial finds out whether the kernel runs on this machine, is
+correct, and is faster than blocks.
 """
 
 import time
@@ -18,17 +19,18 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from bertsmith.system.measurements import remember
 
 MAX_HEAD_SIZE = 128
-"""The kernels take up to 256, but above this not on every card with gradients."""
+"""The kernels take heads of up to 256 numbers, but above 128 some cards lack the backward pass."""
 
 MAX_ERROR = 1e-2
-"""Largest relative error of bf16 results and gradients. Attention by blocks has 2e-3 to 3.3e-3 on a
-CPU, a wrong computation about 1."""
+"""Largest relative error of bf16 results and gradients. Attention by blocks has an error of 2e-3 to
+3.3e-3 on a CPU; a wrong computation has about 1."""
 
 MIN_GAIN = 1.1
 
 TRIAL_LENGTHS = (512, 256, 128, 32)
 VARLEN_TRIAL_ROWS = 8
-"""Sequences of each length; blocks of equal lengths have no padding, which favours the rival."""
+"""Sequences of each length. Attention by blocks then needs no padding, so the comparison favours
+it."""
 TRIAL_HEADS = 12
 TRIAL_HEAD_SIZE = 64
 TRIAL_DROPOUT = 0.1
@@ -49,7 +51,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class VarlenTrial:
-    """The result of trying the kernel: seconds forward and backward, both ways.
+    """The result of trying the kernel: seconds of forward and backward pass, with it and by blocks.
 
     `error` is the largest relative error of its result and gradients. `has_dropout` is whether it
     can drop attention weights. If it cannot be used at all, `problem` says why.
@@ -79,7 +81,7 @@ class VarlenTrial:
 def fits(qkv: Tensor, num_heads: int) -> bool:
     """Return whether the kernel supports the device, dtype and head size of `qkv`.
 
-    It is [tokens, 3 * hidden]. The kernel needs CUDA, bf16 or fp16, and heads of a multiple of 8
+    `qkv` is [tokens, 3 * hidden]. The kernel needs CUDA, bf16 or fp16, and heads of a multiple of 8
     numbers, of `MAX_HEAD_SIZE` at most.
     """
     head_size = qkv.shape[-1] // (3 * num_heads)
@@ -120,14 +122,14 @@ def varlen_pays(device: torch.device, with_dropout: bool) -> bool:
 def varlen_trial(device: torch.device) -> VarlenTrial:
     """Try a GPU's kernel, unless the result for this GPU and version of torch is stored.
 
-    A failure is not stored: it may have been for want of memory.
+    A failure is not stored: the GPU may have lacked memory only this time.
     """
     if device.type != "cuda" or not torch.cuda.is_available():
         return VarlenTrial(problem="there is no CUDA device")
     key = f"{torch.cuda.get_device_name(device)} | torch {torch.__version__} | attention"
     try:
         return remember(key, partial(try_varlen, device), VarlenTrial).value
-    # Not built in, not for this card, no memory: all are reasons to go the other way.
+    # torch lacks the kernel, the card lacks it, or memory is short: use blocks in each case.
     except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return VarlenTrial(problem=reason[:SHOWN_ERROR_CHARACTERS])
@@ -173,7 +175,7 @@ def _try(device: torch.device) -> VarlenTrial:
 
 
 def in_blocks(qkv: Tensor) -> Tensor:
-    """Compute the trial's sequences by torch's fused attention, length by length."""
+    """Compute attention for the trial's sequences by torch's fused kernel, length by length."""
     parts = torch.split(qkv, [VARLEN_TRIAL_ROWS * length for length in TRIAL_LENGTHS])
     contexts = []
     for part, length in zip(parts, TRIAL_LENGTHS, strict=True):
@@ -183,7 +185,7 @@ def in_blocks(qkv: Tensor) -> Tensor:
 
 
 def _outcome(attend: Callable[[Tensor], Tensor], qkv: Tensor, gradient: Tensor) -> Sequence[Tensor]:
-    """Return the result, and the gradients of query, key and value."""
+    """Return the context vectors, and the gradients of query, key and value."""
     context = attend(qkv)
     (qkv_gradient,) = torch.autograd.grad(context, qkv, gradient)
     return (context.detach(), *qkv_gradient.unbind(1))
@@ -195,7 +197,7 @@ def _distance(result: Tensor, exact: Tensor) -> float:
 
 
 def _has_dropout(qkv: Tensor, gradient: Tensor, bounds: Bounds) -> bool:
-    """Check that averages of ones vary with dropout about 1, with gradients."""
+    """Check that with dropout the averages of ones vary around 1, and that gradients are finite."""
     query, key, value = qkv.unbind(1)
     ones = torch.ones_like(value)
     try:

@@ -16,7 +16,7 @@ from bertsmith.model.load_report import list_weights
 
 
 def canonical(name: str, family: Family) -> str:
-    """Spell a stored name as today: old ones have gamma and beta, or lack "bert.".
+    """Return today's spelling of a name: old names say gamma and beta, or lack "bert.".
 
     >>> from bertsmith.model.families.bert import BERT
     >>> canonical("embeddings.LayerNorm.gamma", BERT)
@@ -30,12 +30,12 @@ def canonical(name: str, family: Family) -> str:
 def without_common_prefix(
     directory: Path, stored: Mapping[str, Tensor], family: Family
 ) -> Mapping[str, Tensor]:
-    """Take off what DataParallel, torch.compile or Lightning put before all names, and warn.
+    """Remove the prefix that DataParallel, torch.compile or Lightning put before all names; warn.
 
     The tensors stay as they are.
 
     Raises:
-        CheckpointError: the encoder's names have a prefix that others have not.
+        CheckpointError: the encoder's names have a prefix that other names lack.
     """
     prefix = _prefix_of_encoder(stored, family)
     if not prefix:
@@ -55,15 +55,16 @@ def without_common_prefix(
 
 
 WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module"}
-"""Names that torch.compile, FSDP, activation checkpointing and DataParallel give to a module."""
+"""Names that torch.compile, FSDP, activation checkpointing and DataParallel give to the module that
+they wrap."""
 ADAPTER_PARTS = ("base_layer", "lora_A", "lora_B", "lora_embedding_A", "modules_to_save")
 """Parts of names in a model that PEFT has given adapters."""
 
 
 def without_wrappers(directory: Path, stored: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Take out of names what wrappers of single modules put into them, and warn.
+    """Remove the parts of names that wrappers of single modules have added, and warn.
 
-    What all names begin with stays, for `without_common_prefix`; the tensors stay as they are.
+    A prefix of all names stays: `without_common_prefix` removes it. The tensors stay as they are.
 
     Raises:
         CheckpointError: the weights hold adapters of PEFT, or two names become one.
@@ -101,7 +102,7 @@ def _count_leading_wrappers(name: str) -> int:
 
 
 def _prefix_of_encoder(stored: Mapping[str, Tensor], family: Family) -> str:
-    """Find what stands before the names of the encoder; nothing where all is as it should be."""
+    """Find the prefix that stands before the encoder's usual names; "" if there is none."""
     word = f"{family.names['embeddings.word'][0]}.weight"
     if any(canonical(name, family) == word for name in stored):
         return ""
@@ -135,7 +136,7 @@ def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -
     """Check that decoders hold the values of the word embedding, to which they are tied.
 
     Raises:
-        CheckpointError: one was trained apart from it.
+        CheckpointError: a decoder has other values than the word embedding.
     """
     for copy, original in family.tied.items():
         if copy in tensors and original in tensors:

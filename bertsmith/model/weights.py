@@ -99,7 +99,7 @@ def _indexed_shards(index: Path) -> Iterator[Path]:
 
 
 def _check_finite(file: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raise CheckpointError if a weight is NaN or infinite; every answer would be NaN.
+    """Raise CheckpointError if a weight is NaN or infinite, which would spoil every answer.
 
     NaN and infinity show in the smallest or largest value. Finding those two takes 3 % of the time
     to load a base model; checking every weight takes 50 %.

@@ -1,6 +1,6 @@
 """The families of models, by their `model_type`.
 
-A further one is a file here, a line of `FAMILIES`, and its name in `ModelSettings.family`.
+To add a family, write a file here, and add its name to `FAMILIES` and to `ModelSettings.family`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def family_named(name: str) -> Family:
     """Return the family of a `model_type`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such family.
     """
     check_choice("family", name, FAMILIES)
     return FAMILIES[name]
@@ -45,7 +45,7 @@ def build_heads(
     """Build heads of `HEADS` by name, random; those of `LABEL_HEADS` need `num_labels`.
 
     Raises:
-        ConfigError: there is no such head, the family has it not, or `num_labels` is missing or
+        ConfigError: there is no such head, the family lacks it, or `num_labels` is missing or
             below 1.
     """
     return {name: _build_head(config, name, num_labels) for name in names}

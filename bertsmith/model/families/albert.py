@@ -1,8 +1,8 @@
 """ALBERT (Lan et al. 2020): BERT with factorized embeddings and shared layers.
 
-Layers share all weights, or attention alone, or the feed-forward layer alone. transformers knows
-only groups of layers that share everything: a model that shares a part has equal copies of it
-written for each layer, and shares them again when it is loaded.
+Layers share all weights, attention alone, the feed-forward layer alone, or nothing. transformers
+knows only groups of layers that share everything. So the part that layers share is saved as an
+equal copy for each layer, and shared again when the model is loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -121,7 +121,7 @@ class AlbertConfig(BertConfig):
     def owners(self, part: str) -> list[int]:
         """Return for each layer the first layer with the same weights in `part`, from 0.
 
-        It is the layer itself where no lower one shares them.
+        If no lower layer shares its weights, that is the layer itself.
         """
         if self.shared == "all":
             stored = [self.stored_layer(number) for number in range(self.num_layers)]
@@ -131,7 +131,7 @@ class AlbertConfig(BertConfig):
         return list(range(self.num_layers))
 
     def stored_layer(self, number: int) -> str:
-        """Return Hugging Face's name of a layer: group and place."""
+        """Return Hugging Face's name of a layer: its group, and its number within the group."""
         layer, inner = divmod(number, self.inner_group_num)
         # transformers assigns layers to groups like this, even if groups do not divide them.
         group = int(layer / (self.num_hidden_layers / self.num_hidden_groups))

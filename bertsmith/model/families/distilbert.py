@@ -21,7 +21,7 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 class DistilBertConfig(BertConfig):
     """The shape of a DistilBERT, with BERT's field names.
 
-    `DISTILBERT_KEYS` gives their names in config.json, None for those that are not stored.
+    `DISTILBERT_KEYS` gives the fields' names in config.json, None for fields that are not stored.
     """
 
     type_vocab_size: int = 0

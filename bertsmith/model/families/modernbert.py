@@ -61,7 +61,7 @@ class ModernBertConfig(BertConfig):
     """The window of a sliding layer: a token sees half as many on each side."""
     global_attn_every_n_layers: int | None = 3
     """Period of the layers with full attention, from layer 0 on; None if `layer_types` are not
-    periodic. Older versions of transformers read it."""
+    periodic. Older versions of transformers read this field instead of `layer_types`."""
     layer_types: Sequence[str] = ()
     """One of `LAYER_TYPES` for each layer; if empty, `global_attn_every_n_layers` decides."""
     global_rope_theta: float = 160_000.0
@@ -127,7 +127,7 @@ class ModernBertConfig(BertConfig):
         self.__dict__ |= {"layer_types": types, "global_attn_every_n_layers": next(fitting, None)}
 
     def _set_rope(self) -> None:
-        """Bring both spellings of the rotary bases to the same values.
+        """Set `rope_parameters` and the two rotary bases to the same values.
 
         Raises:
             ConfigError: positions are scaled, or a base is no number.
@@ -256,8 +256,8 @@ class ModernBertLayer(TransformerLayer):
 class ModernBertHead(ClassificationHead):
     """A classification head behind a dense layer with activation and LayerNorm.
 
-    In a folder these have the names of the masked-LM head's, so fine-tuning begins with their
-    pre-trained weights.
+    In a folder the dense layer and LayerNorm have the names of the masked-LM head's, so fine-tuning
+    begins with their pre-trained weights.
     """
 
     def __init__(self, config: ModernBertConfig, num_labels: int) -> None:

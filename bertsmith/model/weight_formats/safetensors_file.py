@@ -1,6 +1,6 @@
 """model.safetensors: read and written with a checksum over names, types, shapes and bytes.
 
-A file of another program has no checksum and is read without.
+A file that another program wrote has no checksum, and is read without one.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
         MemoryError: there is not enough memory.
     """
     try:
-        # safetensors and torch both open it, and if they cannot they do not say why.
+        # safetensors and torch each open the file, and neither says why that failed: Python does.
         with file.open("rb"), file.open("rb"):
             pass
         with utf8_name(file) as name, safe_open(name, framework="pt") as opened:
@@ -79,10 +79,11 @@ def safetensors_parts(
 ) -> Iterator[bytes | memoryview]:
     """Yield the header's length (8 bytes, little endian), its JSON, and each tensor's bytes.
 
-    The library's `save` holds copies of all tensors (of a checkpoint of base, 2.5 GB at a run's
-    peak); its `save_file` opens the file itself, which would be neither whole or not at all nor
-    fail as other files do; both put metadata in random order. As there, wider types come first, so
-    that each number stands at a multiple of its size.
+    The safetensors library is not used for writing. Its `save` holds copies of all tensors (2.5 GB
+    at a run's peak for a checkpoint of base). Its `save_file` opens the file itself: an interrupted
+    write would leave half a file, and errors would differ from those of our other files. Both write
+    metadata in random order. As in the library, wider types come first, so that each number stands
+    at a multiple of its size.
     """
     names = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
     header: dict[str, Any] = {"__metadata__": dict(metadata)}

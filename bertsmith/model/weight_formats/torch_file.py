@@ -13,7 +13,8 @@ from bertsmith.model.weight_formats.damage import damaged
 from bertsmith.system.memory import lacks_memory
 
 WEIGHTS_KEYS = ("state_dict", "model_state_dict", "model", "module")
-"""Keys of training programs' checkpoints (Lightning, torch's tutorials, DeepSpeed) for weights."""
+"""Keys of the weights in checkpoints of training programs: Lightning, torch's tutorials,
+DeepSpeed."""
 
 
 def read_bin(file: Path) -> dict[str, Tensor]:
@@ -24,7 +25,7 @@ def read_bin(file: Path) -> dict[str, Tensor]:
 
     Raises:
         CheckpointError: the file cannot be read, is damaged, holds objects other than tensors, or
-            tensors below several keys.
+            holds tensors below several keys, none of them usual.
         MemoryError: there is not enough memory.
     """
     try:
@@ -50,10 +51,10 @@ def read_bin(file: Path) -> dict[str, Tensor]:
 
 
 def _weights_in(file: Path, loaded: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Find the weights in what a file holds; those below a key bring a warning.
+    """Return the weights in a file's content; warn if they stand below a key.
 
     Raises:
-        CheckpointError: tensors stand below several keys, none of them the usual one.
+        CheckpointError: tensors stand below several keys, none of them in `WEIGHTS_KEYS`.
     """
     below = {
         key: value
@@ -83,7 +84,7 @@ def _tensors_of(values: Mapping[Any, Any]) -> dict[Any, Tensor]:
 
 
 def _check_plain(file: Path, name: object, tensor: Tensor) -> None:
-    """Raise CheckpointError unless a tensor has a name, and a value at each place."""
+    """Raise CheckpointError unless a tensor is named by a string and dense, with values."""
     if not isinstance(name, str):
         raise CheckpointError(
             f"{file}: holds a tensor by the name {name!r}; allowed are texts. Save the model's "
