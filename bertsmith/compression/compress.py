@@ -85,7 +85,7 @@ def chosen_layers(settings: LayerSettings, num_layers: int) -> list[int]:
     """Return the numbers of the layers to keep, from 0.
 
     Raises:
-        ConfigError: neither the layers nor their number are given, or both, or `layers` is no list
+        ConfigError: neither layers nor their number is given, or both; or `layers` is not a list
             of numbers.
     """
     if (settings.layers is None) == (settings.num_layers is None):

@@ -188,7 +188,7 @@ class TextsInMemory:
         """Stream the documents; texts that are missing or invisible are skipped and counted.
 
         Raises:
-            InputError: one is no text; names its place.
+            InputError: one is not text; names its position.
         """
         for index, value in enumerate(self.iter_texts()):
             text = as_json(value)

@@ -194,7 +194,7 @@ def iter_test_examples(path: Path, columns: tuple[str, ...]) -> Iterator[Example
     A text may be empty, since every row needs a prediction.
 
     Raises:
-        InputError: the file is no table with these columns.
+        InputError: the file is not a table with these columns.
     """
     specs = [
         ColumnSpec("index", "index", "1", ()),

@@ -248,7 +248,7 @@ def numeric_labels(examples: Sequence[Example], path: Path) -> NDArray[np.float6
     """Convert the labels to numbers, float64 `[examples]`.
 
     Raises:
-        InputError: a label that is no number, or none that fp32 holds; says where.
+        InputError: a label that is not a number, or none that fp32 holds; says where.
     """
     values = (
         number(example.label, f"{locate_row(path, example.row)}: the label") for example in examples

@@ -62,7 +62,7 @@ class Lines:
         return count_lines(self.reading.source.path, start) if start else 0
 
     def _check_start(self) -> None:
-        """Refuse what is no text by its first bytes, and skip a byte order mark."""
+        """Refuse a file that is not text by its first bytes, and skip a byte order mark."""
         start = self._stream.peek()
         head = start[:_HEAD_BYTES]
         check_is_text(str(self.reading.source.path), head)

@@ -38,7 +38,7 @@ def read_answers(path: Path) -> dict[str, str]:
     """Read predicted answers, by question id.
 
     Raises:
-        InputError: the file cannot be read, or an answer is no text.
+        InputError: the file cannot be read, or an answer is not text.
     """
     return {id_: _checked(path, id_, value, str) for id_, value in _by_id(path, "answer").items()}
 
@@ -47,7 +47,7 @@ def read_no_answer_probs(path: Path) -> dict[str, float]:
     """Read no-answer scores, finite numbers by question id.
 
     Raises:
-        InputError: the file cannot be read, or a score is no finite number.
+        InputError: the file cannot be read, or a score is not a finite number.
     """
     scores = _by_id(path, "no_answer_score")
     return {id_: float(_checked(path, id_, value, float)) for id_, value in scores.items()}

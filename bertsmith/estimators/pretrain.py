@@ -235,7 +235,7 @@ def as_texts(texts: Any, column: str) -> tuple[str, ...] | TextsInMemory:
     are those of `column`.
 
     Raises:
-        InputError: a string that is no file, or strings in a list that look like names of files.
+        InputError: a string that is not a file, or strings in a list that look like names of files.
     """
     if isinstance(texts, str):
         check_names_file(texts)

@@ -151,7 +151,7 @@ class SentenceEncoder(Estimator):
         They are fp32.
 
         Raises:
-            InputError: something is no text or pair of texts; names its place.
+            InputError: an item is not a text or pair of texts; names its position.
         """
         predictor = self._fitted
         if (pooling := self.get_params()["pooling"]) is not None:

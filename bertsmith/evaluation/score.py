@@ -67,7 +67,7 @@ def score_answer_files(
             of logits, by which its answers were decided already, so none applies.
 
     Raises:
-        ConfigError: a threshold without probabilities, or one that is no finite number.
+        ConfigError: a threshold without probabilities, or one that is not a finite number.
         InputError: a file cannot be read, or a prediction has no probability.
     """
     options = options or AnswerScoring()

@@ -53,7 +53,7 @@ def parse_bandwidth(text: str) -> float:
     (125000000.0, 12500000.0, 25000000000.0)
 
     Raises:
-        SettingError: it is no number with Mbit, Gbit, MB or GB.
+        SettingError: it is not a number with Mbit, Gbit, MB or GB.
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MG])(bit|B)(?:/s)?", text.strip())
     speed = 0.0 if match is None else float(match[1]) * PREFIXES[match[2]] * UNITS[match[3]]

@@ -1,4 +1,4 @@
-"""Small files of a folder, each read from disk once."""
+"""The small files of a folder, each read from disk once."""
 
 import json
 import os
@@ -16,14 +16,14 @@ SPECIAL_KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-"""Kinds of files whose reading may never end."""
+"""Kinds of files that may be read without end."""
 
 
 def read_small_file(path: Path) -> bytes:
     """Read a file that must be a regular one, such as a folder's config.json.
 
     Raises:
-        CheckpointError: a named pipe, a socket, a device, or a pointer of Git LFS.
+        CheckpointError: it is a named pipe, a socket, a device, or a pointer of Git LFS.
         OSError: as `Path.read_bytes`.
     """
     if kind := SPECIAL_KINDS.get(stat.S_IFMT(path.stat().st_mode)):
@@ -78,8 +78,8 @@ class SmallFiles:
         """Return a file's content.
 
         Raises:
-            CheckpointError: as `read_small_file`, or the system does not let it be read.
-            OSError: there is none, or a folder in its place.
+            CheckpointError: as `read_small_file`, or the file cannot be read.
+            OSError: there is no such file, or it is a folder.
         """
         if name not in self._contents:
             path = self.path(name)
@@ -108,7 +108,7 @@ class SmallFiles:
         path = self.path(name)
         try:
             value = json.loads(self.read(name).decode("utf-8-sig"), object_pairs_hook=build)
-        except CheckpointError:  # which is a ValueError, too
+        except CheckpointError:  # a subclass of ValueError
             raise
         except IsADirectoryError as error:
             raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
@@ -120,6 +120,7 @@ class SmallFiles:
         if not isinstance(value, kind):
             allowed = "an object" if kind is dict else "a list"
             raise CheckpointError(
-                f"{path}: holds {json.dumps(value)[:60]}, and must hold {allowed}. Copy it again."
+                f"{path}: its content is {json.dumps(value)[:60]}, but must be {allowed}. Copy it "
+                "again."
             )
         return value

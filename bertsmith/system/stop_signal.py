@@ -12,15 +12,15 @@ from typing import Any, Self
 HANG_UP = getattr(signal, "SIGHUP", None)
 """Sent when the terminal is gone; Windows has none."""
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANG_UP)))
-"""Signals that the main process answers, also where its whole group gets them."""
+"""Stop signals, which the main process handles, even if its whole process group gets them."""
 REPEAT_SECONDS = 2.0
-"""A signal that follows another this soon asks for the same: a key pressed twice, or a job's end
-that is told to the whole group and to each of its processes."""
+"""A signal this soon after another is the same request: a key was pressed twice, or a job's end was
+signalled to the process group and to each of its processes."""
 NEVER = -float("inf")
 
 
 class _LastRequest:
-    """The last stop request of this process; signals belong to processes, not to objects."""
+    """The last stop request of this process: signals are for processes, not for objects."""
 
     number: int = signal.SIGINT
     at: float = NEVER
@@ -30,9 +30,9 @@ class _LastRequest:
         self.at = time.monotonic()
 
     def is_repeated_by(self, number: int) -> bool:
-        """Return whether a signal asks for nothing new.
+        """Return whether a signal repeats the last request.
 
-        A hang-up may come from the shell and from the system, at any distance in time.
+        A hang-up may come from the shell and, at any time later, from the system.
         """
         if number == HANG_UP:
             return self.at > NEVER
@@ -43,12 +43,12 @@ _last = _LastRequest()
 
 
 def stopped_by() -> str:
-    """Name the last stop request as a user knows it."""
+    """Name the last stop request as users know it, such as Ctrl-C."""
     return "Ctrl-C" if _last.number == signal.SIGINT else signal.Signals(_last.number).name
 
 
 def exit_code() -> int:
-    """Return the exit code after the last stop request, as of a shell: 128 and its number."""
+    """Return the exit code after the last stop request, as in a shell: 128 plus its number."""
     return 128 + _last.number
 
 
@@ -56,14 +56,14 @@ def exit_code() -> int:
 def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that it cleans up.
 
-    A second signal right after the first does not interrupt the cleaning up. A signal that was
-    ignored stays ignored, and a program's own handlers stay.
+    A second signal right after the first does not interrupt the cleanup. Signals that were ignored
+    stay ignored, and a program's own handlers stay.
 
     Args:
         at_exit: after a request, keep these handlers until the process has ended.
 
     Raises:
-        KeyboardInterrupt: such a signal came.
+        KeyboardInterrupt: the process got such a signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -98,12 +98,12 @@ def raising_on_signals(*, at_exit: bool = False) -> Iterator[None]:
 
 
 class StopSignal:
-    """While entered, the first signal sets `requested`; a later one acts as it always does.
+    """A context in which the first stop signal sets `requested`; a later one has its usual effect.
 
-    A second one within `REPEAT_SECONDS` is taken for the first. A signal that was ignored stays
+    A second signal within `REPEAT_SECONDS` counts as the first. Signals that were ignored stay
     ignored, as under nohup, or in the background of a script.
 
-    Python delivers signals to the main thread only; elsewhere nothing is caught.
+    Python delivers signals only to the main thread; in other threads this does nothing.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class StopSignal:
             signal.signal(number, handler)
 
     def ignore_more(self) -> None:
-        """Let no further signal stop the saving that the first one asked for."""
+        """Ignore further signals, so that they do not interrupt saving."""
         self._is_finishing = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -137,11 +137,11 @@ class StopSignal:
 
 @contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Block stop signals for a process while it starts in the block."""
+    """Block stop signals, so that a process that starts in the block begins with them blocked."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # which unblocks signals when it starts
+    resource_tracker.ensure_running()  # it would unblock signals if it started later
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Standard streams of the command line: they may be closed, break or lack characters.
+"""Standard streams of the command line, which may be closed, break or lack characters.
 
-A note that nobody takes must not end hours of work, so standard error is discarded when it breaks.
-Of standard output that is an error of the command.
+A note that cannot be written must not end hours of work, so standard error is discarded if it
+breaks. If standard output breaks, the command fails.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ from bertsmith.system.escaping import escape_controls
 
 
 def restart_in_utf8() -> None:
-    """Start Python again in its UTF-8 mode, where the locale has only ASCII.
+    """Restart Python in its UTF-8 mode if the locale has only ASCII.
 
-    The words of the command line and the names of files are bytes there, not text.
+    Otherwise the words of the command line and file names would be undecoded bytes.
     """
     if sys.getfilesystemencoding() == "ascii" and "utf8" not in sys._xoptions:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 class _Stderr(io.FileIO):
-    """Standard error that is discarded once nobody takes it."""
+    """Standard error that discards everything once it cannot be written."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -38,20 +38,22 @@ class _Stderr(io.FileIO):
 
 
 def discard(stream: IO[Any]) -> None:
-    """Send what is still written to a stream nowhere."""
+    """Discard everything that is written to a stream from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def open_streams() -> None:
-    """Give the process all standard streams, and a standard error that may break."""
+    """Open missing standard streams, and make standard error one that may break."""
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:  # closed at the start: the next file would be opened as this stream
+        except (
+            OSError
+        ):  # closed at the start, so that the next opened file would become this stream
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
-    # A console of Windows has a stream of its own kind, which writes any character.
+    # A Windows console has its own kind of stream, which can write any character.
     if sys.stderr is None or (sys.stderr is sys.__stderr__ and os.name == "posix"):
         text = sys.stderr or sys.stdout
         buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
@@ -60,14 +62,14 @@ def open_streams() -> None:
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Discard the block's standard error: notes, progress, warnings."""
+    """Discard the standard error of the block: notes, progress, warnings."""
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
         yield
 
 
 @contextlib.contextmanager
 def shown_warnings(program: str) -> Iterator[None]:
-    """Print our warnings as one line each, whatever Python's own filters are."""
+    """Print bertsmith's warnings as one line each, whatever Python's warning filters are."""
     given_warnings.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("always", BertsmithWarning)
@@ -92,9 +94,9 @@ def shown_warnings(program: str) -> Iterator[None]:
 
 
 def allow_any_character() -> None:
-    """Let a terminal show another character for one that it lacks."""
+    """Let streams replace characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            # Of a file's name that is not UTF-8 \udcff is shown, which JSON reads as that name.
+            # A file name that is not UTF-8 is shown with \udcff, which JSON reads as that name.
             is_utf8 = stream.encoding.lower() == "utf-8"
             stream.reconfigure(errors="backslashreplace" if is_utf8 else "replace")

@@ -1,7 +1,7 @@
 """Checksums of the small files of a folder, in the format of `sha256sum`.
 
-Weights are not among them: they carry a checksum of their own. A file that differs causes
-a warning and is still used: config.json may well be edited by hand.
+Weights are not among them, since their files have their own checksum. A file that differs causes a
+warning but is used, since users may edit config.json.
 """
 
 import contextlib
@@ -33,15 +33,15 @@ SUMMED_FILES = frozenset(
         "1_Pooling/config.json",
     }
 )
-"""Files that decide, beside weights, what a model computes. Others are not checked."""
+"""Files that, besides weights, determine what a model computes; others are not checked."""
 
 
 @contextlib.contextmanager
 def summed(directory: Path, *names: str) -> Iterator[None]:
-    """Let the block write these files, and record their sums when it ends without an error.
+    """Record the sums of these files, which the block writes, if it ends without an error.
 
-    Old sums of these files are removed before the block, so that a process that is killed while it
-    writes leaves no sum that is wrong.
+    Their old sums are removed before the block, so that a process that is killed while it writes
+    leaves no wrong sums.
     """
     recorded, _ = _read_sums(SmallFiles(directory))
     sums = {name: digest for name, digest in recorded.items() if name not in names}
@@ -56,12 +56,12 @@ def summed(directory: Path, *names: str) -> Iterator[None]:
 
 
 def has_sum(files: SmallFiles, name: str) -> bool:
-    """Return whether the folder's sums have one of this file."""
+    """Return whether the folder has a sum of this file."""
     return name in _read_sums(files)[0]
 
 
 def check_sums(files: SmallFiles, only: str | None = None) -> None:
-    """Warn of files that differ from their sums, or only of the file named `only`."""
+    """Warn about files that differ from their sums, or only about the file named `only`."""
     sums, malformed_lines = _read_sums(files)
     if only is not None:
         sums = {name: sums[name] for name in sums if name == only}
@@ -87,7 +87,7 @@ def check_sums(files: SmallFiles, only: str | None = None) -> None:
 
 
 def _read_sums(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
-    """Read the sums by file name, and the numbers of lines that are not a checksum."""
+    """Read the sums by file name, and the numbers of lines that are not checksums."""
     try:
         content = files.read(SUMS_FILE)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

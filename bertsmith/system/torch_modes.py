@@ -1,7 +1,7 @@
-"""torch's modes and random numbers: the caller's change no result, and ours none of the caller's.
+"""Isolation of bertsmith from the caller's torch modes and random numbers, and vice versa.
 
 Callers may load, fit and predict under `torch.inference_mode`, in autocast, with another default
-type or device, in several threads at once.
+type or device, and in several threads at once.
 """
 
 import contextlib
@@ -21,18 +21,18 @@ RANDOM_FUNCTIONS = frozenset(
         *(Tensor.exponential_, Tensor.multinomial, Tensor.bernoulli),
     )
 )
-"""Functions that draw from torch's global generator unless they are given another."""
+"""Functions that draw from torch's global generator unless they get another one."""
 
 _default_types: list[torch.dtype] = []
-"""Types to restore, the caller's first: one entry more than blocks that are open."""
+"""The caller's default type, then an entry for each open block."""
 _changing_type = threading.Lock()
 
 
 @contextlib.contextmanager
 def usual_modes() -> Iterator[None]:
-    """Compute in the block on the CPU by default, in fp32, with gradients and without autocast.
+    """Compute in the block by default on the CPU, in fp32, with gradients and without autocast.
 
-    All but the default type belong to this thread.
+    All of these settings but the default type belong to this thread.
     """
     with contextlib.ExitStack() as stack:
         if torch.is_inference_mode_enabled():
@@ -52,7 +52,7 @@ def usual_modes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _default_float32() -> Iterator[None]:
-    """Make fp32 the default type, which is process-wide: the last block to end restores it."""
+    """Make fp32 the default type; it is process-wide, so the last block to end restores it."""
     with _changing_type:
         if not _default_types:
             _default_types.append(torch.get_default_dtype())
@@ -69,17 +69,17 @@ def _default_float32() -> Iterator[None]:
 
 @contextlib.contextmanager
 def drawing_from(seed: int) -> Iterator[None]:
-    """Draw initial weights and other random numbers of the block from a generator of its own.
+    """Draw initial weights and other random numbers of the block from a separate generator.
 
-    It gives the numbers that `torch.manual_seed(seed)` would; the global generator is not touched,
-    so neither the caller nor another thread is disturbed.
+    The numbers are those after `torch.manual_seed(seed)`, but the global generator does not change,
+    so that the caller and other threads are not affected.
     """
     with _Drawing(torch.Generator("cpu").manual_seed(seed)):
         yield
 
 
 class _Drawing(TorchFunctionMode):
-    """Gives random functions this generator."""
+    """Passes this generator to random functions."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class _Drawing(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = dict(kwargs or {})
-        # Some functions of torch.nn.init come here themselves, with all of their arguments.
+        # Some functions of torch.nn.init also get here, with all of their arguments.
         is_random = func in RANDOM_FUNCTIONS or "generator" in named
         if is_random and named.get("generator") is None:
             named["generator"] = self.generator

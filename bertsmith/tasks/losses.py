@@ -86,7 +86,7 @@ def class_loss(
     """Build the loss for `labels` that occur `counts` times in training, int64 `[labels]`.
 
     Raises:
-        ConfigError: a class weight is no number, or of an unknown label.
+        ConfigError: a class weight is not a number, or of an unknown label.
     """
     weights = class_weights(settings.class_weights, labels, counts)
     return ClassLoss(weights, settings.label_smoothing, settings.focal_gamma)
@@ -101,7 +101,7 @@ def binary_loss(
     weights are the examples without it by those with it.
 
     Raises:
-        ConfigError: a class weight is no number, or of an unknown label.
+        ConfigError: a class weight is not a number, or of an unknown label.
     """
     if settings.class_weights == (BALANCED,):
         ratios = (num_examples - counts) / np.maximum(counts, 1)

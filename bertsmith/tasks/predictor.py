@@ -171,7 +171,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """Predict each of several texts, records or examples, in order.
 
         Raises:
-            InputError: a value is missing or of another type; names its place.
+            InputError: a value is missing or of another type; names its position.
         """
         pairs = self.iter_predictions(inputs, batch_size=batch_size, show_progress=show_progress)
         return Predictions(pairs, self.definition.titles)
@@ -190,7 +190,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         predicted.
 
         Raises:
-            InputError: a value is missing or of another type; names its place.
+            InputError: a value is missing or of another type; names its position.
         """
         check_no_pair(inputs, "examples")
         fields = self.definition.fields
@@ -342,7 +342,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """Predict one text or record, or each of a list of them, as `predict` does.
 
         Raises:
-            InputError: a value is missing or of another type; names its place.
+            InputError: a value is missing or of another type; names its position.
         """
         if isinstance(inputs, str | Mapping):
             for text in (inputs, *more):
@@ -389,7 +389,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         They are fp32.
 
         Raises:
-            InputError: something is no text or pair of texts; names its place.
+            InputError: an item is not a text or pair of texts; names its position.
         """
         if isinstance(texts, str):
             warn_of_file_name(texts)
@@ -420,7 +420,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         it is a dot product or a negative distance.
 
         Raises:
-            InputError: something is no text, pair of texts, or array of vectors.
+            InputError: an item is not a text, pair of texts, or array of vectors.
         """
         first = self._as_vectors(a)
         second = self._as_vectors(b)

@@ -125,7 +125,7 @@ class CallableTokenizer(ABC):
             others: none; what transformers takes besides is refused by name.
 
         Raises:
-            InputError: what is no text, or texts and pairs of unequal number.
+            InputError: what is not text, or texts and pairs of unequal number.
             ConfigError: an unknown argument or choice, or `max_length` has no room for special
                 tokens.
         """

@@ -22,7 +22,7 @@ def config_settings(config: Json, path: Path) -> Json:
     """Return the special tokens and length of tokenizer_config.json.
 
     Raises:
-        CheckpointError: texts are cut at their beginning there, or the length is no number of
+        CheckpointError: texts are cut at their beginning there, or the length is not a number of
             tokens.
     """
     if (side := config.get("truncation_side", "right")) != "right":

@@ -148,7 +148,7 @@ def read_token(entry: Json, path: Path) -> AddedToken:
     """Read an added token of a tokenizer.json, with its flags.
 
     Raises:
-        CheckpointError: its content is no text, or a flag neither true nor false.
+        CheckpointError: its content is not text, or a flag neither true nor false.
     """
     flags = {flag: member(entry, flag, bool, path, False) for flag in TOKEN_FLAGS}
     return AddedToken(member(entry, "content", str, path), **flags)

@@ -130,7 +130,7 @@ class ModernBertConfig(BertConfig):
         """Set `rope_parameters` and the two rotary bases to the same values.
 
         Raises:
-            ConfigError: positions are scaled, or a base is no number.
+            ConfigError: positions are scaled, or a base is not a number.
         """
         by_layer_type = self.rope_parameters
         if not isinstance(by_layer_type, Mapping) or not by_layer_type.keys() <= {*LAYER_TYPES}:
