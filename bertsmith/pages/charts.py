@@ -12,24 +12,25 @@ from bertsmith.pages.page import write_page
 from bertsmith.system.counts import percent
 
 MAX_POINTS = 200
-"""Most points of a curve; more are averaged in groups, as the page's width shows no more."""
+"""Most points of a curve. More points are averaged in groups, since they could not be told apart on
+a page."""
 
 MIN_SPAN = 1e-9
-"""Shortest axis with marks that can be told apart."""
+"""Shortest axis whose marks have labels that can be told apart."""
 
-# In these units text is 14 high; a page shows a chart at 0.8 to 1.1 of its size.
+# The height of text is 14 in these units; a page scales a chart by 0.8 to 1.1.
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 20, 26, 48
 LEGEND_LEFT, LEGEND_ROW, KEY_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
 MAX_NAME = 48
-"""Most characters of a name in the legend; of wide ones half as many."""
+"""Most columns of a name in the legend; a wide character, as in Chinese, takes two."""
 
 Style = Literal["line", "dots", "points", "reference", "mark", "mean"]
-"""`dots` are joined by a line, `points` are not."""
+"""Style of a series: `dots` are joined by a line, `points` are not."""
 Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
 COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
-"""Colors of curves of equal rank, distinct also for the colour-blind; in the style `mean` each has
-dashes of its own. 2 is a soft one for references."""
+"""Colors for the curves of a chart, distinct also for the colour-blind. In the style `mean`, curves
+of each color have dashes of their own. Color 2 is soft and left to references."""
 Point = tuple[float, float]
 
 
@@ -37,8 +38,8 @@ Point = tuple[float, float]
 class Series:
     """A curve: its name in the legend, points, style and color.
 
-    A `reference` is a dashed level at the height of its first point, across the whole chart, and a
-    `mark` an upright line at its place.
+    A series of the style `reference` is a dashed level line across the whole chart, at the height
+    of its first point; a series of the style `mark` is an upright line.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Series:
     style: Style = "line"
     color: Color = 0
     band: Sequence[tuple[float, float, float]] = ()
-    """Band around a `mean`: x, and its lower and upper bound there."""
+    """Band around a `mean`: x, and the lower and upper bound of the band at x."""
 
     @property
     def is_line(self) -> bool:
@@ -62,7 +63,7 @@ class _Tick:
 
 @dataclass(frozen=True)
 class _Curve:
-    """A series as SVG: `path` of the line, `dots`, `area`."""
+    """A series as SVG: the path of its line, its dots, and the area of its band."""
 
     series: Series
     path: str
@@ -72,7 +73,7 @@ class _Curve:
 
 @dataclass(frozen=True)
 class _Key:
-    """An entry of the legend, at the left end of its line."""
+    """An entry of the legend; its coordinates are the left end of the line beside the name."""
 
     series: Series
     name: str
@@ -92,12 +93,12 @@ class Chart:
     """Whether heights are fractions from 0 to 1, which are written as percentages."""
     low: float = 0.0
     high: float | None = None
-    """Upper end of the vertical axis; by default what the points need."""
+    """Upper end of the vertical axis; None for the round value above the highest point."""
     x_low: float = 0.0
     x_high: float | None = None
-    """Right end of the horizontal axis; by default the last point."""
+    """Right end of the horizontal axis; None for the place of the last point."""
     x_names: Sequence[str] = ()
-    """Names of 0, 1, 2 … on the horizontal axis, where these are not numbers to measure by."""
+    """Names shown at 0, 1, 2 … on the horizontal axis, if these stand for things, not numbers."""
 
     width, left, right, top, bottom = WIDTH, LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
 
@@ -127,7 +128,7 @@ class Chart:
         return [self._x_tick(value, short(value)) for value in ticks(self.x_low, self.x_max)]
 
     def _x_tick(self, value: float, text: str) -> _Tick:
-        """Place a text under its value, or beside that where it would leave the chart."""
+        """Place a text under its value, or further left if it would leave the chart."""
         half = CHAR_WIDTH * _text_width(text) / 2
         return _Tick(min(self._x(value), self.width - half), text)
 
@@ -138,13 +139,13 @@ class Chart:
 
     @property
     def curves(self) -> list[_Curve]:
-        """The series in the order of drawing: references last, as a curve would hide them."""
+        """The series in the order of drawing: references last, so that no curve hides them."""
         in_order = sorted(self.series, key=lambda series: series.style == "reference")
         return [self._curve(series) for series in in_order]
 
     @property
     def keys(self) -> list[_Key]:
-        """The legend, as many entries to a row as fit."""
+        """The entries of the legend, with as many in a row as fit."""
         keys: list[_Key] = []
         x, y = float(LEGEND_LEFT), HEIGHT + 12.0
         for series in self.series:
@@ -218,7 +219,7 @@ class Scale:
 
 
 def write_svg(path: Path, charts: Sequence[Chart]) -> None:
-    """Draw charts side by side into a file that carries its own colors, light and dark."""
+    """Draw charts side by side into an SVG file that defines its own colors, light and dark."""
     write_page(path, "pages/charts.svg", charts=charts)
 
 
@@ -272,7 +273,7 @@ def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
 
 
 def round_step(span: float) -> float:
-    """Choose a step of 1, 2 or 5 times a power of ten; `span` has three to seven.
+    """Choose a step of 1, 2 or 5 times a power of ten, so that `span` has about three to seven.
 
     >>> round_step(0.7), round_step(9.3)
     (0.1, 2.0)

@@ -1,4 +1,4 @@
-"""HTML pages in one file without scripts, fonts or network.
+"""HTML pages, each a single file that needs no scripts, fonts or network.
 
 Templates are Jinja files beside the code that fills them; they extend `base.html`, which holds the
 style for wide and narrow screens, light and dark. All values are escaped, so that a text from a
@@ -27,7 +27,7 @@ _command = ContextVar("_command", default="")
 
 @contextmanager
 def made_by(command: str) -> Iterator[None]:
-    """Show a command, as it was typed, at the end of each page that the block writes."""
+    """Show `command`, as it was typed, at the end of each page that is written in the block."""
     token = _command.set(command)
     try:
         yield
@@ -46,7 +46,7 @@ def unbroken_percent(share: float) -> str:
 
 @cache
 def _environment(folder: Path) -> "jinja2.Environment":
-    """Keep compiled templates: a page of a run is written again and again."""
+    """Return the templates of a folder, compiled once: a page of a run is written many times."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -65,7 +65,7 @@ def _environment(folder: Path) -> "jinja2.Environment":
 def write_page(path: Path, template: str, **values: Any) -> None:
     """Fill a template, named by its path in the package, such as `demo/page.html`.
 
-    Each page ends with the date, the version, and the command that made it.
+    An HTML page ends with the date, the version, and the command that made it.
     """
     footer = {
         "time": time.strftime("%Y-%m-%d, %H:%M"),

@@ -20,9 +20,11 @@ from bertsmith.tasks.marks import RIGHT, Mark, MarkedPart, mark_spans
 from bertsmith.tasks.probabilities import softmax64
 
 NUM_CANDIDATES = 20
-"""Spans of a question over which probabilities are computed, as in the released code."""
+"""Number of a question's best spans over which probabilities are computed, as in BERT's released
+code."""
 PADDED_LOGITS = 1 << 18
-"""Logits of windows that are searched together, so that they stay in the cache."""
+"""Most logits, padding included, in a group of windows that are searched together: so few stay in
+the processor's cache."""
 
 Scores = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -50,7 +52,7 @@ class SpanCandidates:
     def probabilities(self, *, with_null: bool) -> NDArray[np.float64]:
         """Compute the softmax over candidates (and no answer if `with_null`).
 
-        The result is fp64 `[candidates]`, without that of no answer.
+        The result is fp64 `[candidates]`; the probability of no answer is left out of it.
         """
         null = [self.null_score] if with_null or not len(self.scores) else []
         return softmax64(np.concatenate([self.scores, null]))[: len(self.scores)]
@@ -61,7 +63,8 @@ def best_answers(
 ) -> list[SpanCandidates]:
     """Find the best spans of each question, of at most `max_answer_length` tokens.
 
-    `logits` are those of start and end for each token of each row, fp32 `[tokens, 2]`.
+    `logits` holds an array for each row, fp32 `[tokens, 2]`: each token's logits as the start and
+    as the end.
     """
     spans = _find_best_spans(logits, encoded.alignment, max_answer_length)
     spans = _merge_windows(spans, encoded.owners())
@@ -77,7 +80,8 @@ def best_answers(
 class _Spans:
     """Token spans of contexts with scores; one entry per span.
 
-    `firsts` and `lasts` are tokens of the context; `owners` are rows, or questions.
+    `firsts` and `lasts` are indices of tokens of the context. `owners` are the rows that the spans
+    stand in, or after `_merge_windows` their questions.
     """
 
     owners: Places
@@ -94,7 +98,8 @@ class _Spans:
 def _null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
     """Compute each question's no-answer score, the lowest of its windows.
 
-    A window that lacks the answer is sure that there is none, so the least sure one decides.
+    In a window that lacks the answer, the model is sure that there is none; so the window in which
+    it is least sure decides.
     """
     nulls = np.array([row[NO_ANSWER].sum() for row in logits], dtype=np.float32)
     return np.minimum.reduceat(nulls, starts[:-1]).tolist()
@@ -124,8 +129,8 @@ def _top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places
     """Find the best spans of each row, in any order.
 
     Returns rows, first tokens, last tokens and scores. `starts` is `[rows, tokens]`, `ends` `[rows,
-    tokens + width]`, with minus infinity as padding. A span among the best `n` begins at one of the
-    `n` starts whose own best span is highest, so only those are searched in full.
+    tokens + width]`, with minus infinity as padding. Each of the best `n` spans begins at one of
+    the `n` starts whose best span scores highest, so only spans from these starts are compared.
     """
     num_rows, size = starts.shape
     following = sliding_window_view(ends, width, axis=1)[:, :size]
@@ -172,7 +177,7 @@ def _merge_windows(spans: _Spans, owners: Places) -> _Spans:
 def _locate(spans: _Spans, offsets: NDArray[np.int32], null_score: float) -> SpanCandidates:
     """Convert token spans to characters of the context, leaving out empty ones.
 
-    Byte-level BPE has tokens for the spaces between two words.
+    A span is empty if its tokens are white space alone, for which byte-level BPE has tokens.
     """
     starts, stops = offsets[spans.firsts, 0], offsets[spans.lasts, 1]
     is_text = stops > starts
@@ -181,7 +186,7 @@ def _locate(spans: _Spans, offsets: NDArray[np.int32], null_score: float) -> Spa
 
 NONE = "(no answer)"
 NUM_SHOWN = 5
-"""Candidates in a line of a file of predictions."""
+"""Number of candidates in a line of a file of predictions."""
 PASSAGE_CHARACTERS = 120
 """Characters of the passage shown on each side of an answer."""
 
@@ -199,22 +204,22 @@ class Candidate(NamedTuple):
 class AnswerPrediction:
     """The answers predicted in a passage.
 
-    No answer is given where `no_answer_score` is above `threshold`, both in logits; None: the model
-    always answers.
+    The prediction is "no answer" where `no_answer_score` is above `threshold`, both in logits. A
+    `threshold` of None means that the model always answers.
     """
 
     context: str
     spans: SpanCandidates
     threshold: float | None
     is_truncated: bool
-    """Whether the end of the question, or of a passage that was to be cut, was ignored."""
+    """Whether the model did not read the end of the question, or of a passage that is cut."""
     num_windows: int = 1
     loss: float | None = None
-    """Cross entropy of the right start and end; None where they are unknown."""
+    """Cross entropy of the right start and end; None without a right answer to compare with."""
     is_right_too_long: bool = False
-    """Whether each right answer has more tokens than a predicted one may have."""
+    """Whether all right answers have more tokens than a predicted answer may have."""
     is_right_inside_token: bool = False
-    """Whether each right answer begins or ends inside a token, and a predicted one cannot."""
+    """Whether all right answers begin or end inside a token, as no predicted answer can."""
 
     @property
     def is_answered(self) -> bool:
@@ -238,9 +243,9 @@ class AnswerPrediction:
 
     @property
     def best(self) -> tuple[str, int, int]:
-        """The best span and its offsets, given as answer or not.
+        """The text and offsets of the best span, even where the prediction is "no answer".
 
-        It is empty where there is no span.
+        The text is empty where there is no span.
         """
         if not len(self.spans.scores):
             return "", 0, 0
@@ -278,7 +283,7 @@ class AnswerPrediction:
         }
 
     def line(self, example: Question) -> Any:
-        from rich.text import Text as RichText  # for those who look on
+        from rich.text import Text as RichText  # imported only where a line is shown
 
         answer = one_line(self.answer) or NONE
         line = RichText(f"{answer}\t{self.probability:.4f}\t{one_line(example.question)}\t")
@@ -287,7 +292,7 @@ class AnswerPrediction:
         return line
 
     def _repr_html_(self) -> str:
-        """Write the decision, and then the other candidates."""
+        """Show the predicted answer, and then the other candidates."""
         candidates = self.candidates()[self.is_answered :]
         rows = [
             (one_line(self.answer) or NONE, f"{self.probability:.4f}"),
@@ -314,7 +319,8 @@ class AnswerPrediction:
 def _whole_character(text: str, end: int) -> int:
     """Move `end` past the combining marks of the character before it.
 
-    Uncased models do not see accents that are characters of their own.
+    Tokenizers of uncased models remove accents that are characters of their own, so that the span
+    of a token ends before such an accent.
 
     >>> _whole_character("cafe\\u0301s", 4)
     5

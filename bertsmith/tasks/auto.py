@@ -89,7 +89,8 @@ def load(
     """Load the predictor of a model folder, by its head.
 
     A fine-tuned model predicts as its task does (labels, numbers, spans, choices), a pre-trained
-    one fills in [MASK], and one with neither gives vectors of texts. All give vectors by `encode`.
+    model fills in [MASK], and a bare encoder, which has neither head, gives vectors of texts. The
+    predictors of all of them also give vectors by `encode`.
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
     >>> classifier("a gripping story").label  # doctest: +SKIP
@@ -97,17 +98,16 @@ def load(
 
     Args:
         path: the folder, or "org/name" on the Hugging Face hub.
-        task: the task that the model must be of (classify, multi_label, regress, tag, answer,
-            choose, embed), or what to use it for (fill, vectors). With it, type checkers know what
-            predictions are.
+        task: the task that the model must be fine-tuned for (classify, multi_label, regress, tag,
+            answer, choose, embed), or the use that is made of the model (fill, vectors). If it is
+            given, type checkers know the class of the predictions.
         device: auto, cpu, cuda, cuda:1 or mps.
         precision: auto, fp32, bf16 or int8.
         max_length: maximum length of texts in tokens; by default as in training.
 
     Raises:
         CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.
-        ConfigError: a task that there is not, or a device or precision that this machine does not
-            have.
+        ConfigError: there is no such task, or this machine lacks the device or precision.
     """
     kinds: dict[str, type[InferenceTask[Any, Any]]] = {
         **tasks(),
@@ -157,7 +157,7 @@ def load_predictor(
 
     Raises:
         CheckpointError: as `load`; also if the model is of no task.
-        ConfigError: as `load`; also if the task reads no windows.
+        ConfigError: as `load`; also if windows are asked for and the task reads none.
     """
     folder = path if isinstance(path, ModelFolder) else read_folder(path)
     task = task_of_folder(folder)
@@ -172,7 +172,7 @@ def load_predictor(
 
 
 def with_windowing(task: Task[Any, Any], requested: Mapping[str, Any]) -> Task[Any, Any]:
-    """Return a copy that treats long texts as `requested`; None keeps a value.
+    """Return a copy that treats long texts as `requested`; values of None change nothing.
 
     Raises:
         ConfigError: the task has no windows.

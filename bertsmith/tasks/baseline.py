@@ -1,6 +1,7 @@
-"""What a fine-tuned model has to beat: the contract of plain methods, fitted to training examples.
+"""The contract of plain methods, fitted to training examples, that a model has to beat.
 
-Each task names its own as `Task.baselines`; those of ours are in `baselines.py`.
+Each task names its plain methods as `Task.baselines`; those of bertsmith's tasks are in
+`baselines.py`.
 """
 
 from collections import Counter
@@ -15,14 +16,14 @@ from bertsmith.system.compute import InferenceCompute
 
 @dataclass(frozen=True)
 class Baseline:
-    """Scores of a plain method on the eval examples, by their names in reports."""
+    """Scores of a plain method on the eval examples; `scores` has the names of reports as keys."""
 
     key: str
     method: str
-    """The method in words."""
+    """Description of the method for a reader."""
     scores: Mapping[str, float]
     answer: str | None = None
-    """The one answer that is always given, where the method is that."""
+    """The answer of a method that always gives the same one; None for other methods."""
 
     def __str__(self) -> str:
         scores = [f"{score_name(name)} {format_score(name, v)}" for name, v in self.scores.items()]
@@ -39,17 +40,25 @@ def most_frequent(counts: Mapping[str, int]) -> str:
 
 
 class Baselines:
-    """The plain methods of a task, which the methods are given; as it stands, there are none."""
+    """The plain methods of a task, which is the argument `task` of each function.
+
+    A task without a `gold_keys` of its own has no plain method.
+    """
 
     def gold_keys(self, task: Any, examples: Sequence[Any]) -> list[str]:
-        """Return a string for the right answer of each example, alike for equal answers.
+        """Return a string for the right answer of each example; equal answers have equal strings.
 
-        Empty where no answer is right for several examples, so that none is the most frequent.
+        The list is empty in tasks where an answer is hardly ever right for several examples, so
+        that there is no most frequent answer.
         """
         return []
 
     def score_constant(self, task: Any, answer: str, gold: Mapping[str, int]) -> Baseline:
-        """Score always giving one answer; both are as `gold_keys` writes them, with counts."""
+        """Score the method that always gives `answer`.
+
+        `answer` and the keys of `gold` are strings of `gold_keys`; the values of `gold` count the
+        examples with that right answer.
+        """
         accuracy = gold.get(answer, 0) / sum(gold.values())
         return Baseline("majority", f"always {answer}", {"accuracy": accuracy}, answer)
 
@@ -60,9 +69,9 @@ class Baselines:
         held_out: Sequence[Any],
         before: Mapping[str, float],
     ) -> list[Baseline]:
-        """Score what needs no more than counting: by default the most frequent answer.
+        """Score the methods that only count: by default the most frequent answer.
 
-        `before` holds the scores of the model before training, where these were computed.
+        `before` holds the scores of the model before training, if they were computed.
         """
         gold = Counter(self.gold_keys(task, held_out))
         if not gold:
@@ -78,5 +87,5 @@ class Baselines:
         model: Path,
         compute: InferenceCompute,
     ) -> list[Baseline]:
-        """Score what takes some seconds; `model` is the folder that was fine-tuned."""
+        """Score the methods that take some seconds; `model` is the folder that was fine-tuned."""
         return []

@@ -1,4 +1,4 @@
-"""The plain methods beside the scores of each task."""
+"""The plain methods whose scores are reported beside those of a model, for each task."""
 
 import json
 from collections import Counter, defaultdict
@@ -95,7 +95,7 @@ def _label_flags(task: Any, examples: Sequence[Example]) -> NDArray[np.bool_]:
 
 
 class ChoiceBaselines(Baselines):
-    """The most frequent place of the right choice."""
+    """The place among the choices that most often has the right one, such as always the first."""
 
     def gold_keys(self, task: Any, examples: Sequence[ChoiceExample]) -> list[str]:
         return [str(example.label) for example in examples]
@@ -106,7 +106,10 @@ class ChoiceBaselines(Baselines):
 
 
 class NumberBaselines(Baselines):
-    """The mean, whose correlation with anything counts as 0, and the cosine of pairs."""
+    """The mean of the training labels, and for pairs the cosine of the two texts' vectors.
+
+    The mean is scored by RMSE alone, since a constant has no correlation with anything.
+    """
 
     def cheap(
         self,
@@ -135,7 +138,7 @@ class NumberBaselines(Baselines):
 
 
 class WordBaselines(Baselines):
-    """The label that each word most often has; for other words the most frequent one."""
+    """The label that each word most often has in training; for a new word, the commonest label."""
 
     def cheap(
         self,
@@ -166,10 +169,10 @@ class WordBaselines(Baselines):
 
 
 class AnswerBaselines(Baselines):
-    """The start of the passage and, where some questions have no answer, none at all.
+    """The start of the passage as the answer and, if some questions have none, always no answer.
 
-    The first is a floor, as is the random guess of SQuAD's paper (Rajpurkar et al. 2016, table 5):
-    its better methods need a parser.
+    Both are easy to beat, like the random guess in SQuAD's paper (Rajpurkar et al. 2016, table 5),
+    whose better methods need a parser.
     """
 
     def cheap(

@@ -1,4 +1,4 @@
-"""Registry of tasks: the module of each by the task's name."""
+"""Registry of tasks: the module that holds each task, by the task's name."""
 
 import importlib
 from typing import Any
@@ -16,7 +16,7 @@ TASKS = {
     "regress": "bertsmith.tasks.regression",
     "tag": "bertsmith.tasks.token_classification",
 }
-"""Modules with a class `TASK`, by its name."""
+"""Modules by the names of the tasks; each module assigns the task's class to `TASK`."""
 
 
 def tasks() -> dict[str, type[Task[Any, Any]]]:
@@ -25,10 +25,10 @@ def tasks() -> dict[str, type[Task[Any, Any]]]:
 
 
 def task_named(name: str) -> type[Task[Any, Any]]:
-    """Import the task of a name.
+    """Import the task that has this name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such task.
     """
     if name not in TASKS:
         raise SettingError("task", name, list(TASKS))
@@ -38,8 +38,8 @@ def task_named(name: str) -> type[Task[Any, Any]]:
 def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
-    The head that config.json tells decides; a model without one has the task named there, and a
-    folder of sentence-transformers that of `embed`.
+    The head that config.json names decides. A model without a head has the task that config.json
+    names, or the task `embed` if it is a folder of sentence-transformers.
     """
     head = task_head(folder.settings)
     if head is not None:

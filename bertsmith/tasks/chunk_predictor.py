@@ -1,4 +1,4 @@
-"""A loaded model with the kind of its predictions, as it is sent to other ranks."""
+"""A loaded model and its kind of predictions, in the form in which they are sent to other ranks."""
 
 import copy
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class ChunkPredictor:
 
     @classmethod
     def of(cls, loaded: LoadedModel, definition: InferenceTask[Any, Any]) -> "ChunkPredictor":
-        """Prepare a model to be sent; that of a GPU goes by the main memory."""
+        """Prepare a model to be sent; a model on a GPU is copied to main memory first."""
         device_type = loaded.device.type
         if device_type != "cpu":
             loaded = replace(loaded, model=copy.deepcopy(loaded.model).cpu())

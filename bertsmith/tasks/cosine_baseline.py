@@ -1,4 +1,4 @@
-"""The cosine of two texts' vectors before fine-tuning, which a score of pairs has to beat."""
+"""The cosine of two texts' vectors before fine-tuning, which a model of pairs has to beat."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,15 +15,16 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 
 MAX_PAIRS = 1000
-"""Pairs whose cosine is computed."""
+"""Most pairs whose cosine is computed, from the first."""
 
 
 def score_cosines(
     held_out: Sequence[Example], model: Path, compute: InferenceCompute
 ) -> Baseline | None:
-    """Score the cosine of the mean vectors of the model that was fine-tuned.
+    """Score the cosine of the vectors of `model`, the folder that was then fine-tuned.
 
-    None where its folder is not there any more, or has a pooling of its own.
+    The vectors are means over tokens unless the folder names another pooling. The result is None if
+    the folder is not there any more, or its pooling is not supported.
     """
     try:
         encoder = Predictor.load(
@@ -33,7 +34,7 @@ def score_cosines(
         vectors = encoder.encode(
             [text for example in pairs for text in (example.text, example.pair or "")]
         )
-    except BertsmithError:  # the run is complete
+    except BertsmithError:  # the run succeeded, and should not fail for want of a baseline
         return None
     units = unit_length(vectors).astype(np.float64)
     cosines = (units[0::2] * units[1::2]).sum(axis=1)

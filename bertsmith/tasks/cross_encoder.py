@@ -1,6 +1,6 @@
-"""Folders of sentence-transformers' CrossEncoder: what is applied to the model's output.
+"""The function that a folder of sentence-transformers' CrossEncoder applies to the model's output.
 
-Which file says so depends on the version that wrote the folder.
+The file that names the function depends on the version that wrote the folder.
 """
 
 import json
@@ -20,10 +20,10 @@ SUPPORTED_ACTIVATIONS: Mapping[str, Activation] = {"Identity": "identity", "Sigm
 SOFTMAX = "torch.nn.modules.activation.Softmax"
 
 MODEL_KEY = "sentence_transformers"
-"""Entry of config.json in version 4."""
+"""Entry of config.json that holds the function in version 4."""
 
 OLD_KEY = "sbert_ce_default_activation_function"
-"""Entry of config.json before version 4."""
+"""Entry of config.json that holds the function before version 4."""
 
 
 class _Written(NamedTuple):
@@ -35,14 +35,15 @@ class _Written(NamedTuple):
 
 
 def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
-    """Read what a folder with one output applies to it.
+    """Read the function that is applied to the output of a model with one output.
 
-    `config` is the content of config.json. A CrossEncoder's folder without a function means a
-    sigmoid; one of transformers means the output itself, as its loss for one output is that of
-    regression. A warning tells of a folder that may be either.
+    `config` is the content of config.json. A CrossEncoder's folder that names no function means a
+    sigmoid. A folder of transformers means the output itself, since transformers trains a single
+    output by the loss of regression. A warning is shown where a folder may be of either kind.
 
     Raises:
-        CheckpointError: another function, or a prompt before every text.
+        CheckpointError: the folder names a function that is not supported, or wants a prompt before
+            every text.
     """
     written = _read_function(files, config)
     if written is not None:
@@ -61,12 +62,13 @@ def read_activation(files: SmallFiles, config: Mapping[str, Any]) -> Activation:
 
 
 def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
-    """Refuse a folder with several outputs that asks for something else than their softmax.
+    """Refuse a folder with several outputs that wants another function of them than a softmax.
 
-    A CrossEncoder's identity leaves their order, so that the likeliest label is the same.
+    The identity of a CrossEncoder is allowed: it keeps the order of the outputs, so the likeliest
+    label is the same as by a softmax.
 
     Raises:
-        CheckpointError: another function, or a prompt before every text.
+        CheckpointError: the folder names another function, or wants a prompt before every text.
     """
     written = _read_function(files, config)
     if written is None or str(written.name) == SOFTMAX or config.get("problem_type") is not None:
@@ -81,7 +83,7 @@ def check_softmax(files: SmallFiles, config: Mapping[str, Any]) -> None:
 
 
 def _read_function(files: SmallFiles, config: Mapping[str, Any]) -> _Written | None:
-    """Read the function that a CrossEncoder's folder names; the newest place comes first."""
+    """Read the function that a CrossEncoder's folder names, in the newest format that has one."""
     settings = read_settings(files, SETTINGS_FILE, {})
     if settings.get("model_type") == "CrossEncoder":
         check_prompt(files, settings)

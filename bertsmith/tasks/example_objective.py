@@ -1,4 +1,4 @@
-"""The fine-tuning objective of any task: encoded examples in, batches and losses out.
+"""The fine-tuning objective of any task, which makes batches and losses from encoded examples.
 
 Examples are shuffled anew each epoch, the rows of one example stay together, and a step's examples
 are divided into parts that are computed at the same time.
@@ -25,16 +25,16 @@ from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective
 
 MICRO_BATCH_TOKENS = 8_192
-"""Tokens in one forward pass of training, 16 texts of 512, which bounds the memory used. A text
-with more, over all its windows, is represented by some of them."""
+"""Most tokens in one forward pass of training, as many as 16 texts of 512 tokens have; this bounds
+the memory used. If the windows of one text have more together, only some of them are used."""
 
 
 @dataclass(frozen=True)
 class TrainingExamples:
     """Encoded training examples, and the row of each in its file.
 
-    `num_windowed` texts were too long for one row, `num_truncated` lost some tokens; `notes` are
-    other remarks for the user.
+    `num_windowed` counts the texts that were too long for one row, `num_truncated` those that lost
+    some tokens; `notes` are other remarks for the user.
     """
 
     encoded: EncodedExamples
@@ -117,9 +117,9 @@ class FineTuning(Objective[BertModel, Batch]):
     """The objective of a task over `batch_size` examples a step.
 
     Args:
-        task: gives losses and predictions.
+        task: the task, which computes losses and predictions.
         train: the examples to learn from.
-        held_out: the examples to score; none are scored if it is empty.
+        held_out: the examples to score; may be empty.
         batch_size: examples in one step; the last step of an epoch takes the remaining ones.
         num_parts: parts of a step, computed at the same time.
         micro_batch_tokens: tokens in one forward pass; a part with more is divided.
@@ -144,7 +144,8 @@ class FineTuning(Objective[BertModel, Batch]):
         self.num_parts = min(num_parts, -(-batch_size // (task.group_size or 1)))
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
-        # Taken before token ids are remapped, which depends on both sets of examples.
+        # Digests are computed here, before `narrow_vocabulary` remaps token ids: the new ids depend
+        # on both sets of examples.
         self._digests = train.encoded.digest(), held_out.encoded.digest()
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
         self._grouped: tuple[int, list[list[int]]] = (0, [])
@@ -253,10 +254,10 @@ def training_examples(
     *,
     labelled: bool = True,
 ) -> TrainingExamples:
-    """Prepare encoded examples for training, with the task's notes if they have gold answers.
+    """Prepare encoded examples for training, with the task's notes if they are labelled.
 
-    Rows become examples of their own where the task does not keep them together; windows beyond
-    `MICRO_BATCH_TOKENS` are thinned out.
+    If the task does not keep rows together, each row becomes an example of its own. If the windows
+    of an example have more than `MICRO_BATCH_TOKENS` tokens, some of the windows are left out.
     """
     notes = tuple(task.notes(examples, encoded)) if labelled else ()
     if task.rows_are_windows:
@@ -273,10 +274,10 @@ def training_examples(
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
     """Pack all rows of the examples at `indices` into one batch.
 
-    `targets` holds, beside the examples' own: `example`, int64 `[sequences]`, the example of each
-    sequence, as a place in `indices`; `place`, int64 `[sequences]`, its place among that example's
-    rows, from 0; and `num_examples`. Targets of examples have the order of `indices`, those of rows
-    and tokens the order of the packed row.
+    The batch's `targets` hold those of the examples and: `example`, int64 `[sequences]`, the
+    example of each sequence, as an index into `indices`; `place`, int64 `[sequences]`, the number
+    of the sequence among that example's rows, from 0; and `num_examples`. Targets of examples have
+    the order of `indices`, targets of rows and tokens the order of the packed row.
     """
     rows = [row for index in indices for row in encoded.rows_of(index)]
     texts = encoded.rows

@@ -1,4 +1,4 @@
-"""Mask filling: a text with [MASK] (RoBERTa's <mask>) in, the likeliest tokens for each out.
+"""Mask filling: the likeliest tokens for each [MASK] (in RoBERTa <mask>) of a text.
 
 This is the task of masked-LM pre-training (paper, section 3.1); there is no fine-tuning for it.
 """
@@ -31,8 +31,8 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 class FillMask(InferenceTask[Example, FilledMasks]):
     """The `top` likeliest tokens for each mask.
 
-    Several masks are predicted independently of each other. Special tokens are passed over;
-    probabilities remain those over the whole vocabulary.
+    Several masks are predicted independently of each other. Special tokens are never among the
+    likeliest, but probabilities are those over the whole vocabulary, special tokens included.
     """
 
     tokenizer: Tokenizer
@@ -105,7 +105,7 @@ class FillMask(InferenceTask[Example, FilledMasks]):
     ) -> list[FilledMasks]:
         """Name the likeliest tokens of each mask.
 
-        `outputs` are their ids and probabilities, `[masks, top, 2]` for each text.
+        `outputs` holds an array for each text, `[masks, top, 2]`: ids of tokens and probabilities.
         """
         decode = self.tokenizer.decode
         return [
@@ -128,9 +128,9 @@ class FillMask(InferenceTask[Example, FilledMasks]):
             model.encode(batch)[masks].float(), MAX_LOGITS // len(word_embedding)
         ):
             logits = model.heads["masked_lm"](hidden, word_embedding)
-            # An embedding may have spare rows beyond the vocabulary; they name nothing.
+            # An embedding may have spare rows beyond the vocabulary, which stand for no token.
             probabilities = logits[:, : self.tokenizer.vocab_size].softmax(-1)
-            # Below any probability, so that a special token never is among the best.
+            # -1 is below any probability, so a special token is never among the best.
             values, ids = probabilities.index_fill_(1, special, -1.0).topk(
                 min(self.top, probabilities.shape[1] - len(special))
             )

@@ -33,14 +33,15 @@ from bertsmith.system.torch_modes import usual_modes
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 BYTES_PER_FORWARD_PASS = 6144
-"""Budget of a forward pass without gradients: real tokens times the bytes of a number, hence 1,536
-tokens in fp32 and in int8 (which outputs fp32), 3,072 in bf16; on a CPU each thread has a pass of
-its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8 and the same time in bf16
-(one thread of a Zen 4); with AMX, bf16 gains a sixth from 1,536 to 3,072."""
+"""Budget of a forward pass without gradients: real tokens times the bytes of a number. That makes
+1,536 tokens in fp32 and in int8 (which outputs fp32), and 3,072 in bf16; on a CPU each thread has a
+forward pass of its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8 and the
+same time in bf16 (one thread of a Zen 4). On processors with AMX, bf16 is a sixth faster with 3,072
+tokens than with 1,536."""
 
 MIN_TOKENS_ALONE = 128
-"""From this many real tokens per thread on, each thread has a forward pass of its own. With fewer,
-sharing one pass is as fast (all-MiniLM-L6-v2, two threads of a Zen 4)."""
+"""Fewest real tokens per thread for which each thread has a forward pass of its own. With fewer, it
+is as fast to let all threads share one pass (all-MiniLM-L6-v2, two threads of a Zen 4)."""
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
@@ -72,7 +73,7 @@ class LoadedModel:
     max_length: int
     precision: InferencePrecision = "fp32"
     asked_length: int | None = None
-    """The requested `max_length`; None where it is the folder's."""
+    """The requested `max_length`; None if it was not given and the folder's length applies."""
     asked_precision: str = "auto"
 
     @property
@@ -86,7 +87,7 @@ class LoadedModel:
 
     @property
     def precision_note(self) -> str | None:
-        """A hint to use fp32 where it is as fast; otherwise None."""
+        """A hint to use fp32 if this machine computes it as fast as `precision`; otherwise None."""
         return slower_note(self.precision) if self.device.type == "cpu" else None
 
     def again(self, heads: Sequence[str], device: str, precision: str) -> "LoadedModel":
@@ -157,7 +158,8 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
         ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.
     """
     if device.type == "cpu":
-        # Measured now, while nothing else runs: else each thread would measure for itself later.
+        # The paths of attention are measured now, while nothing else runs; otherwise each thread
+        # would measure them for itself later.
         attention_paths()
     if name == "int8":
         if device.type != "cpu" or not can_quantize():
@@ -177,7 +179,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
 
 
 def set_dtype(model: BertModel, dtype: torch.dtype) -> None:
-    """Convert a model, but for its heads, whose weights stay as exact as they were saved."""
+    """Convert a model's weights, but for its heads, which stay fp32."""
     for name, part in model.named_children():
         part.to(torch.float32 if name == "heads" else dtype)
 
@@ -204,7 +206,8 @@ def compute_tokens_in_order(
 ) -> list[NDArray[np.float32]]:
     """Compute an array per text in their order, fp32 `[tokens, columns]`.
 
-    `compute` returns `[tokens, columns]` of a packed batch; otherwise as in `compute_in_order`.
+    `compute` returns `[tokens, columns]` for a packed batch. In all else this function works like
+    `compute_in_order`.
     """
     make_batch = partial(pack_texts, texts)
     arrays: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
@@ -223,9 +226,9 @@ def compute_groups(
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of sequences of similar length, and their outputs in fp32, on the CPU.
 
-    `make_batch` packs the sequences at the indices that it gets, which come longest first;
-    `compute` returns `[sequences, ...]` or `[tokens, ...]` of a batch. The outputs have that
-    shape, too.
+    `make_batch` packs the sequences at the indices that it receives, which are sorted by length,
+    longest first. `compute` returns `[sequences, ...]` or `[tokens, ...]` for a batch, and the
+    yielded outputs have the same shape.
     """
     device = model.device
 

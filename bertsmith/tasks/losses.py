@@ -1,7 +1,7 @@
 """Cross entropies with class weights, label smoothing and focal loss.
 
-Class weights serve rare classes, label smoothing noisy labels, focal loss (Lin et al. 2017, eq. 5)
-data with many easy examples.
+Class weights help with rare classes, label smoothing with noisy labels, and focal loss (Lin et al.
+2017, eq. 5) with data that has many easy examples.
 """
 
 import math
@@ -23,7 +23,8 @@ from bertsmith.tasks.settings.losses import BALANCED, LossSettings, allowed_weig
 class LabelLoss:
     """Cross entropy over labels, with `weights` `[labels]` or None.
 
-    With `focal_gamma`, each loss is multiplied by (1 - p) to that power (Lin et al. 2017, eq. 5).
+    With `focal_gamma`, each loss is multiplied by (1 - p) to that power, where p is the probability
+    of the right answer (Lin et al. 2017, eq. 5).
     """
 
     weights: tuple[float, ...] | None = None
@@ -62,10 +63,10 @@ class ClassLoss(LabelLoss):
 
 
 class BinaryLoss(LabelLoss):
-    """Binary cross entropy per label; `weights` apply where it is present."""
+    """Binary cross entropy per label; the weight of a label applies where the label is present."""
 
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Sum over rows the mean loss over labels, an fp32 scalar.
+        """Average the loss over labels and sum it over rows: an fp32 scalar.
 
         `logits` and `labels` are fp32 `[n, labels]`; labels are 0 or 1.
         """
@@ -97,8 +98,8 @@ def binary_loss(
 ) -> BinaryLoss:
     """Build the multi-label loss; class weights apply where a label is present.
 
-    `counts`, int64 `[labels]`, are the examples with each label, of `num_examples`; balanced
-    weights are the examples without it by those with it.
+    `counts`, int64 `[labels]`, says how many of the `num_examples` examples have each label. The
+    balanced weight of a label is the number of examples without it, divided by the number with it.
 
     Raises:
         ConfigError: a class weight is not a number, or of an unknown label.
@@ -116,10 +117,11 @@ def class_weights(
 ) -> tuple[float, ...] | None:
     """Compute the requested weights `[labels]`; None where none are requested.
 
-    `balanced` is n / (labels x count) as in scikit-learn, so that the mean over the examples is 1.
+    The weight of a label is then n / (labels x count) for "balanced", as in scikit-learn, so that
+    the mean over the examples is 1.
 
     Raises:
-        ConfigError: neither "balanced" nor label=weight, or an unknown label.
+        ConfigError: a request is neither "balanced" nor label=weight, or names an unknown label.
     """
     if not requested:
         return None

@@ -12,7 +12,7 @@ WRONG: Color = 1
 
 
 class MarkedPart(NamedTuple):
-    """A part of a text; without a color it is not marked."""
+    """A part of a text, which is marked if it has a color."""
 
     text: str
     label: str = ""
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
 @runtime_checkable
 class Marked(Protocol):
-    """A prediction whose decision has a place in the text."""
+    """A prediction of spans in the text, which can be marked there."""
 
     def parts(self) -> list[MarkedPart]:
         """Return the text with the decision marked."""
@@ -47,17 +47,18 @@ class Labelled(Protocol):
 
 
 def color_of(name: str, names: Sequence[str]) -> Color:
-    """Return the color of one of several names; of another name, the first."""
+    """Return the color of `name` among `names`; the first color if it is none of them."""
     return COLORS[names.index(name) % len(COLORS)] if name in names else COLORS[0]
 
 
 def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> list[MarkedPart]:
     """Cut a text into marked and other parts.
 
-    Of spans that overlap, the first given is whole, and others of its label are left out. With
-    `around`, at most so many characters of the other parts are kept beside each span.
+    Where spans overlap, the one that comes first in `spans` is marked whole. A later one is left
+    out if it has the same label; otherwise the rest of it is marked. With `around`, at most so many
+    characters of the other parts are kept beside each span.
     """
-    taken: list[Mark] = []  # in their order in the text, none of which overlap
+    taken: list[Mark] = []  # sorted by their places in the text; they do not overlap
     for span in spans:
         first = bisect_right(taken, span.start, key=attrgetter("end"))
         last = bisect_left(taken, span.end, key=attrgetter("start"))
@@ -84,7 +85,7 @@ def mark_spans(text: str, spans: Iterable[Mark], around: int | None = None) -> l
 
 
 def _shorten(text: str, first: int, last: int) -> str:
-    """Keep the first and the last characters of a text that has more."""
+    """Keep the `first` and the `last` characters of a text that has more."""
     if len(text) <= first + last:
         return text
     return f"{text[:first]}…{text[len(text) - last :]}"

@@ -12,8 +12,8 @@ from bertsmith.system.notebook import html_table
 class Word:
     """A vocabulary entry and its probability.
 
-    `token` is its text, as transformers' `token_str`: in BERT's vocabulary `##` continues a word,
-    in RoBERTa's a space begins one.
+    `token` is the text of the entry, as in `token_str` of transformers. In BERT's vocabulary a text
+    with `##` continues a word; in RoBERTa's a text with a space begins one.
     """
 
     token: str

@@ -2,7 +2,7 @@
 
 A sentence's score is its pseudo-log-likelihood: each token is masked in turn, and the
 log-probabilities of the true tokens are summed (Salazar et al. 2020, section 2). Special tokens are
-not scored. There is no fine-tuning for it.
+not scored. No fine-tuning is needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
         """Build a pair from the fields `sentence_good` and `sentence_bad`.
 
         Raises:
-            InputError: one is missing or no string.
+            InputError: a field is missing or no string.
         """
         good, bad = (text_field(record, name) for name in self.fields)
         return MinimalPair(good, bad, row=record.get("row", 0))
@@ -105,15 +105,16 @@ class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
 class MaskedCopies:
     """Copies of token rows, each with another token masked.
 
-    Full attention reads positions and not the order of tokens. With `masked_first` the masked token
-    stands first, so that of the last layer only each copy's first token needs to be computed.
+    With `masked_first` the masked token stands first in each copy, with its position unchanged, so
+    that the last layer computes the first token of each copy alone. That is allowed with full
+    attention, which reads the positions of tokens and not their order in the row.
 
     Args:
         rows: token ids, int32 `[tokens]` for each row, special ones included.
 
     Attributes:
         row: the row of each copy, int64 `[copies]`.
-        lengths: tokens of each copy.
+        lengths: number of tokens of each copy.
     """
 
     def __init__(

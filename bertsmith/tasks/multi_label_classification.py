@@ -37,7 +37,7 @@ from bertsmith.tasks.texts import LabelTask
 from bertsmith.training.objective import LossTerm
 
 LEAST = 2.0**-54
-"""Lower limit of a probability in the loss, where fp64 cannot tell its complement from 1."""
+"""Lower limit of a probability in the loss: fp64 cannot tell 1 minus a smaller one from 1."""
 
 
 class MultiLabelAccumulator(PredictionCounts):
@@ -74,7 +74,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     label_separator: str = ","
     threshold: float = 0.5
     label_columns: tuple[str, ...] | None = field(default=None, kw_only=True)
-    """The names of the columns, where labels were given as a matrix of 0 and 1."""
+    """The names of the columns if labels were given as a matrix of 0 and 1; otherwise None."""
 
     titles = ("labels, with probabilities", "text", "second text")
     name = "classify"
@@ -124,7 +124,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         """Check that eval examples have labels, all of which occur in training.
 
         Raises:
-            ExamplesError: one does not, or there are none at all.
+            ExamplesError: a label does not occur in training, or no example has a label.
         """
         flags = label_flags(examples, self.labels, self.label_separator, settings.eval)
         if not flags.any() and settings.score_key != "accuracy":
@@ -144,8 +144,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute binary cross entropy, its mean over labels summed over texts.
 
-        `outputs` are fp32 logits `[sequences, labels]`. Correct are texts with exactly the right
-        labels.
+        `outputs` are fp32 logits `[sequences, labels]`. A text counts as correct if exactly the
+        right labels are predicted.
         """
         logits = mean_over_rows(outputs, batch)
         flags = batch.targets["labels"]
@@ -157,7 +157,8 @@ class MultiLabel(LabelTask[LabelsPrediction]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of label probabilities, averaged over labels.
 
-        Both are fp32 logits `[texts, labels]`; texts agree where all labels do.
+        `logits` and `taught` are fp32 `[texts, labels]`. A text counts as agreement if student and
+        teacher decide alike on all labels.
         """
         border = math.log(self.threshold / (1 - self.threshold))
         return soft_binary_loss(logits, taught, temperature, border)
@@ -171,7 +172,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return LabelsPrediction(labels, probabilities, is_truncated, num_windows)
 
     def cells(self, prediction: LabelsPrediction) -> dict[str, Any]:
-        """Join labels, and their probabilities, as the labels of examples are joined."""
+        """Join labels, and their probabilities, by the separator of the training file."""
         separator, labels, names = self.label_separator, prediction.labels, prediction.names
         sure = [f"{prediction.probabilities[label]:.4f}" for label in labels]
         is_clear = not any(separator in name for name in names)
@@ -187,7 +188,7 @@ class MultiLabel(LabelTask[LabelsPrediction]):
         return [] if note is None else [note]
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
-        """Score the share of correct decisions, with the lowest confidence."""
+        """Score the share of correct decisions; the confidence is that of the least sure one."""
         (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         predicted = prediction.names

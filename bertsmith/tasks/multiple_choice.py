@@ -1,8 +1,9 @@
-"""Multiple choice: a prompt and its choices in, the likeliest choice out.
+"""Multiple choice: the likeliest of a prompt's choices.
 
 Each choice is read beside the prompt and gets one logit from the pooler's vector; probabilities are
 the softmax over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
-choices. A long prompt is read in windows, the same for all its choices, whose logits are averaged.
+choices. A long prompt is read in windows, the same for all its choices, and the logits of a
+choice's windows are averaged.
 """
 
 import math
@@ -42,7 +43,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 HARDLY = 0.01
-"""Probability below which an observation is not attributed to chance."""
+"""Least probability at which something that was observed may be due to chance."""
 
 
 class ChoiceAccumulator(PredictionCounts):
@@ -106,10 +107,11 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         return ChoiceReader(source, columns, labelled=labelled, trained=self.trained)
 
     def example(self, record: Mapping[str, Any]) -> ChoiceExample:
-        """Build an example of the field `text`, a prompt, and two or more `choices`.
+        """Build an example from the fields `text`, the prompt, and `choices`, a list of texts.
 
         Raises:
-            InputError: one is missing or no string, or there are fewer than two choices.
+            InputError: the prompt or a choice is missing or no string, or there are fewer than two
+                choices.
         """
         prompt = single_text(record)
         choices = as_list(record.get("choices"), "'choices'", "the texts of one row")
@@ -120,7 +122,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
         return ChoiceExample(prompt, tuple(choices), row=record.get("row", 0))
 
     def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
-        """Warn if the first choice is never right, unless by chance."""
+        """Warn if the first choice is never right and that is hardly due to chance."""
         by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
         if by_chance > HARDLY or any(example.label == 0 for example in examples):
             return []
@@ -232,9 +234,9 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
 def encode_choices(
     tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
 ) -> list[Windows]:
-    """Encode the rows of each choice beside the prompt, all choices in equal windows.
+    """Encode each choice beside each window of the prompt; the windows are the same for all.
 
-    A choice is cut only where it takes more than half of the room.
+    A choice is cut only if it takes more than half of the tokens of a row.
     """
     prompt = tokenizer.encode_ids(example.text)
     choices = [tokenizer.encode_ids(choice) for choice in example.choices]
@@ -245,7 +247,7 @@ def encode_choices(
     made = []
     for choice in choices:
         ids = choice[:longest]
-        # A shorter choice leaves its room empty, so that all see the same windows.
+        # The row of a shorter choice is shorter, too, so that all choices see the same windows.
         length = max_length - longest + len(ids)
         windows = make_windows(tokenizer, [read, ids], length, stride, windowed=0)
         made.append(replace(windows, num_cut=len(choice) - len(ids) + len(prompt) - len(read)))
@@ -253,7 +255,7 @@ def encode_choices(
 
 
 def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:
-    """Average `[sequences]` over windows to `[examples, most choices]`.
+    """Average logits `[sequences]` over windows to `[examples, most choices of an example]`.
 
     Prompts with fewer choices are padded with minus infinity.
     """

@@ -1,4 +1,4 @@
-"""Predictions at the end of a notebook's cell: tables in the place of their fields."""
+"""Tables that a notebook shows for predictions at the end of a cell."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import is_
@@ -10,17 +10,17 @@ from bertsmith.tasks.protocols import PredictionT
 MOST_LABELS = 10
 MOST_PREDICTIONS = 20
 MOST_CHARACTERS = 200
-"""Characters of a cell; those of longer ones are left out."""
+"""Most characters of a table's cell; longer texts are shortened."""
 
 
 class Predictions(list[PredictionT]):
     """Predictions in the order of their examples, of which a notebook shows the first."""
 
     def __init__(self, pairs: Iterable[tuple[Any, PredictionT]], titles: Sequence[str]) -> None:
-        """Take the predictions of pairs of an example and its prediction.
+        """Take the predictions from `pairs`, each an example and its prediction.
 
         Args:
-            titles: those of the parts of a prediction's line.
+            titles: titles of the table's columns, which are the parts of a prediction's line.
         """
         self._titles = titles
         self._first: list[tuple[Any, PredictionT]] = []
@@ -35,7 +35,7 @@ class Predictions(list[PredictionT]):
     def _repr_html_(self) -> str | None:
         noted = [prediction for _, prediction in self._first]
         are_first = len(noted) == min(len(self), MOST_PREDICTIONS) and all(map(is_, noted, self))
-        if not (noted and are_first):  # Jupyter then shows the list, which was changed, as text
+        if not (noted and are_first):  # the list was changed: Jupyter then shows it as text
             return None
         rows = [str(prediction.line(example)).split("\t") for example, prediction in self._first]
         width = max(map(len, rows))

@@ -15,10 +15,10 @@ class PredictionRow:
     """A prediction on the page.
 
     Attributes:
-        cells: the parts of its line but for a passage whose answer is marked.
-        labels: the predicted labels, in color; they take the place of the first cell.
-        probability: of the first cell; it takes the place of the second.
-        passage: a text with the decision marked.
+        cells: the parts of the prediction's line, without the text if `passage` shows it.
+        labels: the predicted labels, in color, which are shown in place of the first cell.
+        probability: the probability of the prediction, which is shown in place of the second cell.
+        passage: the text with the predicted spans marked; empty for other kinds of predictions.
     """
 
     cells: Sequence[str]
@@ -29,7 +29,8 @@ class PredictionRow:
     @classmethod
     def of(cls, example: Any, prediction: Any) -> "PredictionRow":
         passage = prediction.parts() if isinstance(prediction, Marked) else ()
-        # A line of marked words has no tabs; of marked passages the last cell is the passage.
+        # The last part of a line with a marked passage is that passage. A line of tagged words has
+        # this part alone.
         cells = str(prediction.line(example)).split("\t")[: -1 if passage else None]
         labels = prediction.label_parts() if isinstance(prediction, Labelled) else ()
         return cls(cells, labels, getattr(prediction, "probability", None), passage)
@@ -45,8 +46,8 @@ def write_predictions_page(
     """Write the page.
 
     Args:
-        titles: those of the columns; as many are used as the widest row needs.
-        num_texts: number of all predictions, of which `rows` may be the first.
+        titles: titles of the columns; as many are used as the widest row needs.
+        num_texts: number of all predictions; `rows` may be only the first of them.
 
     Raises:
         InputError: it cannot be written.

@@ -14,7 +14,7 @@ class MinimalPair:
     good: str
     bad: str
     groups: Mapping[str, str] = field(default_factory=dict)
-    """Names of what the pair belongs to: its "paradigm", "phenomenon" or "field"."""
+    """Names of the groups that the pair belongs to, by kind: "paradigm", "phenomenon", "field"."""
     row: int = 0
 
     @property
@@ -33,7 +33,7 @@ class PairScores:
     good: float
     bad: float
     is_identical: bool = False
-    """Whether both sentences have the same tokens, as where they differ in unknown ones."""
+    """Whether both sentences have the same tokens, as if they differ in unknown words alone."""
     is_truncated: bool = False
     num_windows = 1
 

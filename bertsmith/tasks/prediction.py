@@ -1,7 +1,7 @@
-"""The contract between a kind of predictions and the code that serves them, whatever the head.
+"""The contract between a kind of predictions and the code that makes them, for any head.
 
-Records and texts become examples, examples rows of tokens, and rows predictions. `Task` (task.py)
-adds what training and scoring need.
+Records and texts become examples, examples become rows of tokens, and rows become predictions.
+`Task` (task.py) adds what training and scoring need.
 """
 
 from abc import ABC, abstractmethod
@@ -27,8 +27,8 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     pipeline: ClassVar[str]
     """The tag of the Hugging Face pipeline that does the same."""
     heads: ClassVar[tuple[str, ...]]
-    """The heads (model/head_names.py) of this task's models, which have one of them; empty for a
-    task whose model is the bare encoder."""
+    """Heads (model/head_names.py), of which a model of this task must have one; empty for a task
+    that needs the encoder alone."""
     example_type: ClassVar[type[Any]]
     titles: ClassVar[tuple[str, ...]] = ("label", "probability", "text", "second text")
     """Titles of the parts of a prediction's line."""
@@ -54,7 +54,7 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     ) -> EncodedExamples:
         """Encode examples as rows of at most `max_length` tokens.
 
-        Targets are those of the task, if `labelled`.
+        If `labelled`, the rows come with the targets of the task's loss.
 
         Raises:
             InputError: an example cannot be encoded, or has a label that the task does not know.
@@ -65,14 +65,14 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
         """Compute the model's outputs for all rows, in groups (tasks/inference.py).
 
-        They are arrays in the order of the rows; `decode` says of which shape.
+        The outputs are arrays in the order of the rows; `decode` describes their shape.
         """
 
     @abstractmethod
     def decode(
         self, outputs: Any, encoded: EncodedExamples, examples: Sequence[ExampleT]
     ) -> list[PredictionT]:
-        """Return the prediction of each example, which follows from its rows' outputs."""
+        """Derive the prediction of each example from the outputs of its rows."""
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ExampleT]
@@ -94,7 +94,7 @@ def text_field(record: Mapping[str, Any], name: str) -> str:
     """Return the string of a field.
 
     Raises:
-        InputError: it is missing, or something else.
+        InputError: the field is missing or no string.
     """
     if name not in record:
         keys = ", ".join(f"'{key}'" for key in list(record)[:10]) or "none"
@@ -108,7 +108,7 @@ def single_text(record: Mapping[str, Any]) -> str:
     """Return the field `text` of a task that reads one text.
 
     Raises:
-        InputError: it is missing, or a second text stands beside it.
+        InputError: the field is missing, or the record has a second text.
     """
     for name in PAIR_FIELDS:
         if record.get(name) is not None:

@@ -1,4 +1,4 @@
-"""Files of predictions: the rows of the user's table, and beside each what the model predicts."""
+"""Files of predictions: each row of the user's table with what the model predicts for it."""
 
 import itertools
 import json
@@ -18,14 +18,14 @@ from bertsmith.system.files import atomic_write
 from bertsmith.tasks.task import Task
 
 LINE = "line"
-"""Key of the line that an example begins in; of files without lines, of the row."""
+"""Key of the number of the line that an example begins in; in files without lines, of its row."""
 OTHER_LINE = "file_line"
-"""Its name beside a column of the user's that is called so."""
+"""The key that is used instead if the user's table has a column `line`."""
 Pairs = Iterable[tuple[Any, Any]]
 
 
 class KeptRows:
-    """Examples of a table on their way through a model, and their rows, which wait for them."""
+    """Examples of a table, and the row of each, which is kept until the example is predicted."""
 
     def __init__(self, reader: RecordReader[Any]) -> None:
         self.reader = reader
@@ -38,7 +38,7 @@ class KeptRows:
 
     @property
     def first_row(self) -> SourceRow:
-        """The row of the next example, which stays."""
+        """The row of the next example, which is not taken."""
         return self._rows[0]
 
     def next_row(self) -> SourceRow:
@@ -58,11 +58,12 @@ def write_predictions(
 
     Args:
         pairs: examples with their predictions.
-        kept: the rows that the examples were read from, whose columns come along.
+        kept: the rows that the examples were read from, whose columns are written too; None if
+            the examples stand in no table.
 
     Raises:
         InputError: the file cannot be written, or the source cannot be read.
-        ConfigError: an Excel file, and openpyxl is not installed.
+        ConfigError: an Excel file is asked for, and openpyxl is not installed.
     """
     ending = path.suffix.lower()
     if ending in TABLE_ENDINGS:
@@ -117,7 +118,7 @@ def _values(row: SourceRow, columns: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_table(row: SourceRow) -> bool:
-    """Return whether all rows have the same columns: those of objects come as tuples."""
+    """Return whether all rows have the same columns; columns of JSON objects come as tuples."""
     return isinstance(row.columns, list)
 
 
@@ -153,10 +154,10 @@ def _json_lines(task: Task[Any, Any], pairs: Pairs, kept: KeptRows) -> Iterator[
 
 
 def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Return the names of columns of predictions, none of which is one of the table's.
+    """Return names for the columns of predictions that the table does not have yet.
 
-    All begin with `predicted_` where the table has one of them, or one that `bertsmith score` takes
-    for predictions.
+    All of them begin with `predicted_` if the table has a column of one of the plain names, or a
+    column that `bertsmith score` would take for predictions.
 
     >>> added_names(["text"], ["label", "probability"])
     {'label': 'label', 'probability': 'probability'}
@@ -173,7 +174,7 @@ def added_names(columns: Iterable[str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _free(name: str, columns: Iterable[str], stem: str) -> str:
-    """Return a name that is none of the columns': `name`, or `stem` with a number."""
+    """Return a name that no column has: `name`, or `stem` with a number."""
     taken = set(lowered(columns))
     number = 1
     while name.lower() in taken:

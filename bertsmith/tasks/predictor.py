@@ -1,4 +1,4 @@
-"""The one kind of predictor, for every head: examples, records or texts in, predictions out."""
+"""The predictor, one class for every head: it predicts examples, records or texts."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
@@ -51,7 +51,7 @@ from bertsmith.training.workers.rank_map import map_on_ranks
 CHUNK_EXAMPLES = 1024
 """Examples read, sorted by length and predicted together; more gains little and delays output."""
 CHUNK_CHARS = 4_000_000
-"""Most characters in such a chunk, which then has fewer examples."""
+"""Most characters in a chunk: of long examples a chunk has fewer."""
 
 Item = TypeVar("Item", bound=Any)
 DefinitionT = TypeVar("DefinitionT", bound=InferenceTask[Any, Any])
@@ -68,7 +68,7 @@ class LoadedDefinition(Generic[DefinitionT_co]):
         self.unknown_tokens = UnknownTokens()
         """Unknown tokens counted so far, shared with copies."""
         self.ranks: RankGroup | None = None
-        """Ranks of a launch that predict chunks of examples, too; commands set it."""
+        """The ranks that share the chunks of examples; set by commands that run on several."""
 
     @property
     def task(self) -> str:
@@ -109,9 +109,9 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     >>> classifier("a gripping story").label  # doctest: +SKIP
     'positive'
 
-    A text (`answerer(question, passage)` where one prediction needs several values) or a record
-    gives a prediction; a list of texts, tuples of such values, or records a list of predictions.
-    A pair of texts is a tuple in a list: `[(a, b)]`.
+    A text or a record gives a prediction. If a prediction needs several values, they are arguments:
+    `answerer(question, passage)`. A list of texts, of tuples of such values, or of records gives a
+    list of predictions. A pair of texts is a tuple in a list: `[(a, b)]`.
 
     `batch_size` is the number of examples that are read and encoded at a time (1,024 by default;
     what the model computes at once is bounded by tokens), and `show_progress` shows a bar. A
@@ -186,8 +186,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Iterator[tuple[Any, PredictionT]]:
         """Yield each example with its prediction, in order, in bounded memory.
 
-        Where `is_waiting` says that the next example is not there yet, those before it are
-        predicted.
+        When `is_waiting` says that the next example has not arrived yet, the examples before it are
+        predicted without waiting.
 
         Raises:
             InputError: a value is missing or of another type; names its position.
@@ -212,8 +212,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Any:
         """Compute the probability of each label, fp64 `[texts, labels]`, in the order of `labels`.
 
-        Where examples differ in size, as sentences and prompts do, it is a list with an array for
-        each: `[words, labels]`, or `[choices]`.
+        For sentences and prompts, which differ in size, the result is a list with an array for
+        each: `[words, labels]` or `[choices]`.
 
         Raises:
             InputError: as in `predict`.
@@ -240,8 +240,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
     ) -> Iterator[tuple[list[Any], list[PredictionT]]]:
         """Yield each chunk of examples with its predictions, in order.
 
-        Where there are `ranks`, and `on_ranks` is not False, each of them predicts a chunk at a
-        time. That changes no prediction on machines of one kind.
+        If there are `ranks` and `on_ranks` is true, each rank predicts a chunk at a time. The
+        predictions are the same as without ranks if all machines are of one kind.
         """
         if self.ranks is None or not on_ranks:
             for chunk in chunks:
@@ -278,11 +278,11 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         Args:
             data: the name of a file; or a table (pandas, polars, pyarrow, datasets, a dict of
                 columns such as `{"text": texts, "label": labels}`), or rows (a list of dicts).
-            columns: options for reading it, such as text_column and label_column.
+            columns: options for reading the data, such as text_column and label_column.
 
         Raises:
             InputError: an example cannot be read, or has a label that the model does not know.
-            ConfigError: the model is of no task that is scored, or an unknown option.
+            ConfigError: the model's task has no scores, or an option is unknown.
         """
         definition = self.definition
         if not isinstance(definition, Task):
@@ -384,9 +384,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         batch_size: int | None = None,
         show_progress: bool = False,
     ) -> Vectors:
-        """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`.
-
-        They are fp32.
+        """Compute the vector of one text, fp32 `[hidden]`, or of several, fp32 `[texts, hidden]`.
 
         Raises:
             InputError: an item is not a text or pair of texts; names its position.
@@ -397,7 +395,7 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         size = check_batch_size(batch_size)
         own = self._text_vectors
         loaded = self.loaded
-        # What can be read twice is checked as a whole before time is spent.
+        # Texts that can be read twice are all checked before any is computed.
         total = None if isinstance(texts, Iterator) else sum(1 for _ in iter_pairs(texts))
 
         def vectors() -> Iterator[Vectors]:
@@ -413,11 +411,11 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             return np.fromiter(vectors(), kind, -1 if total is None else total)
 
     def similarity(self, a: Any, b: Any) -> Any:
-        """Compute the cosines of texts, or of vectors that `encode` gave.
+        """Compute the cosines of texts, or of vectors that `encode` returned.
 
-        Of two texts that is a number from -1 to 1; of lists, or of arrays of vectors, fp32
-        `[len(a), len(b)]`. Where the folder's `similarity_fn_name` is dot, euclidean or manhattan,
-        it is a dot product or a negative distance.
+        Two texts give a number from -1 to 1; lists, or arrays of vectors, give an fp32 array
+        `[len(a), len(b)]`. If `similarity_fn_name` of the model's folder is dot, euclidean or
+        manhattan, the results are dot products or negative distances instead of cosines.
 
         Raises:
             InputError: an item is not a text, pair of texts, or array of vectors.
@@ -463,10 +461,10 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         return self.with_definition(replace(definition, **changes))  # type: ignore[return-value]
 
     def to(self, device: str) -> Self:
-        """Move to a device, for which the folder is read again; return the predictor itself.
+        """Move the model to a device by reading its folder again; return the predictor itself.
 
         Raises:
-            ConfigError: this machine does not have it.
+            ConfigError: this machine has no such device.
             CheckpointError: the folder is not there any more.
         """
         self.loaded = self.loaded.again(self.definition.heads, device, self.loaded.asked_precision)
@@ -476,11 +474,11 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         """Write the model's folder to `out`, with the settings of its task, such as `threshold`.
 
         Options that training does not set are not kept: `top`, `repair` and `strict` of a tagger,
-        and those of vectors. Give them to `with_options` again.
+        and the options of vectors. Give them to `with_options` again.
 
         Raises:
-            ConfigError: something stands there.
-            CheckpointError: the folder that it was loaded from is not there any more.
+            ConfigError: `out` exists, and `overwrite` is not given.
+            CheckpointError: the folder that the model was loaded from is not there any more.
         """
         folder = copy_folder(self.loaded.folder.path, Path(out), overwrite=overwrite)
         if isinstance(self.definition, Task):
@@ -508,7 +506,7 @@ def accumulate_rows(
     """Predict the labelled rows of a file or in memory, and add up their scores.
 
     Args:
-        limit: rows to take, from the first.
+        limit: number of rows to take, from the first; None takes all.
         callbacks: receive the outcome of each example.
 
     Returns:
@@ -538,7 +536,7 @@ def accumulate_examples(
     """Predict examples a portion at a time, and add up their scores.
 
     Args:
-        path: their file.
+        path: the file of the examples.
         callbacks: receive the outcome of each example.
         advance: receives the number of examples of each portion, when they are predicted.
     """
@@ -562,7 +560,8 @@ def in_chunks(
 ) -> Iterator[list[Item]]:
     """Yield lists of `size` examples, by default `CHUNK_EXAMPLES`, or fewer long ones.
 
-    Where the next example is not there yet, as `is_waiting` says, those before it are a list.
+    When `is_waiting` says that the next example has not arrived yet, the examples before it are
+    yielded as a list.
     """
     chunk: list[Item] = []
     num_chars = 0
@@ -592,7 +591,7 @@ def check_batch_size(asked: int | None) -> int:
     """Return the number of examples in a chunk.
 
     Raises:
-        ConfigError: it is not above 0.
+        ConfigError: the number that was asked for is no whole number above 0.
     """
     if asked is not None and not (isinstance(asked, int) and asked > 0):
         raise SettingError("batch_size", asked, "a whole number above 0")

@@ -14,6 +14,6 @@ def softmax64(logits: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def sigmoid(logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Compute a probability in fp64 for each logit, in any shape `[...]`, without overflow."""
-    # 1 - p of the larger probability would have fewer digits, or none.
+    # Probabilities below 1/2 are computed directly: as 1 - p they would lose digits, or all.
     smaller = np.exp(-np.abs(logits.astype(np.float64)))
     return np.where(logits < 0, smaller, 1.0) / (1 + smaller)

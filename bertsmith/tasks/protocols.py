@@ -1,4 +1,4 @@
-"""Protocols of examples and predictions, which those of every task follow."""
+"""Protocols that the examples and predictions of every task follow."""
 
 from typing import Any, Protocol, TypeVar
 
@@ -13,11 +13,11 @@ class TaskExample(Protocol):
 
     @property
     def content(self) -> Any:
-        """The comparable input of the model: equal contents are duplicates."""
+        """The model's input in a form that can be compared: equal contents are duplicates."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Return its row and texts."""
+        """Return the row and the texts of the example."""
         ...
 
 
@@ -26,7 +26,7 @@ class Prediction(Protocol):
 
     @property
     def answer(self) -> Any:
-        """The decision, comparable: the label, the tags, the span, the number."""
+        """The decision in a form that can be compared: the label, tags, span or number."""
         ...
 
     @property
@@ -36,15 +36,15 @@ class Prediction(Protocol):
 
     @property
     def num_windows(self) -> int:
-        """The number of rows that the example took; 1 unless too long."""
+        """The number of rows that the example took: 1 unless it was read in windows."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, to be merged with that of the example."""
+        """Return plain JSON, to be merged with the JSON of the example."""
         ...
 
     def line(self, example: Any) -> Any:
-        """Format prediction and example as a line, string or rich text, its parts between tabs."""
+        """Format prediction and example as a line, a string or rich text; tabs divide its parts."""
         ...
 
 

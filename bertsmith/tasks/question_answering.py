@@ -1,8 +1,8 @@
-"""Extractive question answering: questions and passages in, spans of the passage out.
+"""Extractive question answering: the span of a passage that answers a question.
 
 The model is BERT's encoder with two vectors that score every token as the start and as the end of
 the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in windows, each of
-which is an example of its own in training; where a window lacks the answer, [CLS] is the target.
+which is an example of its own in training; if a window lacks the answer, [CLS] is the target.
 """
 
 import json
@@ -69,7 +69,7 @@ from bertsmith.training.objective import LossTerm
 MAX_ANSWER_LENGTH = 30
 """Most tokens of an answer, as in the released code for SQuAD."""
 SHARE_WITHIN = 0.99
-"""Share of the training answers that the limit lets through where none is given."""
+"""Share of the training answers that are within `max_answer_length` where it is not given."""
 
 
 def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterator[str]:
@@ -88,8 +88,8 @@ class AnswerAccumulator(PredictionCounts):
     Args:
         language: language whose rules compare texts.
         may_abstain: whether the model may give no answer.
-        threshold: as in `AnswerPrediction`; if None and the model may abstain, the best one for
-            these questions.
+        threshold: as in `AnswerPrediction`; if None and the model may abstain, the best threshold
+            for these questions is used.
         long_texts: treatment of passages that were too long.
         max_answer_length: most tokens of a predicted answer.
     """
@@ -126,9 +126,10 @@ class AnswerAccumulator(PredictionCounts):
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
-        """Compute mean cross entropy, exact match and F1; no loss where windows had no labels.
+        """Compute mean cross entropy, exact match and F1.
 
-        Scores are from 0 to 1; `accuracy` is another name of exact match.
+        Scores are from 0 to 1; `accuracy` is another name of exact match. `loss` is missing if the
+        questions were encoded without targets.
         """
         scores = self.result().overall
         return {
@@ -139,10 +140,7 @@ class AnswerAccumulator(PredictionCounts):
         }
 
     def result(self, num_skipped: int = 0) -> AnswerReport:
-        """Compute all scores, by the rules of SQuAD 2.0 or 1.1.
-
-        Those of 2.0 hold where a question has no answer.
-        """
+        """Compute all scores, by the rules of SQuAD 2.0 if a question has no answer, else 1.1."""
         has_both = self.questions.has_unanswerable
         report = summarize_answers(
             self.questions,
@@ -171,11 +169,11 @@ class Answer(Task[Question, AnswerPrediction]):
     may_abstain: bool = False
     """Whether some training questions had no answer."""
     threshold: float | None = None
-    """Threshold of `AnswerPrediction`, chosen by the eval questions when training ends."""
+    """Threshold of `AnswerPrediction`: the best for the eval questions when training ends."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     max_answer_length: int = MAX_ANSWER_LENGTH
     language: Language = "en"
-    """Language whose rules compare answers with right ones."""
+    """Language by whose rules predicted answers are compared with right answers."""
 
     titles = ("answer", "probability", "question", "passage")
     name = "answer"
@@ -206,7 +204,7 @@ class Answer(Task[Question, AnswerPrediction]):
         """Check that some question has an answer that stands in its passage.
 
         Raises:
-            ExamplesError: none has.
+            ExamplesError: no question has.
         """
         if not any(answer.start is not None for one in examples for answer in one.answers):
             raise ExamplesError(
@@ -226,7 +224,7 @@ class Answer(Task[Question, AnswerPrediction]):
     def with_model(
         self, folder: ModelFolder, settings: AnswerSettings, train: Sequence[Question]
     ) -> Self:
-        """Return a copy whose answers may be as long as those of training are."""
+        """Return a copy whose answers may be as long as nearly all answers of training."""
         if settings.max_answer_length is not None:
             return self
         lengths = list(answer_lengths(folder.tokenizer, train, MAX_ANSWER_LENGTH))
@@ -262,7 +260,7 @@ class Answer(Task[Question, AnswerPrediction]):
         return replace(encoded, row_targets=targets)
 
     def notes(self, examples: Sequence[Question], encoded: EncodedExamples) -> list[str]:
-        """List how many answers were moved, not found, cut, or not whole tokens in training."""
+        """List how many training answers were moved, not found, cut, or are not whole tokens."""
         labels = label_windows(examples, encoded)
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
@@ -278,7 +276,7 @@ class Answer(Task[Question, AnswerPrediction]):
             f"({option('max_answer_length', int(sizes.max()))} allows {{}})"
         )
         moved = "stood elsewhere, or with other white space, than said, and {} found"
-        # An answer is found within one window, however long answers may be.
+        # A predicted answer lies within one window, however long answers may be.
         largest_window = max((window.size for window in encoded.alignment), default=0)
         longest_predicted = min(self.max_answer_length, largest_window)
         limit = "max_length" if longest_predicted < self.max_answer_length else "max_answer_length"
@@ -330,13 +328,13 @@ class Answer(Task[Question, AnswerPrediction]):
         ]
 
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Sum over windows the mean cross entropy of start and end.
+        """Average the cross entropy of start and end, and sum it over windows.
 
-        This is Devlin et al. 2019, section 4.2. `outputs` are fp32 logits `[tokens, 2]`. `correct`
-        counts windows in which both are right.
+        This loss is that of Devlin et al. 2019, section 4.2. `outputs` are fp32 logits
+        `[tokens, 2]`. `correct` counts the windows in which start and end are both right.
         """
         logits = padded_logits(outputs, batch)
-        windows = batch.targets["example"]  # each is learned as an example of its own
+        windows = batch.targets["example"]  # in training each window is an example of its own
         starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
         losses = [
             F.cross_entropy(logits[..., column], targets, reduction="sum")
@@ -354,8 +352,8 @@ class Answer(Task[Question, AnswerPrediction]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the mean divergence of start and end probabilities, summed over windows.
 
-        Both are fp32 logits `[tokens, 2]`. A window agrees with the teacher where both are
-        likeliest at the same tokens.
+        `outputs` and `taught` are fp32 logits `[tokens, 2]`. A window agrees with the teacher if
+        student and teacher have the same likeliest start and the same likeliest end.
         """
         logits, taught_logits = (padded_logits(values, batch) for values in (outputs, taught))
         starts, ends = (
@@ -376,7 +374,7 @@ class Answer(Task[Question, AnswerPrediction]):
     ) -> list[AnswerPrediction]:
         """Find the answers of each question in all of its windows.
 
-        `outputs` are logits of start and end, `[tokens, 2]` for each window.
+        `outputs` holds an array for each window: logits of start and end, `[tokens, 2]`.
         """
         candidates = best_answers(outputs, encoded, self.max_answer_length)
         threshold = (self.threshold or 0.0) if self.may_abstain else None
@@ -409,7 +407,10 @@ class Answer(Task[Question, AnswerPrediction]):
     unit_nouns = "different passages"
 
     def fold_keys(self, example: Question) -> tuple[Any, Any]:
-        """Return the passage, as its other questions reveal much, and whether it has an answer."""
+        """Return the passage, and whether the question has an answer.
+
+        The questions of one passage belong together, since they reveal each other's answers.
+        """
         return example.context, bool(example.answers)
 
     def describe_target(self) -> str:

@@ -1,9 +1,9 @@
 """Regression: a number for each text or pair of texts.
 
 The model is BERT's encoder and pooler with one linear output on [CLS], trained by the mean squared
-error, as the paper does for STS-B (section 4.1). It learns standardized numbers, so that a rate of
-0.00003 is learned as well as a price in millions. In a saved model the last layer gives numbers in
-the labels' unit.
+error, as the paper does for STS-B (section 4.1). The model learns standardized numbers, so that a
+rate of 0.00003 is learned as well as a price in millions. In a saved model the last layer gives
+numbers in the labels' unit.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ LARGEST_CLOSE_ERROR = 0.5
 """Largest error that counts as correct, in standard deviations of the training labels."""
 
 DEVIATION_RANGE = 1e-30, 1e30
-"""Smallest and largest standard deviation of labels for which fp32 holds the head's weights."""
+"""Smallest and largest standard deviation of labels for which the head's weights fit into fp32."""
 
 SMALLEST_EXACT_SPREAD = 1e-5
 """Smallest standard deviation, relative to the mean, at which fp32 rounds no prediction
@@ -62,7 +62,7 @@ class NumberAccumulator(PredictionCounts):
     metrics = ("pearson", "spearman", "rmse")
 
     def __init__(self, path: Path, deviation: float = 1.0) -> None:
-        """Build an empty one; the loss is of numbers that were divided by `deviation`."""
+        """Build an empty accumulator; the loss is that of numbers divided by `deviation`."""
         self.path = path
         self.deviation = deviation
         self.parts: list[NDArray[np.float64]] = []
@@ -84,13 +84,13 @@ class Regress(TextTask[NumberPrediction]):
     """Regression of a number on texts or pairs."""
 
     mean: float = field(default=0.0, compare=False)
-    """Mean of the training labels; not stored, as a saved model has the labels' unit."""
+    """Mean of the training labels; not stored, as a saved model gives numbers in their unit."""
     deviation: float = field(default=1.0, compare=False)
-    """Standard deviation of the training labels; not stored either."""
+    """Standard deviation of the training labels; not stored, for the same reason."""
     activation: Activation = "identity"
-    """Function of the output, as a CrossEncoder's folder says it."""
+    """Function that is applied to the output, as a CrossEncoder's folder names it."""
     teacher_activation: Activation = "identity"
-    """The function of a teacher, which is applied to its raw outputs."""
+    """The `activation` of the teacher, which distillation applies to the teacher's outputs."""
 
     titles = ("value", "text", "second text")
     name = "regress"
@@ -103,7 +103,7 @@ class Regress(TextTask[NumberPrediction]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task of a folder of ours, or of a CrossEncoder."""
+        """Restore the task from a folder of bertsmith, or from one of another library."""
         task = super().restore(loaded)
         if loaded.model.task_settings.get("task") == cls.name:
             stored = loaded.model.task_settings.get("activation")
@@ -169,7 +169,7 @@ class Regress(TextTask[NumberPrediction]):
         ]
 
     def continue_head(self, model: BertModel) -> None:
-        """Convert a head from the labels' unit to standardized labels."""
+        """Convert a saved head, which gives numbers in the labels' unit, to standardized labels."""
         layer = _last_layer(model)
         with torch.no_grad():
             layer.weight.copy_(layer.weight.double() / self.deviation)
@@ -177,9 +177,9 @@ class Regress(TextTask[NumberPrediction]):
 
     @contextlib.contextmanager
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
-        """Fold mean and deviation into the last layer in the block.
+        """Fold mean and deviation into the last layer while the block runs.
 
-        Yields the weights of that layer as trained, fp32 by their names and in their shapes.
+        Yields the weights of that layer as they are in training, fp32, by their names.
         """
         layer = _last_layer(model)
         trained = {f"{HEAD_LAYER}.{name}": x.clone() for name, x in layer.state_dict().items()}
@@ -214,7 +214,8 @@ class Regress(TextTask[NumberPrediction]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers.
 
-        Both are fp32 `[texts, 1]`; `taught` has the unit of the labels.
+        `logits` and `taught` are fp32 `[texts, 1]`: `logits` are standardized numbers, `taught`
+        numbers in the labels' unit, or before a sigmoid if the teacher has one.
         """
         if self.teacher_activation == "sigmoid":
             taught = taught.sigmoid()
@@ -252,7 +253,7 @@ def varied_numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float6
     """Return the numbers of examples, fp64 `[examples]`.
 
     Raises:
-        ExamplesError: all are the same, so that there is nothing to learn or correlate.
+        ExamplesError: all numbers are the same, so that there is nothing to learn or correlate.
     """
     values = numeric_labels(examples, path)
     if np.ptp(values) == 0:

@@ -9,18 +9,18 @@ from bertsmith.tasks.marks import MarkedPart
 
 
 class Evaluation(Protocol):
-    """Scores of a model, for people (`str`) and for programs."""
+    """Scores of a model, for people (`str`) and for programs (`to_json`)."""
 
     def to_json(self) -> dict[str, Any]: ...
 
 
 class MetricAccumulator(Protocol):
-    """Accumulator of examples with their predictions, a portion at a time."""
+    """Accumulator of scores, which receives examples with their predictions in portions."""
 
     def add(self, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
         """Add a portion.
 
-        Memory must not grow with the number of examples, or by a few bytes for each.
+        The accumulator may keep a few bytes for each example, but not the examples.
 
         Raises:
             InputError: an example has a label that the model does not know.
@@ -28,7 +28,7 @@ class MetricAccumulator(Protocol):
         ...
 
     def figures(self) -> dict[str, float]:
-        """Compute `loss`, and the scores by which weights may be chosen: the larger, the better."""
+        """Compute `loss`, and scores that may choose the best weights: larger must be better."""
         ...
 
     def result(self, num_skipped: int = 0) -> Evaluation:
@@ -40,7 +40,7 @@ class PredictionCounts(ABC):
     """Base of accumulators: the loss, and counts of the predictions."""
 
     metrics: ClassVar[tuple[str, ...]] = ()
-    """Scores of the report by which weights may be chosen."""
+    """Names of the report's scores by which the best weights may be chosen."""
     loss = 0.0
     """Sum over the predictions; `figures` gives its mean."""
     num_predictions = 0
@@ -74,9 +74,9 @@ class PredictionCounts(ABC):
 class Outcome:
     """A prediction beside its gold answer, as text, for reports.
 
-    `score` is 1 for a correct prediction and less otherwise; `confidence`, from 0 to 1, is None
-    where the model gives none. `is_exact` is given where a score of 1 does not imply a correct
-    prediction.
+    `score` is 1 for a correct prediction and less otherwise; `confidence`, from 0 to 1, is None if
+    the model gives no probability. `is_exact` says whether the prediction is correct where a score
+    of 1 does not imply that; elsewhere it is None.
     """
 
     text: str
@@ -88,7 +88,7 @@ class Outcome:
     is_distance: bool = False
     """Whether answers are numbers, so that `score` is 1 minus the distance from gold."""
     parts: Sequence[MarkedPart] = ()
-    """The text with wrong answers marked; empty where answers have no place in it."""
+    """The text with wrong answers marked; empty if answers are not parts of the text."""
 
     @property
     def is_right(self) -> bool:
@@ -97,5 +97,5 @@ class Outcome:
 
     @property
     def urgency(self) -> float:
-        """Larger for worse wrong predictions: the confidence; without one, the negative score."""
+        """The confidence, or without one the negative score; larger for worse wrong predictions."""
         return -self.score if self.confidence is None else self.confidence

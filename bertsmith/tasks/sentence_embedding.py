@@ -1,9 +1,9 @@
 """Training and evaluation of sentence embeddings.
 
-Pairs and triples have a contrastive loss with in-batch negatives. Its negatives are those of a
-group with a fixed number of rows, however a step is divided: more processes change the time, not
-the loss. Scored pairs have a regression of their cosines. A text is one row of tokens, cut at its
-end if it is too long, since folders of sentence-transformers cannot express windows.
+Pairs and triples are trained by a contrastive loss with in-batch negatives. The negatives come from
+a group with a fixed number of rows, however a step is divided: more processes change the time, not
+the loss. Scored pairs are trained by a regression of their cosines. A text is one row of tokens,
+cut at its end if it is too long, since folders of sentence-transformers cannot express windows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,9 +50,9 @@ def contrastive_loss(
 ) -> tuple[Tensor, Tensor]:
     """Compute the contrastive loss with in-batch negatives, summed, and the number correct.
 
-    Cross entropy over cosines times `scale`, with the other texts of the batch as negatives
-    (Henderson et al. 2017, section 4; van den Oord et al. 2018, "InfoNCE", where 1 / scale is the
-    temperature). An anchor is correct if its own text is the nearest.
+    The loss is the cross entropy over cosines times `scale`, with the other texts of the batch as
+    negatives (Henderson et al. 2017, section 4; van den Oord et al. 2018, "InfoNCE", where
+    1 / scale is the temperature). An anchor is correct if its own text is the nearest.
 
     Shapes: `anchors` [anchors, hidden], `candidates` [candidates, hidden]; `right` int64 [anchors],
     the index of each anchor's own text among the candidates; `is_excluded` bool [anchors,
@@ -63,8 +63,8 @@ def contrastive_loss(
     return F.cross_entropy(logits, right, reduction="sum"), (logits.argmax(-1) == right).sum()
 
 
-# A ranking loss for scored pairs ("CoSENT") was tried beside it: on STS-B a BERT-tiny reached
-# a Spearman correlation of 0.697 by the ranking, 0.710 by the regression of cosines.
+# A ranking loss for scored pairs ("CoSENT") was tried as well: on STS-B a BERT-tiny reached a
+# Spearman correlation of 0.697 by the ranking, and of 0.710 by this regression of cosines.
 def cosine_loss(cosines: Tensor, scores: Tensor) -> Tensor:
     """Sum squared errors of cosines, both [pairs] (Reimers & Gurevych 2019, section 3)."""
     return (cosines - scores).square().sum()
@@ -90,11 +90,11 @@ CLOSE_COSINE = 0.1
 
 
 def held_out_kind(settings: EmbedSettings, train: ExampleSource) -> Kind | None:
-    """Return the kind of data in --eval, where settings and training data determine it."""
+    """Return the kind of data in --eval if settings and training data determine it, else None."""
     if settings.metric != "score":
         return next(kind for kind, names in FIGURES.items() if settings.metric in names)
     reader = RelatedReader(train, settings.columns)
-    with suppress(InputError):  # as of scores that are no numbers
+    with suppress(InputError):  # such as an error about scores that are no numbers
         reader.read(1)
     # Scores that the loss ignores in --train do not count in --eval either.
     return "pairs" if settings.loss == "contrastive" and "score" in reader.names else None
@@ -136,7 +136,7 @@ def as_cosines(scores: ScoresT, between: ScoreRange) -> ScoresT:
 
 
 def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
-    """Return a file's `score_range`; 0 to 1 if scores are equal."""
+    """Return the `score_range` of a file's scores; 0 to 1 if all scores are equal."""
     low, high = float(min(scores)), float(max(scores))
     return (0.0, 1.0) if low == high else score_range([low, high])
 
@@ -144,8 +144,8 @@ def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
 class RetrievalAccumulator(PredictionCounts):
     """Accumulator of retrieval, with the vector of every distinct text.
 
-    Every positive beside a query in some row is relevant to it; negatives are further documents.
-    Memory grows by a vector per text, time with the square of their number.
+    A positive is relevant to every query that it shares a row with; negatives are further
+    documents. Memory grows by a vector per text, time with the square of the number of texts.
     """
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class RetrievalAccumulator(PredictionCounts):
         text: str,
         vector: NDArray[np.float32],
     ) -> int:
-        """Return the index of a text, after adding a new one."""
+        """Return the index of a text; a new text is added with its vector."""
         index = indices.setdefault(text, len(indices))
         if index == len(vectors):
             # A view would keep the vectors of the whole portion alive.
@@ -200,7 +200,7 @@ class RetrievalAccumulator(PredictionCounts):
 
 
 class RelatedAccumulator:
-    """Accumulator for scored pairs or retrieval, by the first example."""
+    """Accumulator for scored pairs or retrieval; the first examples decide which."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
@@ -232,8 +232,8 @@ class Embed(Task[RelatedTexts, Vectors]):
     loss: Loss = "contrastive"
     temperature: float = 0.05
     score_range: ScoreRange | None = None
-    """Scores that map to the cosines 0 and 1; None if training had no scores: then those of the
-    evaluated file decide."""
+    """Scores that map to the cosines 0 and 1. None if training had no scores; then the scores of
+    the evaluated file decide."""
     group_size: int | None = 32
     """Rows compared by the contrastive loss; None for the cosine loss."""
 
@@ -273,7 +273,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         with naming_limits(settings, num_read=len(read)):
             train = cls.select(read, settings)
             cls.check_train(train, settings)
-        if eval_source is None:  # read again, as eval examples may be wanted in another form
+        if eval_source is None:  # train is read again, as eval may need another kind of examples
             eval_source = train_source
         eval_reader = RelatedReader(eval_source, columns, held_out_kind(settings, train_source))
         held_out = eval_reader.read(settings.eval_limit)
@@ -300,8 +300,8 @@ class Embed(Task[RelatedTexts, Vectors]):
         """Return a copy with the pooling and the length of the model's folder.
 
         Raises:
-            CheckpointError: the folder pools in a way that we have not, or its tokenizer keeps the
-                case that it wants lowered.
+            CheckpointError: the folder's pooling is not supported, or the folder wants lower case
+                and its tokenizer keeps the case.
         """
         before = SentenceFolder.read(folder.files, pooling=settings.pooling)
         check_case(folder.files, folder.tokenizer)
@@ -313,8 +313,8 @@ class Embed(Task[RelatedTexts, Vectors]):
     def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder's settings.
 
-        Pooling, normalization and length are those of the files that sentence-transformers
-        rewrites, not those in config.json.
+        Pooling, normalization and length are read from the files of sentence-transformers, which
+        may have rewritten them, and not from config.json.
 
         Raises:
             CheckpointError: the model was fine-tuned for another task.
@@ -331,7 +331,7 @@ class Embed(Task[RelatedTexts, Vectors]):
         settings.pop("folder", None)
         trained = TrainingColumns.from_json(settings.pop("columns", None))
         score_range = settings.pop("score_range", None)
-        # A range that was saved with another loss was not trained on.
+        # A model that was trained with another loss has not learned from scores of this range.
         is_learned = score_range is not None and settings.get("loss") == "cosine"
         return cls(
             **settings,
@@ -364,7 +364,7 @@ class Embed(Task[RelatedTexts, Vectors]):
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """All fields, so that a folder's scores are those of its training."""
+        """All fields, so that a restored task computes the same scores as the one of training."""
         score_range = None if self.score_range is None else list(self.score_range)
         settings = {**asdict(self), "score_range": score_range}
         del settings["trained"]
@@ -383,8 +383,8 @@ class Embed(Task[RelatedTexts, Vectors]):
     ) -> EncodedExamples:
         """Encode each text to a row.
 
-        Targets: `text`, int64 `[rows]`, equal for equal texts; of scored pairs `cosines`, fp32
-        `[examples]`.
+        Targets: `text`, int64 `[rows]`, a number that is the same for equal texts; for scored pairs
+        also `cosines`, fp32 `[examples]`.
         """
         texts = [text for example in examples for text in example.texts]
         counts = [len(example.texts) for example in examples]
@@ -419,14 +419,14 @@ class Embed(Task[RelatedTexts, Vectors]):
         return LossTerm(loss, correct, int(batch.targets["num_examples"]))
 
     def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Compare anchors with all other texts of the group."""
+        """Compare each anchor with the positives and negatives of all rows of the group."""
         owners, places, texts = (batch.targets[name] for name in ("example", "place", "text"))
         anchors, own = rows_at(batch, 0), rows_at(batch, 1)
         others = (places > 0).nonzero()[:, 0]
         right = torch.empty_like(anchors)
         is_own = places[others] == 1
         right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
-        # The text itself, and partners of an equal text in any row, are no negatives.
+        # No negatives are: the anchor's own text, and the positives of equal anchors in any row.
         is_itself = texts[others] == texts[anchors][:, None]
         is_equal = (texts[anchors] == texts[anchors][:, None]).float()
         is_answer = (texts[others] == texts[own][:, None]).float()
@@ -439,14 +439,14 @@ class Embed(Task[RelatedTexts, Vectors]):
     def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Sum 1 - cosine of student and teacher vectors, `[sequences, hidden]`.
+        """Sum 1 - cosine of student and teacher vectors, and count the vectors that are close.
 
-        Count close ones.
+        `outputs` and `taught` are `[sequences, hidden]`.
         """
         return soft_vector_loss(outputs, taught, CLOSE_COSINE)
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
-        """Count the examples; in the distillation loss the texts."""
+        """Count the predictions: one per example, in the distillation loss one per text."""
         return batch.num_sequences if distilled else super().num_predictions(batch)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:

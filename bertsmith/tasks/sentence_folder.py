@@ -1,7 +1,7 @@
 """The files of a sentence encoder's folder besides its weights: pooling, norm and length.
 
-They are those of sentence-transformers, all optional, and written in its first format, which every
-version reads.
+The files are those of sentence-transformers, and all are optional. They are written in the first
+format of sentence-transformers, which every version reads.
 """
 
 import json
@@ -23,7 +23,8 @@ from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
 Pooling = Literal["mean", "first_token", "pooler"]
 
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
-"""Comparison of vectors: the last two are distances, negated so that more is more similar."""
+"""Comparison of vectors. Euclidean and manhattan are distances, negated so that larger numbers mean
+more similar vectors."""
 
 POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token"}
 """Supported poolings by their names in the folder."""
@@ -32,21 +33,21 @@ NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
 
 LENGTH_FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMILIES)
-"""Files that may hold the length; the first with any setting counts. We write the first one; early
-versions named it by family."""
+"""Files that may hold the length; the first that has any setting counts. Early versions of
+sentence-transformers named the file by the family of the model; bertsmith writes the first name."""
 
 SETTINGS_FILE = "config_sentence_transformers.json"
 
 MOST_FOLDERS_DEEP = 3
-"""Folders above a model's own, in which the modules.json that names it is looked for."""
+"""Number of parent folders in which a modules.json that names the model's folder is searched."""
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
-"""The modules from a text to its vector, and the folder of each one's settings."""
+"""The modules that turn a text into a vector, and the folder with the settings of each."""
 
 
 @dataclass(frozen=True)
 class SentenceFolder:
-    """Pooling settings of a folder; None where it has none."""
+    """Pooling settings of a folder; None for settings that the folder does not have."""
 
     pooling: Pooling | None = None
     normalize: bool = False
@@ -57,8 +58,8 @@ class SentenceFolder:
     def read(cls, files: SmallFiles, *, pooling: Pooling | None = None) -> "SentenceFolder":
         """Read modules.json, its Pooling's config.json and one of `LENGTH_FILES`.
 
-        Missing files count as empty. `pooling` replaces the folder's, which may then be
-        unsupported.
+        Missing files count as empty. `pooling` replaces the pooling of the folder, which then need
+        not be a supported one.
 
         Raises:
             CheckpointError: a file is damaged, or asks for something unsupported.
@@ -117,9 +118,10 @@ class SentenceFolder:
 
 
 def tell_outer_pooling(files: SmallFiles, inner: SentenceFolder, pooling: Pooling | None) -> None:
-    """Warn where a folder is the inner one of a sentence encoder that pools otherwise.
+    """Warn if a folder lies inside a sentence encoder's folder that pools in another way.
 
-    `inner` are the folder's own settings, `pooling` the one that was asked for.
+    `inner` are the settings of the inner folder itself. With a `pooling`, which was asked for,
+    there is nothing to warn of.
     """
     directory = files.directory.resolve()
     if files.outer is not None or files.has("modules.json") or pooling is not None:
@@ -180,7 +182,7 @@ def check_settings(files: SmallFiles) -> None:
 
 
 def read_similarity(files: SmallFiles) -> Similarity:
-    """Read by what vectors are compared; cosine where the folder says nothing."""
+    """Read the comparison of vectors that the folder names; cosine if it names none."""
     named = read_settings(files, SETTINGS_FILE, {}).get("similarity_fn_name")
     for similarity in get_args(Similarity):
         if named in (None, similarity):
@@ -196,7 +198,7 @@ def check_prompt(files: SmallFiles, settings: Mapping[str, Any]) -> None:
     """Check that a folder wants no prompt before every text.
 
     Raises:
-        CheckpointError: it does; says which.
+        CheckpointError: the folder wants one; the message shows it.
     """
     name = settings.get("default_prompt_name")
     prompts = settings.get("prompts")
@@ -213,7 +215,7 @@ def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
     """Check that the tokenizer lowers the case where a folder wants it lowered.
 
     Raises:
-        CheckpointError: it keeps the case.
+        CheckpointError: the tokenizer keeps the case.
     """
     file = find_length_file(files)
     letters = " ".join(string.ascii_lowercase)
@@ -234,10 +236,10 @@ def find_length_file(files: SmallFiles) -> str:
 
 
 def read_length(files: SmallFiles) -> int | None:
-    """Read the maximum length in tokens; None if a file has none.
+    """Read the maximum length in tokens; None if the folder names none.
 
     Raises:
-        CheckpointError: it is no such number, or the file is damaged.
+        CheckpointError: the length is no number of tokens, or the file is damaged.
     """
     file = find_length_file(files)
     length = read_settings(files, file, {}).get("max_seq_length")

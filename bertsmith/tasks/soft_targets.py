@@ -1,8 +1,8 @@
 """Distillation losses between the outputs of a student and its teacher.
 
-Soft targets with a temperature (Hinton et al. 2015, section 2): KL divergence of probabilities from
-logits divided by the temperature, times its square, so that the size of gradients does not depend
-on the temperature.
+The losses are those of soft targets with a temperature (Hinton et al. 2015, section 2): logits are
+divided by the temperature, and the KL divergence of the resulting probabilities is multiplied by
+its square, so that the size of gradients does not depend on the temperature.
 """
 
 import torch
@@ -27,10 +27,10 @@ def soft_class_loss(logits: Tensor, taught: Tensor, temperature: float) -> tuple
 def soft_binary_loss(
     logits: Tensor, taught: Tensor, temperature: float, border: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Compute the multi-label KL divergence, its mean over labels summed over rows.
+    """Compute the multi-label KL divergence, averaged over labels and summed over rows.
 
     The second result counts rows with equal decisions for all labels; a label is present if its
-    logit is at least `border`. Shapes: both fp32 `[n, labels]`.
+    logit is at least `border`. Shapes: `logits` and `taught` fp32 `[n, labels]`.
     """
     soft = taught / temperature
     targets = soft.sigmoid()
@@ -44,7 +44,8 @@ def soft_binary_loss(
 def soft_vector_loss(vectors: Tensor, taught: Tensor, close: float) -> tuple[Tensor, Tensor]:
     """Sum 1 - cosine of student and teacher vectors (Sanh et al. 2019, section 2), in fp32.
 
-    The second result counts cosines of at least 1 - `close`. Shapes: both `[n, hidden]`.
+    The second result counts cosines of at least 1 - `close`. Shapes: `vectors` and `taught`
+    `[n, hidden]`.
     """
     cosines = F.cosine_similarity(vectors.float(), taught.float(), dim=-1)
     return (1 - cosines).sum(), (cosines >= 1 - close).sum()

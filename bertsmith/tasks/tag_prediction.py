@@ -1,4 +1,4 @@
-"""Predicted labels of a sentence's words, their entities, and the formats of both."""
+"""Predicted labels of a sentence's words, the entities that they form, and file formats."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class TagPrediction:
     """The labels of a sentence's words, and their probabilities.
 
     `probabilities` is float64 `[words, labels]`, in the order of `names`. `is_repaired` is true if
-    the likeliest labels broke the scheme, so that `label_names` are others.
+    the likeliest labels broke the scheme, so that `label_names` are the legal labels instead.
     """
 
     sentence: TaggedSentence
@@ -64,7 +64,7 @@ class TagPrediction:
     def to_json(self) -> dict[str, Any]:
         """Return labels, probabilities, offsets and entities.
 
-        With the words they can be read again as labelled words.
+        Together with the sentence's words, the result can be read again as labelled words.
         """
         entities = [entity._asdict() for entity in self.entities]
         return {
@@ -100,14 +100,14 @@ class TagPrediction:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The given words, or those found in the given text."""
+        """The words that were given, or into which the given text was split."""
         return self.sentence.words
 
     @property
     def label_probabilities(self) -> list[float]:
-        """The probability of each word's label; 0 where unknown to the model.
+        """The probability of each word's label; 0 if the model does not know the label.
 
-        Repair may introduce such labels.
+        Repair may introduce labels that the model does not know.
         """
         numbers = {name: number for number, name in enumerate(self.names)}
         rows = self.probabilities.tolist()
@@ -118,7 +118,7 @@ class TagPrediction:
 
     @cached_property
     def entities(self) -> list[Entity]:
-        """The entities in the original text; empty for plain labels."""
+        """The entities in the text; empty if the labels are plain, without a scheme of spans."""
         if self.scheme == "plain":
             return []
         text, places = self.sentence.text, self.sentence.places
@@ -155,7 +155,7 @@ class TagAccumulator(PredictionCounts):
         self.num_unknown = 0
 
     def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
-        """Add a portion; a label unknown to the model counts as missed."""
+        """Add a portion; a gold label that the model does not know counts as missed."""
         for sentence, prediction in zip(examples, predictions, strict=True):
             gold = with_scheme(sentence, self.scheme, self.path).labels
             self.tags.remarks.update(sentence.remarks)
@@ -169,7 +169,10 @@ class TagAccumulator(PredictionCounts):
         self.count(predictions)
 
     def figures(self) -> dict[str, float]:
-        """Compute the scores of `Metric`, and mean cross entropy over known labels."""
+        """Compute the scores of `Metric`, and the mean cross entropy.
+
+        The cross entropy is that of the words whose gold label the model knows.
+        """
         report = self.result()
         return {
             "loss": self.loss / max(1, report.num_words - self.num_unknown),
@@ -182,7 +185,7 @@ class TagAccumulator(PredictionCounts):
         """Compute all scores.
 
         Raises:
-            InputError: the model knows none of the labels.
+            InputError: the model knows none of the gold labels.
         """
         num_words = self.tags.num_words
         if num_words and self.num_unknown == num_words:
@@ -196,7 +199,7 @@ class TagAccumulator(PredictionCounts):
 
 
 def with_scheme(sentence: TaggedSentence, scheme: Scheme, path: Path) -> TaggedSentence:
-    """Convert a sentence's labels to `scheme`, if they are in another.
+    """Convert a sentence's labels to `scheme` if they follow another scheme.
 
     Raises:
         InputError: the labels follow no scheme, or cannot be converted; names the place.
@@ -211,6 +214,6 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, path: Path) -> TaggedS
 
 
 def label_numbers(labels: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
-    """Return the places of labels in `names`, int64 `[words]`; -1 for an unknown label."""
+    """Return the index of each label in `names`, int64 `[words]`; -1 for an unknown label."""
     numbers = {name: number for number, name in enumerate(names)}
     return np.array([numbers.get(label, -1) for label in labels], dtype=np.int64)

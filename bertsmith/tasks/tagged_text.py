@@ -17,15 +17,15 @@ def marked_text(
 ) -> Any:
     """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
-    `names` are all labels that the model knows; each of their types has a colour. A type without a
-    name is left out: `[EU] rejects`. If every word belongs to such a span, as in word segmentation,
-    spans are separated by spaces instead.
+    `names` are all labels that the model knows; each of their types has a colour. A span whose type
+    has no name is written without it: `[EU] rejects`. If every word belongs to such a span, as in
+    word segmentation, spans are separated by spaces instead of brackets.
     """
     from rich.text import Text  # imported only where a line is shown
 
     types = span_types(names, scheme)
     colours = {type_: COLOURS[index % len(COLOURS)] for index, type_ in enumerate(types)}
-    # Replaced character by character, so that places stay valid.
+    # Each character is replaced by one character, so that the places of words stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked = Text()
     shown_to = 0  # the offset up to which the text is in `marked`
@@ -54,11 +54,11 @@ def _with_space(marked: Any, text: str) -> str:
 def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[str] = ()) -> str:
     """Format a sentence as `word<TAB>label` lines and an empty line.
 
-    Lines that stood `before` it are written, too (comments as they are, marks of documents with the
-    label O), since other scorers compare this file line by line with that of the gold labels.
+    The lines `before` the sentence are written too (comments as they are, marks of documents with
+    the label O), since other scorers compare this file line by line with the file of gold labels.
 
-    A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word of
-    spaces alone becomes U+FFFD, the replacement character, as an empty cell is no word.
+    A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word that
+    has only spaces becomes U+FFFD, the replacement character, since an empty cell is no word.
     """
     rows = [f"{_as_cell(word)}\t{label}\n" for word, label in zip(words, labels, strict=True)]
     return "".join([*map(_as_line, before), *rows, "\n"])

@@ -1,8 +1,9 @@
 """The contract between a task and the code that runs it: fine-tuning, evaluation, distillation.
 
-A task is one file in this folder (what else names it: docs/architecture.md). Its class says how
-files become examples, examples tokens and targets, logits losses and predictions; an instance is
-the task of one model, with its labels, and is made from training examples or from a folder.
+A task is one file in this folder (docs/architecture.md lists what else names it). The class of a
+task says how files become examples, how these become tokens and targets, and how logits become
+losses and predictions. An instance is the task of one model, with its labels, and is made from
+training examples or from a model's folder.
 """
 
 import contextlib
@@ -59,11 +60,11 @@ class TaskDataset(Generic[ExampleT]):
 def naming_limits(
     settings: FinetuneSettings, *, num_read: int, num_held_out: int | None = None
 ) -> Iterator[None]:
-    """Have an `ExamplesError` name the settings because of which rows were not read or not used.
+    """Add to an `ExamplesError` of the block the settings that limited the rows read or used.
 
     Args:
         num_read: number of training examples that were read.
-        num_held_out: that of eval examples; None where the error is not about them.
+        num_held_out: number of eval examples; None if an error cannot be about them.
     """
     try:
         yield
@@ -88,7 +89,7 @@ def naming_limits(
 
 
 FileFormat = Callable[[Iterable[tuple[Any, Any]]], Iterator[str]]
-"""Format of a prediction file: the pieces of its text, from examples with their predictions."""
+"""Format of a prediction file: yields pieces of its text from examples with their predictions."""
 
 
 def jsonl(pairs: Iterable[tuple[Any, Any]]) -> Iterator[str]:
@@ -111,38 +112,39 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         """Check that there is something to learn from training examples.
 
         Raises:
-            ExamplesError: there is not; says why.
+            ExamplesError: there is nothing; the message says why.
         """
 
     def check_held_out(self, examples: Sequence[ExampleT], settings: Any) -> None:
         """Check that eval examples can be scored.
 
         Raises:
-            InputError: they cannot; says why. An `ExamplesError` where other examples might be.
+            InputError: they cannot be scored; the message says why. It is an `ExamplesError` if
+                other examples of the same file might be scored.
         """
 
     @property
     def texts_per_example(self) -> int | None:
-        """The number of texts on a command line that make an example; None takes all."""
+        """The number of texts on a command line that make an example; None if all make one."""
         return 1
 
     def with_model(self, folder: ModelFolder, settings: Any, train: Sequence[ExampleT]) -> Self:
-        """Return a copy with what the folder of the model to train decides of its examples."""
+        """Return a copy with settings that follow from the model to train and its examples."""
         return self
 
     def with_columns(self, columns: Any) -> Self:
-        """Return a copy with the options in `columns` that are not about reading."""
+        """Return a copy with those options in `columns` that the task applies itself."""
         return self
 
     def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
-        """Return a copy fitted to all gold answers of a file, such as their range.
+        """Return a copy with settings that need all gold answers of a file, such as their range.
 
-        The examples are read once more for this.
+        The file is read once more for this.
         """
         return self
 
     def with_threshold(self, evaluation: Any) -> Self:
-        """Return a copy with settings that eval scores decide, like a threshold."""
+        """Return a copy with settings that are chosen by eval scores, like a threshold."""
         return self
 
     def write_files(self, directory: Path) -> None:
@@ -153,17 +155,17 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return self
 
     def begin_head(self, model: BertModel, examples: Sequence[ExampleT]) -> None:
-        """Initialize a new head from the examples, where that beats random weights."""
+        """Initialize a new head from the examples; by default its weights stay random."""
 
     def continue_head(self, model: BertModel) -> None:
-        """Give a head that was saved the form that training wants."""
+        """Convert a head that was saved to the form in which it is trained."""
 
     @contextlib.contextmanager
     def as_saved(self, model: BertModel) -> Iterator[dict[str, Tensor]]:
-        """Give the head the form of a saved model in the block.
+        """Convert the head to the form in which it is saved while the block runs.
 
-        Yields the weights that a checkpoint needs besides, to be the same bit for bit: tensors by
-        the names of the model, with their shapes and dtypes.
+        Yields the weights whose form in training a checkpoint has to store as well, so that a
+        resumed run is the same bit for bit: tensors by the names of the model's parameters.
         """
         yield {}
 
@@ -176,13 +178,13 @@ class TaskHooks(InferenceTask[ExampleT, PredictionT]):
         return ()
 
     unit_nouns: ClassVar[str] = "different examples"
-    """Units of `fold_keys` in messages."""
+    """Name of the units of `fold_keys` in messages, in the plural."""
 
     def fold_keys(self, example: ExampleT) -> tuple[Any, Any]:
         """Return the keys of an example's unit and stratum.
 
-        Examples with one unit belong together: cross-validation keeps them in one fold. It spreads
-        each stratum, such as the examples of one label, evenly over the folds.
+        Examples of the same unit belong together: cross-validation keeps them in one fold. Each
+        stratum, such as the examples of one label, is spread evenly over the folds.
         """
         return example.content, None
 
@@ -193,36 +195,36 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     name: ClassVar[str]
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
     target: ClassVar[str] = ""
-    """What examples are labelled with, as `describe_target` says it, where it is not `labels`."""
+    """The result of `describe_target`; empty for a task that has `labels`."""
     noun: ClassVar[str] = "text"
     """Noun for an example in messages; its plural ends in s."""
     settings: ClassVar[type[FinetuneSettings]]
-    """The settings of that command; their docstring is its help."""
+    """The settings of the command `bertsmith finetune NAME`; their docstring is its help."""
     columns: ClassVar[type[Any]]
-    """The dataclass of flags that say how a file is read; all its fields have defaults."""
+    """The dataclass of options for reading a file; all its fields have defaults."""
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl}
     """Formats of prediction files by the endings of their names."""
     rows_stay_together: ClassVar[bool] = True
     """Whether the loss needs all rows of an example in one micro-batch. Otherwise each row is an
     example of its own in training, and batch sizes count rows."""
     rows_are_windows: ClassVar[bool] = False
-    """Whether training may drop some rows of an example where all are too many for memory."""
+    """Whether training may drop some rows of an example if all together need too much memory."""
     baselines: ClassVar[Baselines] = Baselines()
-    """The plain methods that are scored beside its models."""
+    """The plain methods that are scored beside the models of this task."""
     reads_tokens: ClassVar[bool] = False
     """Whether `outputs` has a row for each token, not for each sequence."""
 
     group_size: int | None = None
-    """Number of examples that meet in the loss, as one micro-batch; None where examples are
-    independent, so that a step may be split in any way."""
+    """Number of examples that the loss compares with each other, in one micro-batch; None if each
+    example has a loss of its own, so that a step may be split in any way."""
     labels: tuple[str, ...] = ()
-    """Names of the head's outputs, where it is one of `LABEL_HEADS`; a field of the instance."""
+    """Names of the head's outputs if the head is one of `LABEL_HEADS`; a field of the instance."""
     windowing: Windowing | None = None
-    """Treatment of long texts, where the task has windows; a field of the instance."""
+    """Treatment of long texts if the task reads windows; a field of the instance."""
     trained: TrainingColumns = TrainingColumns()
     """The columns that the model was trained on; a field of the instance of tasks over tables."""
     stored: ClassVar[tuple[str, ...]] = ()
-    """Fields that a folder's settings hold, besides the windows and columns."""
+    """Names of the fields that are stored in a model's folder, besides windowing and columns."""
 
     @classmethod
     def read(cls, settings: Any, sources: Sources | None = None) -> TaskDataset[ExampleT]:
@@ -253,8 +255,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Build the task of a run from its training examples, which `check_train` has passed.
 
         Raises:
-            InputError: they contradict each other or the settings. An `ExamplesError` where other
-                examples might not.
+            InputError: the examples contradict each other or the settings. It is an `ExamplesError`
+                if other examples of the same file might not.
         """
         raise NotImplementedError
 
@@ -262,8 +264,8 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     def reader(self, source: ExampleSource, columns: Any, *, labelled: bool) -> Reader[ExampleT]:
         """Open the examples of a file, or of rows in memory.
 
-        `columns` is of the class's `columns`, or None for its defaults. Where nothing depends on
-        the model, this is a class method.
+        `columns` is an instance of the class in the attribute `columns`, or None for the defaults.
+        In a task whose reading does not depend on the model, this is a class method.
         """
 
     @property
@@ -290,13 +292,13 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @property
     def column_settings(self) -> dict[str, Any]:
-        """The columns of training, as `task_settings` holds them; empty where none are known."""
+        """The columns of training in the form of `task_settings`; empty if they are not known."""
         return {"columns": self.trained.to_json()} if self.trained.names else {}
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> Any:
         """Compute `outputs` of all rows, in their order and in fp32.
 
-        They are `[rows, columns]`, or an array `[tokens, columns]` for each row if `reads_tokens`.
+        The result is `[rows, columns]`; if `reads_tokens`, a list of `[tokens, columns]` per row.
         """
         compute = compute_tokens_in_order if self.reads_tokens else compute_in_order
         return compute(model, encoded.rows, self.outputs)
@@ -310,10 +312,10 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     @abstractmethod
     def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """Compute the loss from a model's `outputs`, in their shapes.
+        """Compute the loss from `outputs`, in the shape that the function `outputs` returns.
 
-        Its count is `num_predictions`. `batch.targets` are those of `collate`; the sum is an fp32
-        scalar.
+        The count of the loss is `num_predictions`, and its sum is an fp32 scalar. `batch.targets`
+        are described at `collate`.
         """
 
     @abstractmethod
@@ -322,17 +324,21 @@ class Task(TaskHooks[ExampleT, PredictionT]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the distillation loss, and how many predictions agree with the teacher's.
 
-        `outputs` and `taught`, the teacher's, have the shapes of `outputs`; both results are
-        scalars. The loss is summed over predictions: where these are choices, the divergence of
-        their probabilities at `temperature` (tasks/soft_targets.py).
+        `outputs` are those of the student and `taught` those of the teacher, both in the shape that
+        the function `outputs` returns; both results are scalars. The loss is summed over
+        predictions. For predictions of one or several labels, it is the divergence of their
+        probabilities at `temperature` (tasks/soft_targets.py).
         """
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
-        """Count the predictions in the loss, or in the distillation loss: one per example."""
+        """Count the predictions that the loss sums over, or with `distilled` the distillation loss.
+
+        By default there is one prediction per example.
+        """
         return int(batch.targets["num_examples"])
 
     def with_teacher_labels(self, teacher: Self) -> Self:
-        """Return a copy with the teacher's labels, in its order.
+        """Return a copy with the teacher's labels, in the teacher's order.
 
         Raises:
             ConfigError: the teacher does not know a label of the examples, or gives it another
@@ -358,7 +364,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
         """Compare a labelled example's prediction with its gold answer."""
 
     def describe_target(self) -> str:
-        """Describe, in a few words after a count of examples, what these are labelled with."""
+        """Describe the labels of examples in a few words, which follow a count of examples."""
         return self.target or f"with {count_noun(len(self.labels), 'label')}"
 
 

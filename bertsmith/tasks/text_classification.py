@@ -1,7 +1,7 @@
 """Text classification with one label per text or pair.
 
 The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), trained by
-cross entropy. Several labels per text are the task of multi_label_classification.py.
+cross entropy. Texts with several labels are the task of multi_label_classification.py.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ from bertsmith.training.objective import LossTerm
 
 
 class ClassAccumulator(PredictionCounts):
-    """Accumulator of a confusion matrix, and the mean cross entropy."""
+    """Accumulator of a confusion matrix and of the cross entropy."""
 
     metrics = get_args(Metric)
 
@@ -104,7 +104,7 @@ class Classify(LabelTask[ClassPrediction]):
 
     @property
     def cell_types(self) -> Mapping[str, Any]:
-        """A label of the type that labels had in training, and its probability."""
+        """The label, in the type that labels had in training, and its probability."""
         return {"label": type_of_column(self.label_values), "probability": float}
 
     @classmethod

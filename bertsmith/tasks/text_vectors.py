@@ -1,8 +1,8 @@
-"""Text embeddings: texts in, one vector for each out.
+"""Text embeddings: a vector for each text.
 
-The default pooling is the mean over tokens, not the vector of [CLS] or the pooler's: without
-fine-tuning its distances reflect similarity best (Reimers & Gurevych 2019, table 1). The settings
-in a folder of sentence-transformers are applied.
+The default pooling is the mean over tokens, not the vector of [CLS] or the output of the pooler:
+without fine-tuning, distances of means reflect similarity best (Reimers & Gurevych 2019, table 1).
+The settings in a folder of sentence-transformers are applied.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,11 +43,11 @@ class TextVectors(InferenceTask[Example, TextVector]):
 
     max_length: int
     pooling: Pooling = "mean"
-    """Pooling of token vectors; `first_token` takes that of [CLS]."""
+    """Pooling of token vectors; `first_token` takes the vector of [CLS]."""
     normalize: bool = False
     """Whether vectors are scaled to length 1."""
     similarity: Similarity = "cosine"
-    """By what vectors of texts are compared."""
+    """The comparison of two vectors."""
 
     pipeline = "feature-extraction"
     heads = ()
@@ -65,7 +65,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
     def restore(
         cls, loaded: LoadedModel, *, pooling: Pooling | None = None, normalize: bool = False
     ) -> Self:
-        """Read the folder's settings; `pooling` replaces its own.
+        """Read the folder's settings; `pooling` replaces the pooling that the folder names.
 
         Raises:
             ConfigError: no such pooling.
@@ -127,9 +127,9 @@ class TextVectors(InferenceTask[Example, TextVector]):
 def compute_similarity(
     first: NDArray[np.float32], second: NDArray[np.float32], similarity: Similarity
 ) -> NDArray[np.float32]:
-    """Compare vectors `[n, hidden]` and `[m, hidden]` to `[n, m]`, all fp32; more is more similar.
+    """Compare vectors `[n, hidden]` with vectors `[m, hidden]`; the result is `[n, m]`, all fp32.
 
-    Distances are negative.
+    Larger numbers mean more similar vectors; distances are negated.
     """
     if similarity == "dot":
         return first @ second.T

@@ -1,7 +1,7 @@
 """The common base of tasks over texts and pairs of texts.
 
-A long text is read in windows, whose logits are averaged in training as in prediction, so that the
-loss is that of the prediction.
+A long text is read in windows. Their logits are averaged in training as in prediction, so that the
+loss is computed on the logits of the prediction.
 """
 
 from abc import abstractmethod
@@ -53,7 +53,7 @@ class TextTask(Task[Example, PredictionT]):
     empty_labels: ClassVar[bool] = False
     """Whether a text may have no label, or several."""
     are_classes_named: ClassVar[bool] = True
-    """Whether labels are names, also where a table of `datasets` numbers its classes."""
+    """Whether labels are names; a table of `datasets` that numbers its classes is read by names."""
     stored: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def reader(
@@ -62,7 +62,7 @@ class TextTask(Task[Example, PredictionT]):
         """Return the rows of a table, with pairs as in training.
 
         Raises:
-            InputError: a second text is asked for, and the model was trained on single ones.
+            InputError: a second text is asked for, and the model was trained on single texts.
         """
         if self.pairs is False and columns is not None and columns.pair_column is not None:
             raise InputError(
@@ -84,7 +84,7 @@ class TextTask(Task[Example, PredictionT]):
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:
-        """Build an example of the field `text` and, for a model of pairs, its `pair`.
+        """Build an example from the fields `text` and, for a model of pairs, `pair`.
 
         Raises:
             InputError: a field is missing or no string, or the model reads no pairs, or only pairs.
@@ -103,7 +103,7 @@ class TextTask(Task[Example, PredictionT]):
 
     @property
     def texts_per_example(self) -> int:
-        """Two for a model of pairs."""
+        """The number of texts that make an example: two for a model of pairs, else one."""
         return 2 if self.pairs else 1
 
     @abstractmethod
@@ -114,14 +114,14 @@ class TextTask(Task[Example, PredictionT]):
     def compare_with_teacher(
         self, logits: Tensor, taught: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the distillation loss, summed over texts, and the number that agree.
+        """Compute the distillation loss, summed over texts, and the number of agreeing predictions.
 
         `logits` and `taught` are fp32 `[texts, outputs]`; both results are scalars.
         """
 
     @staticmethod
     def probabilities(logits: NDArray[np.float32]) -> NDArray[Any]:
-        """Convert fp32 logits `[examples, outputs]` to what is predicted, in the same shape."""
+        """Convert fp32 logits `[examples, outputs]` to probabilities, or numbers, in this shape."""
         return logits
 
     @abstractmethod
@@ -156,7 +156,7 @@ class TextTask(Task[Example, PredictionT]):
         encoded: EncodedExamples,
         examples: Sequence[Example],
     ) -> list[PredictionT]:
-        """Decide by the mean of an example's rows; `outputs` are logits `[rows, labels]`."""
+        """Predict by the mean logits of each example's rows; `outputs` are `[rows, outputs]`."""
         logits = encoded.mean_over_rows(outputs)
         rows = zip(self.probabilities(logits), encoded.num_cut, encoded.num_windows, strict=True)
         return [self.prediction(row, num_cut > 0, count) for row, num_cut, count in rows]
@@ -168,7 +168,7 @@ class LabelTask(TextTask[PredictionT]):
 
     loss: LabelLoss = LabelLoss()  # noqa: RUF009 - frozen
     label_kind: LabelKind | None = field(default=None, kw_only=True)
-    """The type of the labels that `labels` names, as they were given in memory; None of strings."""
+    """The type that the labels had when they were given in memory; None if they were strings."""
 
     @property
     def label_values(self) -> tuple[Any, ...]:
@@ -193,7 +193,7 @@ class LabelTask(TextTask[PredictionT]):
         return replace(super().restore(loaded), labels=loaded.labels, label_kind=kind)
 
     def with_teacher_labels(self, teacher: Self) -> Self:
-        """Return a copy with the teacher's labels; its own keep their weights."""
+        """Return a copy with the teacher's labels; labels of the examples keep their weights."""
         loss = self.loss.relabelled(self.labels, teacher.labels)
         same = super().with_teacher_labels(teacher)
         return replace(same, loss=loss, label_kind=teacher.label_kind)

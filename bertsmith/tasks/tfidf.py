@@ -1,6 +1,6 @@
 """TF-IDF with logistic regression, the plain method that a classifier of texts has to beat.
 
-It is left to a single run of the command, takes a few seconds at most, and needs scikit-learn.
+Only a single run of the command scores it. It takes a few seconds at most and needs scikit-learn.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,10 @@ MAX_WEIGHTS = 2_000_000
 
 
 def score_tfidf(train: Sequence[Example], held_out: Sequence[Example]) -> Baseline | None:
-    """Score logistic regression on words and pairs of words, fitted to as many texts as fit in.
+    """Score logistic regression on words and pairs of words, fitted to at most `MAX_TRAIN_CHARS`.
 
-    None where scikit-learn is not installed, or the texts are too many or of too many classes.
+    The result is None if scikit-learn is not installed, the texts are pairs, or there are too many
+    eval texts or classes.
     """
     fitted = [train[index] for index in _draw(train)]
     targets = [str(example.label) for example in fitted]
@@ -48,11 +49,11 @@ def score_tfidf_of_several(
     gold: NDArray[np.bool_],
     labels: Sequence[str],
 ) -> Baseline | None:
-    """Score a logistic regression for each of several labels; else as `score_tfidf`.
+    """Score a logistic regression for each of several labels, under the limits of `score_tfidf`.
 
     Args:
         flags: the labels of `train`, bool `[texts, labels]`.
-        gold: those of `held_out`.
+        gold: the labels of `held_out`, bool `[texts, labels]`.
     """
     indices = _draw(train)
     fitted = [train[index] for index in indices]
@@ -81,7 +82,7 @@ def _method(which: str, fitted: Sequence[Example], train: Sequence[Example]) -> 
 def _fit_and_predict(
     fitted: Sequence[Example], targets: Any, held_out: Sequence[Example], num_classes: int
 ) -> NDArray[Any] | None:
-    """Predict labels, or flags where `targets` is a matrix; None where that is out of bounds."""
+    """Predict labels, or flags if `targets` is a matrix; None beyond the limits of the method."""
     has_pairs = any(example.pair is not None for example in fitted)
     if has_pairs or not 0 < num_classes <= MAX_CLASSES or _num_chars(held_out) > MAX_EVAL_CHARS:
         return None
@@ -114,7 +115,7 @@ def build_tfidf(max_features: int | None = None, *, several: bool = False) -> An
 
 
 def _draw(examples: Sequence[Example]) -> NDArray[np.int64]:
-    """Draw the places of examples, always the same, that have `MAX_TRAIN_CHARS` at most."""
+    """Draw indices of examples with `MAX_TRAIN_CHARS` characters in all; always the same ones."""
     if _num_chars(examples) <= MAX_TRAIN_CHARS:
         return np.arange(len(examples))
     order = np.random.default_rng(0).permutation(len(examples))

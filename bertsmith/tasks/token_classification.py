@@ -1,9 +1,9 @@
 """Token classification: a label for each word, such as names, parts of speech or word bounds.
 
 The model is BERT's encoder with a linear layer on the first token of each word (paper, section
-5.3), trained by cross entropy. Sentences longer than the model reads are read in overlapping
-windows; each word is decided by the window in which it has most context, in training too, so every
-word counts once in the loss.
+5.3), trained by cross entropy. Sentences that are too long for the model are read in overlapping
+windows. In training as in prediction, a word is labelled in the window in which it has most
+context, so every word counts once in the loss.
 """
 
 import math
@@ -66,7 +66,7 @@ from bertsmith.tokenization.words import WordRule
 from bertsmith.training.objective import LossTerm
 
 LONG_LONE_SENTENCE = 200
-"""Words of the only training sentence from which its file seems to lack empty lines."""
+"""Fewest words of the only training sentence for which its file seems to lack empty lines."""
 NUMBERS = "the labels are numbers, so each is for one word; entities need names, such as B-PER"
 CURE = f" ({option('split', 'characters')} labels each character)"
 
@@ -81,14 +81,14 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     """Rule by which running text is split into words."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     repair: bool = False
-    """Whether predicted labels are made legal."""
+    """Whether predicted labels that break the scheme are replaced by legal ones."""
     strict: bool = False
-    """Whether only legal spans count."""
+    """Whether scores count only the spans that follow the scheme."""
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
     note: str = field(default="", compare=False)
     """Remark on the labels, shown after training."""
     label_kind: LabelKind | None = None
-    """The type of the labels that `labels` names, as they were given in memory; None of strings."""
+    """The type that the labels had when they were given in memory; None if they were strings."""
 
     titles = ("text, with its labels",)
     name = "tag"
@@ -123,7 +123,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """Check that there are two labels or more.
 
         Raises:
-            ExamplesError: there is only one.
+            ExamplesError: there is only one label.
         """
         names = sorted({label for sentence in examples for label in sentence.labels})
         if len(names) < 2:
@@ -160,8 +160,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """Check that the labels of eval examples can be scored.
 
         Raises:
-            InputError: they follow no scheme, or there is no entity to score by F1 (an
-                `ExamplesError`).
+            InputError: the labels follow no scheme, or there is no entity to score by F1 (the error
+                is then an `ExamplesError`).
         """
         for sentence in examples:
             with_scheme(sentence, self.scheme, settings.eval)
@@ -174,7 +174,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
     @classmethod
     def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder; its labels show a missing scheme."""
+        """Restore the task from a folder; if it names no scheme, the labels show which it is."""
         settings = loaded.model.task_settings
         scheme = settings.get("scheme") or scheme_of_names(loaded.labels)
         kind = settings.get("label_kind")
@@ -205,7 +205,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     def reader(
         self, source: ExampleSource, columns: TagColumns | None, *, labelled: bool
     ) -> TaggedReader:
-        """Open the sentences of a file; print the format guessed without labels."""
+        """Open the sentences of a file; without labels, print the format that was guessed."""
         columns = replace(columns or TagColumns(), split=self.with_columns(columns).split)
         reader = TaggedReader(source, columns, labelled=labelled)
         if not labelled and (note := reader.describe_guessed_format()):
@@ -241,7 +241,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
         Raises:
             ConfigError: long texts are to be cut, or windows would share more than half of a row.
-            InputError: labels follow no scheme, or another one.
+            InputError: labels follow no scheme, or cannot be converted to the task's.
         """
         if self.windowing.long_texts == "cut":
             raise ConfigError(
@@ -253,12 +253,12 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         if labelled:
             named = (with_scheme(one, self.scheme, Path("examples")).labels for one in examples)
             labels = [label_numbers(sentence_labels, self.labels) for sentence_labels in named]
-        else:  # still, which tokens are the words': for a teacher's labels
+        else:  # any label marks the tokens at which a teacher's labels are learned
             labels = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
         return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
 
     def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
-        """Count words with a label; at least 1, as a divisor."""
+        """Count words with a label; at least 1, since losses are divided by this number."""
         return max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))
 
     def notes(self, examples: Sequence[TaggedSentence], encoded: EncodedExamples) -> list[str]:
@@ -291,10 +291,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         )
 
     def with_teacher_labels(self, teacher: Self) -> Self:
-        """Return a copy with the labels of `teacher`; its own keep their weights.
+        """Return a copy with the labels of `teacher`; labels of the examples keep their weights.
 
         Raises:
-            ConfigError: the teacher does not know a label, or its scheme is another.
+            ConfigError: the teacher does not know a label, or its labels follow another scheme.
         """
         if self.scheme != teacher.scheme:
             raise ConfigError(
@@ -310,7 +310,8 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of label probabilities, summed over words.
 
-        Both are fp32 logits `[tokens, labels]`, of which those of first tokens are compared.
+        `outputs` and `taught` are fp32 logits `[tokens, labels]`; they are compared at the first
+        token of each word.
         """
         first_tokens = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
         return soft_class_loss(outputs[first_tokens], taught[first_tokens], temperature)
@@ -324,9 +325,9 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         encoded: EncodedExamples,
         examples: Sequence[TaggedSentence],
     ) -> list[TagPrediction]:
-        """Choose the likeliest label of each word, made legal if `repair`.
+        """Choose the likeliest label of each word; with `repair`, illegal labels are replaced.
 
-        `outputs` are logits, `[tokens, labels]` for each row.
+        `outputs` holds an array of logits for each row, `[tokens, labels]`.
         """
         return [
             self._decide(example, [(encoded.alignment[row], outputs[row]) for row in rows])
@@ -360,10 +361,10 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         return TagAccumulator(self.labels, self.scheme, path, strict=self.strict)
 
     def outcome(self, example: TaggedSentence, prediction: TagPrediction) -> Outcome:
-        """Score the share of correct words; show those with a wrong label.
+        """Score the share of words with the right label, and show the words with a wrong one.
 
-        Without errors all words are shown. The confidence is that in all labels together: the
-        product of their probabilities.
+        If all labels are right, all words are shown. The confidence is the product of the
+        probabilities of all labels.
         """
         gold = with_scheme(example, self.scheme, Path("examples")).labels
         wrong = [i for i, label in enumerate(gold) if label != prediction.label_names[i]]
@@ -393,10 +394,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
 
 
 def scheme_of_names(names: Sequence[str]) -> Scheme:
-    """Detect the scheme of label names; plain if some follow none.
-
-    Names such as `[PAD]` belong to no scheme.
-    """
+    """Detect the scheme of label names; plain if a name, such as `[PAD]`, fits no scheme."""
     try:
         return detect_scheme([[name] for name in names])
     except InputError:
@@ -411,7 +409,7 @@ def scheme_note(
     repaired: bool,
     remarks: Counter[Remark],
 ) -> str:
-    """Describe the scheme of the training labels, and repairs."""
+    """Describe the scheme of the training labels, and the repairs that were made."""
     notes = (
         []
         if model == "plain"

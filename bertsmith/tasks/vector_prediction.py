@@ -1,4 +1,4 @@
-"""Vectors of texts, alone or as the texts of one example."""
+"""Predictions that are vectors: of a single text, or of all texts of an example."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from bertsmith.system.counts import count_noun
 from bertsmith.system.notebook import html_lines, html_table
 
 SHOWN_NUMBERS = 8
-"""Numbers of a vector that a notebook shows."""
+"""Number of values of a vector that a notebook shows."""
 
 
 @dataclass(frozen=True, eq=False)
