@@ -1,7 +1,7 @@
 """Training budgets and their conversion to the length of a run.
 
-Minutes are wall-clock time. Tokens and operations are converted to steps from a sample of the run's
-batches, which are known before it begins.
+Minutes are wall-clock time. Tokens and operations are converted to steps by a sample of the run's
+batches, which are known before the run begins.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class ComparisonBudget:
                 check_steps(self.amount)
                 return {"minutes": None, "steps": round(self.amount)}
         steps = steps_for(self.amount, self._cost_of(objective, config.model))
-        if job.pretraining.has_open_shares:  # of a run whose length is known only now
+        if job.pretraining.has_open_shares:  # shares of the run, whose length is known only now
             objective = build_objective(
                 resolve_unmeasured(job.with_training(steps=steps, minutes=None))
             )
@@ -98,7 +98,7 @@ def budget_of(amounts: dict[Unit, float | None], source: str) -> ComparisonBudge
 def steps_for(amount: float, cost: Callable[[int], float]) -> int:
     """Estimate the number of steps that cost about `amount`.
 
-    Uses the mean cost of up to `SAMPLED_STEPS` evenly spaced steps.
+    The estimate uses the mean cost of up to `SAMPLED_STEPS` evenly spaced steps.
 
     >>> steps_for(1000, lambda step: 9 if step <= 50 else 11)
     99

@@ -1,9 +1,9 @@
 """Masked-LM evaluation on rows that are identical for all models.
 
-A run's own eval rows follow its recipe: one segment or two, its own masks. The common rows depend
-on the corpus alone, with 15 % of the tokens masked as in the paper (80 % [MASK], 10 % replaced, 10
-% left). Models are ranked by rows of a single segment. Models trained on sentence pairs score
-higher on paired rows, so both are reported.
+The eval rows of a run follow its recipe: they have one segment or two, and the recipe's masks. The
+common rows do not depend on the recipe: 15 % of their tokens are masked as in the paper (80 %
+[MASK], 10 % replaced, 10 % left). Models are ranked by common rows of a single segment. Since
+models trained on sentence pairs score higher on paired rows, both kinds are reported.
 """
 
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ class CommonEvaluation:
     def __call__(self, model: BertModel) -> dict[str, float]:
         """Compute `loss` (nats) and `accuracy` over the masked tokens.
 
-        Empty for a model without a masked-LM head.
+        The result is empty for a model without a masked-LM head, or if there are too few documents.
         """
-        # Pairs take two documents.
+        # A pair needs two documents.
         if self.held_out.num_documents <= self.paired or "masked_lm" not in model.heads:
             return {}
         figures = held_out_figures(

@@ -24,8 +24,8 @@ def compare(
     """Run all incomplete runs and write `comparison.html` and `.json`.
 
     Raises:
-        BertsmithError: something cannot be run as requested; nothing has begun.
-        Interrupted: the user asked to stop; the same call continues from there.
+        BertsmithError: a run is not possible as requested; no run has begun.
+        Interrupted: the user asked to stop; the same call continues where it stopped.
     """
     comparison = read_comparison(settings)
     check_outside(settings.out, settings.corpus)

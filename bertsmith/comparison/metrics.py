@@ -34,7 +34,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of all recipes: `values[recipe][seed]`, None where a run lacks it."""
+    """One metric of all recipes: `values[recipe][seed]`, None if a run does not have the metric."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class Metric:
 
     @property
     def is_loss(self) -> bool:
-        """Whether lower is better; other metrics are shares: higher is better."""
+        """Whether lower is better; all other metrics are shares, of which higher is better."""
         return self.name in COMMON_TITLES and self.name.endswith(LOSS)
 
     def seed_values(self, recipe: str) -> list[float]:
@@ -52,11 +52,11 @@ class Metric:
     def format_value(self, value: float, *, signed: bool = False) -> str:
         """Format a value: losses as they are, shares times 100."""
         sign = "+" if signed else ""
-        # z: a value that rounds to zero is 0.0, never -0.0.
+        # By "z", a value that rounds to zero is written as 0.0, never as -0.0.
         return f"{value:{sign}z.3f}" if self.is_loss else f"{100 * value:{sign}z.1f}"
 
     def cell(self, recipe: str) -> str:
-        """Format mean ± standard deviation; – where the recipe lacks the metric."""
+        """Format mean ± standard deviation; "–" if the recipe does not have the metric."""
         values = self.seed_values(recipe)
         if not values:
             return "–"
@@ -67,7 +67,7 @@ class Metric:
     def differences(self) -> dict[str, Difference]:
         """Compare each recipe with the first over their common seeds.
 
-        Empty where the first recipe lacks the metric.
+        The result is empty if the first recipe does not have the metric.
         """
         measured_recipes = [name for name in self.values if self.seed_values(name)]
         if len(measured_recipes) < 2 or measured_recipes[0] != next(iter(self.values)):
@@ -90,10 +90,7 @@ class Metric:
 
 
 def metrics_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Metric]:
-    """Build all metrics.
-
-    They are measured on the common eval rows, by each run's further objectives, and by the tasks.
-    """
+    """Build all metrics: of the common eval rows, the runs' further objectives, and the tasks."""
     tasks = {
         task.name: f"{task.name}: {score_name(task.settings.score_key)}"
         for task in comparison.tasks

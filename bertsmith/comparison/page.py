@@ -14,9 +14,9 @@ from bertsmith.pages.charts import COLORS, Chart, Scale, Series, round_step
 from bertsmith.pages.page import write_page
 
 GRID = 60
-"""Points along a curve at which the runs of a recipe are averaged."""
+"""Number of points along a curve at which the runs of a recipe are averaged."""
 MIN_DOTS = 3
-"""Fewest recipes of which scores are drawn over cost, a dot for each: two show no trend."""
+"""Fewest recipes for which scores are drawn over cost, a dot for each; two would show no trend."""
 
 
 def write_comparison_page(path: Path, report: ComparisonReport) -> None:
@@ -34,7 +34,7 @@ def write_comparison_page(path: Path, report: ComparisonReport) -> None:
 
 
 def cost_charts(report: ComparisonReport) -> list[Chart]:
-    """Draw scores over size and speed, where `MIN_DOTS` recipes differ in these by a tenth."""
+    """Draw scores over size and over speed, if `MIN_DOTS` recipes differ in these by a tenth."""
     scores = [task.name for task in report.comparison.tasks] or ["one_segment_accuracy"]
     costs = {name: cost for name in report.names if (cost := report.cost(name))}
     if len(costs) < MIN_DOTS:
@@ -84,7 +84,7 @@ def charts(report: ComparisonReport) -> list[Chart]:
 
 
 def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], float]) -> Chart:
-    """Build one chart: per recipe its mean ± standard deviation over seeds."""
+    """Build one chart with the mean ± standard deviation over seeds of each recipe."""
     series = []
     for index, name in enumerate(report.names):
         runs = [each.moments for each in report.results if each.recipe == name and each.moments]
@@ -106,8 +106,8 @@ def mean_curve(
 ) -> Series:
     """Average runs over their common range.
 
-    Values between measurements are interpolated linearly, since no two runs are measured at the
-    same minute.
+    Values between measurements are interpolated linearly, since runs are not measured at the same
+    minutes.
     """
     curves = [([x_of(each) for each in run], [each.loss for each in run]) for run in runs]
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)

@@ -50,7 +50,7 @@ class _ComparisonFile:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named pre-training job; length and seed are set per run."""
+    """A named pre-training job; the comparison sets its length, and each run its seed."""
 
     name: str
     job: PretrainJob
@@ -61,7 +61,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class ComparedTask:
-    """A named task with fine-tuning settings; model and folder come per run."""
+    """A named task with fine-tuning settings; model, folder and seed are set for each run."""
 
     name: str
     task: type[Task[Any, Any]]
@@ -82,28 +82,28 @@ class Comparison:
     recipes: tuple[Recipe, ...]
     tasks: tuple[ComparedTask, ...]
     plan: RowPlan
-    """Held-out rows where `settings` name none."""
+    """Numbers of held-out rows that are used if `settings` give none."""
 
     @property
     def eval_rows(self) -> int:
-        """The common rows of each evaluation while training."""
+        """The number of common rows of each evaluation during training."""
         return self.settings.eval_rows or self.plan.evaluations.rows
 
     @property
     def final_rows(self) -> int:
-        """The common rows on which the finished models are measured."""
+        """The number of common rows on which the finished models are measured."""
         return self.settings.final_rows or self.plan.final_rows
 
     @property
     def max_length(self) -> int:
-        """The longest row, in tokens, that all recipes are trained on."""
+        """The maximum length of the common rows in tokens: the smallest among the recipes."""
         return min(recipe.job.pretraining.max_length for recipe in self.recipes)
 
     def folder(self, recipe: Recipe, seed: int) -> Path:
         return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
 
     def differing(self) -> dict[str, dict[str, Any]]:
-        """Return the settings that differ, each with its value by recipe."""
+        """Return the settings that differ between recipes, each with its values by recipe."""
         flat = {recipe.name: dict(flatten(_settings_of(recipe.job))) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
         columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
@@ -150,7 +150,7 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
 def _comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, _ComparisonFile]:
     """Return the one file with recipes or tasks, and its contents.
 
-    Both are empty where there is none.
+    Path and contents are empty if no file has recipes or tasks.
     """
     paths = [path for path, table in tables.items() if {"recipes", "tasks"} & set(table)]
     if len(paths) > 1:
@@ -207,7 +207,7 @@ def _with_budget(recipe: Recipe, budget: ComparisonBudget) -> Recipe:
 
 
 def _with_evaluations(recipe: Recipe, plan: RowPlan) -> Recipe:
-    """Return the recipe with as many rows and evaluations as planned for all."""
+    """Return the recipe with the number of eval rows and evaluations of the plan."""
     steps = recipe.job.training.steps
     times = plan.evaluations.times
     every = None if steps is None else max(1, -(-steps // times))
@@ -233,7 +233,7 @@ def _task_of(
     for key in ("train", "eval"):
         if key in values:
             values[key] = str(find_data(settings.data / str(values[key]), f"{source}: {key}"))
-    # `auto` might treat recipes, or seeds, differently.
+    # By `auto`, a decision might differ between recipes or seeds, so "keep" is the default here.
     values = {"cls_attention": "keep", **values, "model": "", "out": "", **settings.given_compute}
     asked = from_mapping(task.settings, values, source)
     if asked.eval == NOT_GIVEN:
@@ -253,7 +253,7 @@ def _path_of(value: object, source: str) -> Path:
 
 
 def find_data(path: Path, source: str) -> Path:
-    """Return the path; raise InputError if no file is there."""
+    """Return the path; raise InputError if it is no file."""
     if not path.is_file():
         raise InputError(
             f"{source}: no file {path}. Name the folder of the tasks' files by {option('data')}."
@@ -319,7 +319,7 @@ def _settings_of(job: PretrainJob) -> dict[str, Any]:
 
 
 def folder_name(name: str) -> str:
-    """Replace characters that some file systems do not take.
+    """Replace characters that some file systems do not allow.
 
     >>> folder_name("80/10/10")
     '80-10-10'

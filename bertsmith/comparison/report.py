@@ -126,7 +126,7 @@ class ComparisonReport:
         return "\n".join([*align_columns(rows, str.ljust), "", *self.verdicts(), *failed])
 
     def verdicts(self) -> list[str]:
-        """List the differences larger than noise, after a line with their number."""
+        """List the differences that are larger than noise, after a line that counts them."""
         rows = self.difference_rows()[1:]
         clear = [row for row in rows if row[-1] not in (WITHIN, UNKNOWN)]
         head = f"larger than noise: {len(clear)} of {len(rows)} differences from {self.names[0]}"
@@ -139,7 +139,7 @@ UNKNOWN = "unknown"
 
 
 def classify_difference(metric: Metric, difference: Difference) -> str:
-    """Classify a recipe as better, worse, within noise, or unknown."""
+    """Classify a difference from the first recipe: better, worse, within noise, or unknown."""
     if difference.low is None:
         return UNKNOWN
     if not difference.is_clear:

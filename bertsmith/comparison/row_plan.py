@@ -1,4 +1,4 @@
-"""Held-out rows of a comparison: as few as a short budget can pay for, equal for all recipes."""
+"""Numbers of held-out rows of a comparison: few for a short budget, and equal for all recipes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from bertsmith.training.budget import EVALUATION_LIMIT, MAX_TIMES, STEP_COST, Ev
 
 FINAL_ROWS = 4096
 FEWEST_FINAL_ROWS = 256
-"""Fewer rows could not tell two recipes apart."""
+"""Fewest rows on which finished models are measured; on fewer, two recipes cannot be told apart."""
 KINDS_OF_ROWS = 2
-"""Each evaluation has the run's own rows and the common ones; at the end there are common rows of
-one segment and of two."""
+"""Kinds of rows in each evaluation: during training the run's own rows and the common rows, at the
+end common rows of one segment and of two."""
 ROWS_A_MINUTE = 2048
-"""Final rows for each minute of a budget in minutes, whose number of steps is not known before."""
+"""Final rows for each minute, if the budget is in minutes and the number of steps not known."""
 
 
 @dataclass(frozen=True)
 class RowPlan:
-    """Rows and number of evaluations while training, and rows of the finished models."""
+    """Rows and number of evaluations during training, and rows for the finished models."""
 
     evaluations: EvaluationPlan
     final_rows: int

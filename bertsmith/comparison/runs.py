@@ -1,10 +1,11 @@
 """The runs of a comparison: pre-trained, evaluated and fine-tuned, each only once.
 
     OUT/RECIPE/seed-0/           a run folder of `bertsmith pretrain`
-    └── TASK/                    one of `bertsmith finetune`, without its weights once it is scored
+    └── TASK/                    a run folder of `bertsmith finetune`
 
-Complete runs are not repeated, stopped ones continue from their checkpoint. A failed run is
-recorded with its error; the others go on, and the next call tries it again.
+The weights of a fine-tuned model are removed once it is scored. Complete runs are not
+repeated, and stopped runs continue from their checkpoint. A failed run is recorded with its error;
+the other runs go on, and the next call tries the failed run again.
 """
 
 import contextlib
@@ -40,7 +41,7 @@ MEASURED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
-"""Errors that end one run and leave the others as they are."""
+"""Errors that end one run, while the others go on."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ class EvalPoint:
 class RunResult:
     """The result of one recipe with one seed.
 
-    `scores` has metrics by name: on the common rows, of the run's other objectives on its own eval
-    rows, and of the tasks. `cost` has parameters, steps, tokens and minutes. `errors` are messages
-    about failed parts.
+    `scores` has metrics by name: of masked LM on the common rows, of the run's other objectives on
+    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens and minutes. `errors`
+    are messages about the parts of the run that failed.
     """
 
     recipe: str
@@ -90,11 +91,12 @@ class ComparisonRun:
 def run_all(work: ComparisonRun) -> list[RunResult]:
     """Run every recipe with every seed and return the results by recipe.
 
-    Runs go seed by seed, so that a comparison that is stopped early has some of each recipe.
+    All recipes run with the first seed, then with the next, so that a comparison that is stopped
+    early has runs of each recipe.
 
     Raises:
         ConfigError: a folder holds a run with other settings.
-        Interrupted: the user asked to stop; the same call continues from there.
+        Interrupted: the user asked to stop; the same call continues where it stopped.
     """
     comparison = work.comparison
     runs = [(recipe, seed) for seed in range(comparison.num_seeds) for recipe in comparison.recipes]
@@ -132,7 +134,8 @@ def _run_one(
 
     Args:
         position: the place of the run among all, such as "3 of 12", for messages.
-        progress: moves along with pre-training, which takes most of the time.
+        progress: the progress of all runs, which advances during pre-training; that takes most of
+            the time.
     """
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({position})"
@@ -183,9 +186,9 @@ def _pretrain_one(
 
 
 def _train_and_measure(work: ComparisonRun, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
-    """Finish a run's training if needed and return its metrics and cost.
+    """Finish a run's training if needed and return the metrics and the cost of the run.
 
-    The saved model is evaluated in fp32 on both kinds of common rows, of one segment and of two.
+    The saved model is evaluated in fp32 on the common rows of one segment and on those of two.
     """
     if not folder.is_pretrained:
         common = work.common_eval(work.comparison.eval_rows)
@@ -223,8 +226,8 @@ def _common_rows(comparison: Comparison) -> dict[str, int]:
 def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     """Select the scores of objectives other than masked LM, on the run's own eval rows.
 
-    These are accuracies; for replaced tokens it is the area under the ROC curve, since most tokens
-    are not replaced and always answering "original" is mostly right.
+    The scores are accuracies. For replaced tokens the score is the area under the ROC curve: most
+    tokens are not replaced, so that always answering "original" would have a high accuracy.
     """
     names = [name.removeprefix("held_out_") for name in held_out]
     accuracies = [name for name in names if name.endswith("_accuracy")]
@@ -261,7 +264,7 @@ def _check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
     """Refuse earlier runs in the same folders whose settings differ.
 
     Raises:
-        ConfigError: names the file and the settings that differ.
+        ConfigError: settings differ; the message names them and the file.
     """
     folder = RunFolder(comparison.folder(recipe, seed))
     job = recipe.with_seed(seed)

@@ -29,8 +29,8 @@ def compress(settings: CompressSettings) -> Compressed:
     """Write a smaller model, and measure it beside its source.
 
     Raises:
-        ConfigError: flags for no way or for several, layers or tokens that the model cannot do
-            without, or an occupied `out`.
+        ConfigError: no method of compression is chosen or several are, layers or tokens would be
+            dropped that the model needs, or `out` is occupied.
         InputError: examples or texts cannot be read.
         CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
     """
@@ -63,8 +63,8 @@ def keep_layers(settings: LayerSettings, source: SourceModel) -> CompressionResu
     """Keep some of a model's layers.
 
     Raises:
-        ConfigError: layers that the model does not have.
-        CheckpointError: a corpus cannot score the model.
+        ConfigError: a layer to keep does not exist.
+        CheckpointError: the corpus cannot score this model.
     """
     model = source.model
     if source.corpus is not None and "masked_lm" not in model.heads:

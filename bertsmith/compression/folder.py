@@ -1,7 +1,8 @@
 """Save a compressed model as a folder, and compare it with its source.
 
-The source is only read. The new folder is a normal one, appears whole or not at all, and records in
-`compression.json` each step that made it, with metrics from before and after.
+The source is only read. The new folder is an ordinary model folder, which appears whole or not at
+all. Its `compression.json` records each step that made the model, with metrics from before and
+after.
 """
 
 import shutil
@@ -42,7 +43,7 @@ RECORD_FILE = "compression.json"
 
 @dataclass(frozen=True)
 class SourceModel:
-    """Model to make smaller, as it was read, and what it may be judged by."""
+    """Model to make smaller, as it was read, and the data by which it may be judged."""
 
     folder: ModelFolder
     model: BertModel
@@ -96,11 +97,11 @@ class CompressionResult:
 
 
 def check_model_out(out: Path, source: Path, *, overwrite: bool) -> None:
-    """Refuse an output folder whose content would be lost; it exists, as it is held.
+    """Refuse an output folder whose content would be lost; the folder must exist.
 
     Raises:
-        ConfigError: the source itself, a folder with anything but a model in it, or a model
-            that may not be replaced.
+        ConfigError: the folder holds the source, anything besides a model, or a model that may not
+            be replaced.
     """
     if is_within(source, out):
         raise ConfigError(f"{out}: holds the model {source}. Choose another {option('out')}.")
@@ -164,11 +165,11 @@ def _measure_on_corpus(source: SourceModel, smaller: CompressionResult) -> Measu
 
 
 def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
-    """Copy the files that make a folder a sentence encoder, if it is one; they stay valid."""
+    """Copy the files that make the source a sentence encoder, if it is one."""
     names = sentence_files(source)
     with summed(folder, *names):
         for name in names:
-            # A path of modules.json may lead out of the folder.
+            # A path in modules.json may lead out of the folder.
             if source.path(name).is_file() and is_within(folder / name, folder):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source.path(name), folder / name)
@@ -177,7 +178,7 @@ def _copy_sentence_files(source: SmallFiles, folder: Path) -> None:
 
 
 def _move_model_to_root(folder: Path) -> None:
-    """Name the folder itself for the model, which was in a folder of its own."""
+    """Change modules.json to say that the model is in the folder itself, not in one below it."""
     modules = SmallFiles(folder).read_json(MODULES_FILE, list)
     for module in modules:
         if module.get("path") and str(module.get("type", "")).endswith(".Transformer"):

@@ -26,7 +26,7 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
     """Open the training split of a corpus, which must have this tokenizer.
 
     Raises:
-        CheckpointError: it was built with another one.
+        CheckpointError: the corpus was built with another tokenizer.
     """
     corpus = Corpus.open(path)
     if corpus.tokenizer_fingerprint != tokenizer.fingerprint:
@@ -65,11 +65,11 @@ def corpus_objective(path: Path, model: BertModel, tokenizer: Tokenizer) -> Pret
 def measure_held_out(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
     """Build a measure of models on the same held-out rows.
 
-    A model of `kept_ids` alone reads the rows in its own ids.
+    A model whose vocabulary has only the tokens of `kept_ids` reads the rows in its own ids.
 
     Args:
-        objective: in the ids of the whole vocabulary.
-        kept_ids: int64 `[kept]`, ascending; None where all are.
+        objective: the objective whose rows have the ids of the whole vocabulary.
+        kept_ids: int64 `[kept]`, ascending; None if all are kept.
         unk_id: old id of [UNK], which replaces all ids that are not kept.
     """
 

@@ -30,7 +30,7 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> Compressio
     """Keep the tokens that texts use.
 
     Raises:
-        ConfigError: no texts, or both texts and a corpus.
+        ConfigError: neither texts nor a corpus are given, or both.
         InputError: the texts cannot be read, or use no token.
     """
     if bool(settings.vocabulary) == (source.corpus is not None):
@@ -110,9 +110,9 @@ def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]
 def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
     """Count how often each token occurs in `texts`, int64 `[vocab_size]`.
 
-    Memory holds one batch of texts. Of a word that WordPiece cannot cut, the tokens that were found
-    before cutting failed count too: without them a smaller vocabulary might cut the word in another
-    way, and succeed.
+    Only one batch of texts is in memory. For a word that WordPiece cannot cut, the tokens that were
+    found before cutting failed count as well: a vocabulary without them might cut the word in
+    another way, so that it would no longer be unknown.
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     pieces = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
@@ -137,9 +137,9 @@ def kept_tokens(
 ) -> list[int]:
     """Select the ids, rising, that a vocabulary for these counts keeps.
 
-    Special and added tokens always stay, and so do tokens that kept ones are made of; with
-    `keep_characters` every single character too, so that a word of known characters can always be
-    cut.
+    Special and added tokens are always kept, and so are the tokens that a kept token is made of.
+    With `keep_characters`, every single character is kept as well, so that a word of known
+    characters can always be cut.
     """
     is_kept = counts >= min_count
     if keep_characters:

@@ -1,1 +1,1 @@
-"""The embedded default: a corpus read from the installed Python packages."""
+"""The demo: BERT trained on the documentation of the installed Python packages."""

@@ -1,8 +1,8 @@
 """Documentation of the installed Python packages as documents of plain prose.
 
 Docstrings are read by `ast`: nothing is imported or run. A module is one document. Only paragraphs
-of sentences are kept, each once: a language model learns most from those, and the layout of a
-docstring would give its library away.
+that consist of sentences are kept, and equal ones only once. A language model learns most from
+sentences, and the layout of docstrings would reveal the library that a paragraph is from.
 """
 
 import ast
@@ -20,7 +20,7 @@ from pathlib import Path
 MAX_CHARS = 8_000_000
 MAX_CHARS_OF_LIBRARY = 800_000
 ENOUGH_CHARS = 60_000
-"""Characters read of a library that the question is about, however long that takes."""
+"""Characters that are read of each library that the question is about, however long that takes."""
 
 STANDARD_LIBRARY = "standard library"
 # Installed packages may live inside the standard library's folder.
@@ -32,7 +32,7 @@ SKIPPED_FOLDERS = {
         "file of a vendored copy",
     ),
 }
-# For source that is nested too deep, the parser raises one of the last two.
+# For source code that is nested too deep, the parser raises RecursionError or MemoryError.
 UNREADABLE = (OSError, SyntaxError, ValueError, RecursionError, MemoryError)
 
 MARKUP = tuple(
@@ -64,7 +64,7 @@ NO_PROSE = re.compile(
 
 @dataclass(frozen=True)
 class ModuleText:
-    """The prose of one module: `library` is its top-level package, `module` its path there."""
+    """The prose of one module: `library` is its top-level package, `module` its path in that."""
 
     library: str
     module: str
@@ -78,7 +78,7 @@ class ModuleText:
 
 @dataclass
 class Documentation:
-    """Documents, and how many files and paragraphs were `skipped`, by reason."""
+    """Documents, and in `skipped` how many files and paragraphs were left out, by reason."""
 
     documents: list[ModuleText] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Documentation:
 
 
 def installed_libraries() -> dict[str, Path]:
-    """Find the libraries of this Python: each one's folder or only file by name."""
+    """Find the libraries of this Python; return the folder or the only file of each by its name."""
     paths = sysconfig.get_paths()
     libraries = {STANDARD_LIBRARY: Path(paths["stdlib"]).resolve()}
     for site in dict.fromkeys(Path(paths[name]).resolve() for name in ("purelib", "platlib")):
@@ -104,12 +104,12 @@ def installed_libraries() -> dict[str, Path]:
 def read_documentation(
     libraries: Mapping[str, Path], first: Sequence[str], seconds: float
 ) -> Documentation:
-    """Read the prose of libraries, in bounded time and so that none dominates.
+    """Read the prose of libraries in about `seconds`, so that no library dominates.
 
-    The library with the least text so far gives the next module; those named in `first` come
-    before the others. A library's modules are taken in the order of a hash of their path, so that
-    one that is cut is still represented in its whole breadth. The same files give the same result,
-    unless time runs out.
+    The next module is always taken from the library with the least text so far; the libraries in
+    `first` are read before all others. A library's modules are taken in the order of a hash of
+    their paths, so that a library that is not read to its end is represented by modules of all its
+    parts. The same files give the same result, unless time runs out.
     """
     ends_at = time.monotonic() + seconds
     documentation = Documentation()
@@ -157,7 +157,7 @@ def _add(
 
 
 def _modules(top: Path, skipped: Counter[str]) -> list[tuple[str, Path]]:
-    """List a library's source files by their path below it, in an order of chance."""
+    """List a library's source files with their module paths, in the order of a hash of these."""
     if top.is_file():
         return [(top.name, top)]
     modules = []
@@ -182,7 +182,7 @@ def read_docstrings(path: Path) -> list[str]:
     """Read the docstrings of a source file in order: module, classes, functions.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: not Python that this version reads.
+        SyntaxError, ValueError, RecursionError, MemoryError: this Python cannot parse the file.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in other people's source
@@ -190,7 +190,10 @@ def read_docstrings(path: Path) -> list[str]:
 
 
 def _docstrings(node: ast.AST) -> Iterator[str]:
-    """Walk statements only: docstrings never hide in expressions, which are most of a tree."""
+    """Yield the docstrings below a node.
+
+    Only statements are walked: expressions, the larger part of a tree, hold no docstrings.
+    """
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield ast.get_docstring(node) or ""
     for block in ("body", "handlers", "orelse", "finalbody"):
@@ -211,7 +214,7 @@ def prose_paragraphs(docstring: str) -> list[str]:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Group lines between empty lines, of one indentation, or of one item."""
+    """Group lines into blocks, which end at empty lines, other indentation, or the next item."""
     block: list[str] = []
     indent = 0
     is_hanging = False
@@ -224,7 +227,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
             yield block
             block = []
         if is_hanging or not block:
-            # The second line of an item sets the depth of those that follow it.
+            # The second line of an item sets the indentation of the lines that follow.
             indent = depth
             is_hanging = item is not None and not is_hanging
         if text and not is_underline:
@@ -246,8 +249,8 @@ def strip_markup(text: str) -> str:
 def is_prose(paragraph: str) -> bool:
     """Return whether a paragraph is prose, and not about people or licences.
 
-    It starts with a letter, ends as a sentence does, has eight words, and three quarters
-    of its characters are words and the spaces between them.
+    Prose starts with a letter, ends as a sentence does, and has at least eight words; at least
+    three quarters of its characters are words and the spaces between them.
     """
     words = WORD.findall(paragraph)
     return (

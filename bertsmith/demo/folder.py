@@ -1,7 +1,7 @@
-"""The demo's folder: a new demo replaces an earlier one there, and nothing else.
+"""The demo's folder, in which a new demo replaces an earlier demo and nothing else.
 
-A demo is built where it will stay, so that every path written into it is right. The earlier one
-waits in a folder of its own meanwhile, and comes back if the new one fails.
+A demo is built where it will stay, so that every path written into it is right. Meanwhile the
+earlier demo is kept in a folder inside, from which it is moved back if the new demo fails.
 """
 
 import json
@@ -16,13 +16,13 @@ from bertsmith.system.files import hold_folder, write_json, writing
 COMMAND = "demo"
 TEXT, RESULT, PAGE = "documentation.txt", "demo.json", "report.html"
 PARTS = (RESULT, TEXT, "question", "tokenizer", "corpus", "pretrained", "classifier", PAGE)
-"""What a demo consists of; all else in its folder is the user's."""
+"""Names of the files and folders of a demo; all others in its folder are the user's."""
 EARLIER = "earlier-demo"
 
 
 @contextmanager
 def fresh_folder(out: Path) -> Iterator[None]:
-    """Give a folder without a demo; if the block ends with an error, the earlier one is back.
+    """Clear a folder of an earlier demo, which is restored if the block ends with an error.
 
     Raises:
         ConfigError: something other than a demo stands at `out`, or another process works there.
@@ -46,7 +46,7 @@ def fresh_folder(out: Path) -> Iterator[None]:
 
 
 def check_out(out: Path) -> None:
-    """Refuse a folder that holds something, but no demo."""
+    """Refuse a folder that is not empty and holds no demo."""
     if any(out.iterdir()) and not (is_demo(out) or (out / EARLIER).exists()):
         raise ConfigError(
             f"{out}: holds other things than a demo, and would be replaced. Choose another --out."
@@ -63,7 +63,7 @@ def is_demo(out: Path) -> bool:
 
 
 def _move_parts(source: Path, target: Path) -> None:
-    """Put a demo's parts into another folder, in place of those there."""
+    """Move a demo's parts into another folder, where they replace the parts of an earlier demo."""
     for name in PARTS:
         if (target / name).is_dir():
             shutil.rmtree(target / name)

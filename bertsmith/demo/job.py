@@ -1,7 +1,7 @@
 """All steps of the demo in one call, from the documentation on this computer to a report.
 
-The demo trains with the public interface, `pretrain` and `TextClassifier`. Each part gets a share
-of the minutes, so that a slow computer reads less, trains less, and still ends in time.
+The demo trains by the public interface, `pretrain` and `TextClassifier`. Each part gets a share of
+the minutes, so that on a slow computer less is read and trained, and the demo still ends in time.
 """
 
 import csv
@@ -44,33 +44,34 @@ from bertsmith.vocabulary.settings import TokenizerSettings
 from bertsmith.vocabulary.train import write_tokenizer
 
 READING_SHARE = 0.08
-"""Share of the time after which modules are left unread."""
+"""Share of the time after which no more modules are read."""
 ENDING_SHARE, ENDING = 0.3, 5.0
-"""Share of the time for all that follows pre-training, and the most that it gets, as a multiple of
-the seconds in which the vocabulary was learned: a slow computer needs more."""
+"""Share of the time for all parts after pre-training. These parts get at most `ENDING` times the
+seconds in which the vocabulary was learned, which are more on a slow computer."""
 PAGE_SHARE = 0.03
 """Share of the time for examples and the page."""
 COUNTING = 0.5
-"""Seconds of counting the first word embeddings, which `pretrain(minutes=…)` does not count, as a
-multiple of those in which the vocabulary was learned."""
+"""Seconds in which tokens are counted for the first word embeddings, as a multiple of the seconds
+in which the vocabulary was learned; `minutes` of `pretrain` do not include them."""
 STARTING = 5.0
-"""Seconds in which the program is loaded, before the demo counts its own."""
+"""Seconds in which the program is loaded, before the demo measures time."""
 LEAST_PRETRAINING = 20.0
-"""Seconds of pre-training even where the rest has taken all of the time."""
+"""Fewest seconds of pre-training, even if all of the time is used up before."""
 TRAINING_SHARE = 0.5
-"""Share of a fine-tuning's time after which its training ends; the rest is for scoring."""
+"""Share of the time of a fine-tuning after which training ends; the rest is for scoring."""
 
 MAX_VOCABULARY, LEAST_VOCABULARY = 8000, 1000
 CHARS_PER_TOKEN = 200
-"""Characters of text for each token of the vocabulary: of less text, fewer tokens are learned."""
+"""Characters of text for each token of the vocabulary: less text gets a smaller vocabulary."""
 HELD_OUT = 0.02
 NUM_TRAIN, NUM_DEV = 25, 10
-"""Labelled paragraphs of each library to learn from, and to choose the best weights by."""
+"""Numbers of labelled paragraphs of each library: to learn from, and to choose the best weights."""
 NUM_DRAWS = 3
-"""Choices of labelled paragraphs, so that a score does not hang on which few were labelled."""
+"""Number of random choices of labelled paragraphs, over which scores are averaged, so that they
+depend less on the choice."""
 FINETUNE_LEARNING_RATE = 5e-4
 MAX_TEST, TEST_PER_MINUTE = 150, 30
-"""Paragraphs of each library to score on."""
+"""Most paragraphs of each library to score on: in all, and for each minute."""
 NUM_PARTS = 7
 
 SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomposition.")
@@ -85,7 +86,7 @@ FILLS = (
 
 
 class Timer:
-    """The seconds of the demo: of each part, and how many are left."""
+    """Timer of the demo, which knows the seconds that each part took and those that are left."""
 
     def __init__(self, total: float, say: Say) -> None:
         self.seconds: dict[str, float] = {}
@@ -111,7 +112,7 @@ class Timer:
 
 
 class EndAfter(Callback):
-    """Ends a training after some seconds."""
+    """Callback that ends a training after some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.monotonic() + seconds
@@ -131,19 +132,19 @@ def run_demo(
 
     Args:
         callbacks: receive the entries of all trainings.
-        libraries: the folder of each library to read; those of this Python where not given.
+        libraries: the folder of each library to read; by default the libraries of this Python.
 
     Raises:
-        ConfigError: something else stands at `out`.
+        ConfigError: `out` holds something other than a demo.
         InputError: too little documentation is installed, or the disk is full.
-        KeyboardInterrupt: Ctrl-C; what stood at `out` stands there again.
+        KeyboardInterrupt: Ctrl-C was pressed; an earlier demo at `out` is restored.
     """
     with fresh_folder(settings.out):
         timer = Timer(60 * settings.minutes - STARTING, say)
         folders = installed_libraries() if libraries is None else libraries
         try:
             results = _run(settings, timer, callbacks, folders)
-        except Interrupted:  # names a checkpoint, which is removed
+        except Interrupted:  # its message names a checkpoint, which is not kept
             raise KeyboardInterrupt from None
         write_json(settings.out / RESULT, results)
     return results
@@ -194,9 +195,9 @@ def _run(
             out=out / "pretrained",
             recipe="quarter-hour",
             minutes=max(LEAST_PRETRAINING, seconds) / 60,
-            pairs="next_sentence",  # which the page explains
+            pairs="next_sentence",  # the page explains this objective
             start_share=1 / 6,
-            learning_rate=6e-3,  # for fewer steps than the recipe's
+            learning_rate=6e-3,  # higher, as there are fewer steps than in the recipe
             keep=0,
             show_progress=False,
             callbacks=callbacks,
@@ -282,7 +283,7 @@ def learn_vocabulary(out: Path, size: int) -> dict[str, Any]:
         compare=False,
     )
     tokenizer, _, report = write_tokenizer(settings, out / "tokenizer")
-    stats = report.stats.get("bertsmith")  # of little text, no document may be held out
+    stats = report.stats.get("bertsmith")  # with little text, no document may be held out
     return {
         "size": tokenizer.vocab_size,
         "fertility": stats and stats.fertility,
@@ -303,7 +304,7 @@ def compare_models(
     """Fine-tune both models on every draw for which there is time, and score them.
 
     Args:
-        draws: examples to choose the best weights by, and to learn from.
+        draws: pairs of lists of examples: to choose the best weights by, and to learn from.
 
     Returns:
         The reports of each model, and the fewest steps of a fine-tuning. `out` keeps the first
@@ -324,7 +325,7 @@ def compare_models(
                 learning_rate=FINETUNE_LEARNING_RATE,
                 from_scratch=name == UNTRAINED,
                 seed=draw,
-                threads=1,  # so few rows would not pay for starting processes
+                threads=1,  # with so few rows, starting processes takes longer than it saves
             )
             limit = EndAfter(TRAINING_SHARE * left / len(reports))
             classifier.fit(
@@ -333,7 +334,7 @@ def compare_models(
                 show_progress=False,
                 callbacks=[*callbacks, *([limit] if name == PRETRAINED else [])],
             )
-            steps = classifier.result_.training.steps  # the other model gets as many
+            steps = classifier.result_.training.steps  # the other model gets the same number
             group.append(cast(ClassReport, classifier.evaluate(*texts_and_labels(test))))
         fewest = min(fewest, steps)
         if timer.left - PAGE_SHARE * timer.total < before - timer.left:
@@ -363,7 +364,7 @@ def predict_first(classifier: Path, test: Sequence[Example]) -> list[dict[str, A
 
 
 def write_texts(out: Path, documents: Sequence[ModuleText], **question: Sequence[Example]) -> None:
-    """Write the text to pre-train on, a paragraph a line, and the question as csv files."""
+    """Write the text to pre-train on, one paragraph per line, and the question as csv files."""
     with atomic_write(out / TEXT, "w") as file:
         for document in documents:
             file.write("\n".join(document.paragraphs) + "\n\n")

@@ -36,9 +36,9 @@ MORE_MINUTES = (
 )
 """Rows minutes-4, quarter-hour and minutes-60 of benchmarks/results/quality.md."""
 FINETUNE_STEPS = 200
-"""Steps of a fine-tuning where there is time for them."""
+"""Steps of a fine-tuning for which there is enough time."""
 WIDE_MARGIN = 0.005
-"""A difference below this share of the answers is called equal."""
+"""Share of the answers below which two models are said to be equal."""
 
 
 def write_demo_page(out: Path, results: Mapping[str, Any]) -> None:
@@ -91,7 +91,7 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shortened(results: Mapping[str, Any]) -> str:
-    """Describe what this computer had no time for, if anything."""
+    """Describe the parts that were shortened because this computer had no time, if any were."""
     question = results["question"]
     sentences = []
     if results["pretraining"]["steps"] < LEARNING_STEPS:
@@ -118,7 +118,7 @@ def shortened(results: Mapping[str, Any]) -> str:
 
 
 def next_steps(out: Path) -> list[dict[str, Any]]:
-    """List commands that work as they stand, and those for the reader's own texts."""
+    """List commands that work as they are written, and commands for the reader's own texts."""
     run = program()
     question = out / "question"
     pretrained, classifier, corpus, test, train, dev, longer, another = (

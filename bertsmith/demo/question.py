@@ -1,8 +1,8 @@
-"""Documents → a question with known answers: which library does this paragraph document?
+"""A question with known answers, made from documents: which library does a paragraph document?
 
-A module is either learned from or scored on, so no text is scored whose neighbours were learned
-from; and the modules to score on are no part of the corpus either. The library's own name would
-answer the question, so every word that holds a listed spelling of one is replaced.
+The paragraphs of a module are either all learned from or all scored on, so that no text is scored
+whose neighbours were learned. Modules to score on are left out of the corpus as well. Since the
+name of the library would answer the question, every word that contains a name is replaced.
 """
 
 import re
@@ -25,10 +25,11 @@ LABELS = {
     "sympy": "SymPy",
     "torch": "PyTorch",
 }
-"""Names of the libraries in question, by package. NumPy, PyTorch, SymPy and NetworkX come with
-bertsmith's dependencies, the others with `bertsmith[demo]`."""
-# Long names are unmistakable and are found inside other words (`mplot3d`, `libtorch`), short ones
-# only where no letter stands beside them: `np.array` and `mpl_toolkits`, but not `input`.
+"""Names of the libraries that the question is about, by package. NumPy, PyTorch, SymPy and NetworkX
+come with bertsmith's dependencies, the others with `bertsmith[demo]`."""
+# Long names are unmistakable and are found inside other words, too (`mplot3d`, `libtorch`). Short
+# names are found only if no letter stands beside them: in `np.array` and `mpl_toolkits`, but not in
+# `input`.
 NAMES = (
     *("matplotlib", "mplot", "networkx", "numpy", "pyplot", "python"),
     *("scikit", "scipy", "sklearn", "sympy", "torch"),
@@ -41,11 +42,11 @@ WORD = re.compile(r"[\w.-]*\w")
 REPLACEMENT = "library"
 
 TEST_EVERY = 5
-"""One of so many modules of a library is scored on."""
-# A paragraph shorter than this often says nothing of its library; a longer one costs time.
+"""Every fifth module of a library is scored on."""
+# A shorter paragraph often says nothing about its library; a longer one costs time.
 MIN_WORDS, MAX_WORDS = 20, 80
 MAX_PER_MODULE = 10
-"""More paragraphs from one module would be more of the same."""
+"""Most paragraphs of one module; more of them would be too much alike."""
 
 
 def split_modules(
@@ -63,9 +64,9 @@ def split_modules(
 
 
 def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[str, list[str]]:
-    """Collect by label the paragraphs that can be asked about, but for those in `seen`.
+    """Collect by label the paragraphs that suit the question and are not in `seen`.
 
-    They are added to `seen`.
+    The collected paragraphs are added to `seen`.
     """
     paragraphs: dict[str, list[str]] = {}
     for document in documents:
@@ -78,14 +79,14 @@ def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[
             ]
             chosen = fitting[:: max(1, len(fitting) // MAX_PER_MODULE)][:MAX_PER_MODULE]
             paragraphs.setdefault(LABELS[document.library], []).extend(chosen)
-            seen.update(chosen)  # without their names, those of two libraries may be the same
+            seen.update(chosen)  # without names, paragraphs of two libraries may be the same
     return paragraphs
 
 
 def build_question(
     learned: Iterable[ModuleText], scored: Iterable[ModuleText]
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Collect by label the paragraphs to learn from and those to score on.
+    """Collect by label the paragraphs to learn from, and the paragraphs to score on.
 
     Raises:
         InputError: the installed packages do not document at least two of the libraries.
@@ -104,9 +105,9 @@ def build_question(
 def draw_examples(
     paragraphs: dict[str, list[str]], counts: Sequence[int], seed: int = 0
 ) -> list[list[Example]]:
-    """Draw disjoint sets, one for each of `counts`.
+    """Draw disjoint sets, one for each number in `counts`.
 
-    Each has up to that many paragraphs of each label.
+    A set has up to that number of paragraphs of each label.
     """
     rng = np.random.default_rng(seed)
     ends = np.cumsum([0, *counts])

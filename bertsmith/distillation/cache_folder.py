@@ -1,8 +1,8 @@
 """The folder that caches a teacher's outputs.
 
-`manifest.json` holds the teacher and the texts that it was asked about. A folder made for something
-else is refused, never added to. Arrays are numpy files followed by a checksum, which numpy does not
-read.
+`manifest.json` says which teacher gave the outputs, and for which texts. A folder that was made for
+another teacher or other texts is refused; nothing is added to it. Arrays are numpy files followed
+by a checksum, which numpy does not read.
 """
 
 import io
@@ -31,16 +31,16 @@ DIFFERING = {
     "texts": "for other texts",
     "hidden": f"without the vectors of its last layer (with {option('hidden_weight', 0)})",
 }
-"""Messages for facts in which a cache may differ."""
+"""Messages about the facts in which an existing cache may differ."""
 
 
 def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
     """Create a cache or check the existing one.
 
-    A cache with "hidden" true also serves where `facts` say false.
+    A cache whose "hidden" is true can also be used if "hidden" of `facts` is false.
 
     Raises:
-        ConfigError: the folder holds something else.
+        ConfigError: the folder is no cache, or a cache of other outputs.
     """
     path = directory / MANIFEST
     facts = {"format": CACHE_FORMAT, **facts}
@@ -67,7 +67,7 @@ def open_cache(directory: Path, facts: Mapping[str, Any]) -> None:
 
 
 def is_empty(directory: Path) -> bool:
-    """Return whether a folder holds nothing but leftovers of writes."""
+    """Return whether a folder holds nothing but files whose writing was interrupted."""
     if not directory.exists():
         return True
     return directory.is_dir() and all(path.name.startswith(".") for path in directory.iterdir())

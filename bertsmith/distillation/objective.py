@@ -1,11 +1,11 @@
 """Fine-tuning with a teacher.
 
-The loss has three terms: the task's own on the labels, the teacher's outputs as soft targets
-(Hinton et al. 2015), and the cosine of last-layer vectors (Sanh et al. 2019, section 2).
-`Task.distillation_loss` compares two models' outputs; the rest is the same for all tasks.
+The loss has three terms: the task's own loss on the labels, the loss on the teacher's outputs as
+soft targets (Hinton et al. 2015), and the cosine of last-layer vectors (Sanh et al. 2019, section
+2). `Task.distillation_loss` compares the outputs of two models; the rest is the same for all tasks.
 
-Texts without labels have the teacher's terms alone. They are in batches of their own, so many in a
-step that all texts of both kinds are seen equally often.
+Texts without labels have only the two terms of the teacher. They are in batches of their own; each
+step has as many of them as it takes for texts of both kinds to be seen equally often.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,9 @@ CLOSE = 0.1
 class DistillationWeights:
     """Weights of the distillation loss.
 
-    The task's own loss has weight 1 - `soft_weight`, soft targets at `soft_temperature` have
-    `soft_weight`, and last-layer vectors `hidden_weight`; at 0 they are not compared.
+    The task's own loss has the weight 1 - `soft_weight`, the loss on soft targets at
+    `soft_temperature` has `soft_weight`, and the loss on last-layer vectors has `hidden_weight`; at
+    a `hidden_weight` of 0 these vectors are not computed.
     """
 
     soft_weight: float
@@ -50,11 +51,11 @@ class Distillation(Objective[BertModel, Batch]):
 
     Args:
         labelled: the task over its labelled examples, with the eval examples.
-        teacher: gives the outputs that are targets.
+        teacher: the source of the outputs that are targets.
         teaching: weight of each term of the loss.
-        unlabelled: the same task over texts without labels, on which only the teacher's outputs are
-            targets.
-        facts: what identifies the teacher, for `identity`.
+        unlabelled: the same task over texts without labels, for which only the teacher's outputs
+            are targets.
+        facts: entries of `identity` that identify the teacher.
     """
 
     def __init__(
@@ -121,7 +122,8 @@ class Distillation(Objective[BertModel, Batch]):
             batch = self.labelled.micro_batch(step, index)
         else:
             unlabelled = self.unlabelled.micro_batch(step, index - num_labelled)
-            # They come after the labelled ones, whose dropout theirs should not repeat.
+            # Rows without labels are numbered after the labelled rows of the step, so that they do
+            # not have the same dropout.
             first = self.labelled.num_rows(step)
             places = tuple(first + number for number in unlabelled.places)
             batch = _without_labels(replace(unlabelled, places=places))
@@ -136,7 +138,7 @@ class Distillation(Objective[BertModel, Batch]):
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute the task's own term, `soft` and `hidden`.
 
-        `correct` of the latter two counts agreement of student and teacher.
+        `correct` of `soft` and `hidden` counts agreement of student and teacher.
         """
         teaching = self.teaching
         taught = self.teacher.taught(batch)
@@ -157,7 +159,7 @@ class Distillation(Objective[BertModel, Batch]):
 
     def _own_term(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute the term on the labels; zero for a batch without labels."""
-        # Scaled by the share of labelled texts, so that each text counts the same.
+        # The weight is scaled by the share of labelled texts, so that each text counts the same.
         weight = (1 - self.teaching.soft_weight) * self.labelled.batch_size / self.batch_size
         if UNLABELLED in batch.targets:
             nothing = torch.zeros((), device=outputs.device)
@@ -181,9 +183,9 @@ class Distillation(Objective[BertModel, Batch]):
 
 
 def divide_batch(batch_size: int, num_labelled: int, num_unlabelled: int) -> tuple[int, int]:
-    """Divide a step between labelled and unlabelled texts in proportion.
+    """Divide a step between labelled and unlabelled texts in proportion to their numbers.
 
-    There is at least one of each.
+    The step has at least one text of each kind.
 
     >>> divide_batch(16, 1000, 3000), divide_batch(16, 10, 100_000)
     ((4, 12), (1, 15))

@@ -1,7 +1,7 @@
 """Pre-training with a teacher: DistilBERT's triple loss (Sanh et al. 2019, section 2).
 
-Its terms are masked LM, the teacher's predictions at masked tokens as soft targets, and the cosine
-of last-layer vectors. Batches are those of pre-training.
+The terms of the loss are masked LM, the teacher's predictions at masked tokens as soft targets, and
+the cosine of last-layer vectors. Batches are those of pre-training.
 """
 
 from dataclasses import asdict, replace
@@ -29,9 +29,9 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
 
     Args:
         pretraining: provides batches, the masked-LM loss and eval.
-        teacher: a read-only model with a masked-LM head, in the type that it computes in.
+        teacher: a read-only model with a masked-LM head, in the dtype in which it computes.
         teaching: weight of each term of the loss.
-        fingerprint: identifies the teacher.
+        fingerprint: the fingerprint of the teacher.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute the terms of pre-training, `soft` and `hidden`.
 
-        `correct` of the latter two counts agreement of student and teacher.
+        `correct` of `soft` and `hidden` counts agreement of student and teacher.
         """
         teaching = self.teaching
         with watch_last_layer(model) as student:
@@ -80,7 +80,7 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
         }
 
     def _taught(self, batch: Batch) -> TeacherOutput:
-        """Return the teacher's vectors at masked tokens and, if weighted, everywhere."""
+        """Return the teacher's vectors at masked tokens and, if weighted, at all tokens."""
         with torch.no_grad():
             vectors = self.teacher.model.encode(batch)
         at_masked = vectors.index_select(0, batch.targets["masked_positions"])
@@ -115,7 +115,7 @@ class PretrainingDistillation(Objective[BertModel, Batch]):
 def guesses(model: BertModel, vectors: Tensor) -> Guesses:
     """Build the factors of a masked-LM head's logits from vectors `[positions, hidden]`.
 
-    They are padded as `fill_up` does it.
+    The vectors are padded by `fill_up`.
     """
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     return Guesses(head.transform(fill_up(vectors)), model.embeddings.word.weight, head.bias)

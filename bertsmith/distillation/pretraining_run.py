@@ -1,7 +1,7 @@
-"""Distillation in pre-training: a pre-trained teacher and a corpus in, a smaller model out.
+"""Distillation in pre-training: a smaller model is made from a pre-trained teacher and a corpus.
 
-It is pre-training with another objective: the student starts as layers of its teacher, and is
-trained to predict masked tokens as the teacher does.
+Distillation is pre-training with another objective: the student starts as layers of its teacher,
+and is trained to predict masked tokens as the teacher does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class DistillPretrainingJob:
 
 @dataclass(frozen=True)
 class ResolvedDistillation:
-    """A run of which all is decided, and nothing written."""
+    """A run whose settings are all decided, before anything is written."""
 
     config: PretrainConfig
     pretraining: Pretraining
@@ -108,7 +108,7 @@ class ResolvedDistillation:
     student: BertModel
     tokenizer: Tokenizer
     made_of: str
-    """Origin of the student, in words."""
+    """Description of the student's origin for a reader."""
     teacher: str
     """Fingerprint of the teacher."""
     facts: Mapping[str, Any]
@@ -153,7 +153,7 @@ class DistillPretrainingRun(Run[ResolvedDistillation, tuple[dict[str, Any], Pret
                 f"teacher {settings.teacher} reads {teacher.config.max_length} tokens. Pass "
                 f"{option('max_length', teacher.config.max_length)} or less."
             )
-        # Micro-batches are sized for the teacher, which computes each of them, too.
+        # Micro-batches are sized for the teacher, which also computes each of them.
         config = resolve_pretraining(
             job.said,
             corpus,
@@ -212,8 +212,8 @@ def distill_pretraining(
     """Run a job; return its summary, corpus facts, and the comparison.
 
     Raises:
-        BertsmithError: settings, models, corpus or folder do not allow it (nothing was written), or
-            the run had to stop.
+        BertsmithError: settings, models, corpus or folder do not allow the run (nothing was
+            written), or the run had to stop.
     """
     run = DistillPretrainingRun(
         job,
@@ -236,7 +236,7 @@ def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     """Load the model and tokenizer of a folder with a masked-LM head.
 
     Raises:
-        CheckpointError: it has no masked-LM head.
+        CheckpointError: the model has no masked-LM head.
     """
     folder = read_folder(path)
     if "masked_lm" not in folder.heads:
@@ -253,7 +253,7 @@ def _load_student(
     """Load the student, and describe its origin.
 
     Raises:
-        CheckpointError: it cannot learn from this teacher.
+        CheckpointError: the student cannot learn from this teacher.
     """
     start = settings.start
     folder = read_folder(start)

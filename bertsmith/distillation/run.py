@@ -1,4 +1,4 @@
-"""Distillation: a fine-tuned teacher and examples in, a smaller model out.
+"""Distillation: a smaller model is made from a fine-tuned teacher and examples.
 
 The student starts as layers of its teacher and is trained on labels and on the teacher's outputs.
 The loss on last-layer vectors is off by default: with 3 of the 6 layers of all-MiniLM-L6-v2 on
@@ -57,10 +57,11 @@ from bertsmith.training.recorder import Callback
 from bertsmith.training.run import Trained
 
 SAME_LANGUAGE = 0.5
-"""Least cosine of token counts in one language: there 0.59 to 0.99 was found between texts of other
-kinds, from 50 sentences on, and between English, German, Dutch, French and Spanish 0.12 to 0.45."""
+"""Least cosine of token counts that two sets of texts in one language have. With 50 sentences or
+more, 0.59 to 0.99 was measured between different kinds of texts in one language, and 0.12 to 0.45
+between English, German, Dutch, French and Spanish."""
 ENOUGH_TOKENS = 300
-"""Least number of tokens with letters on either side, since counts of fewer say too little."""
+"""Fewest tokens with letters that each set of texts must have to be compared by its counts."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Distilled:
     made_of: str
     num_unlabelled: int
     comparison: ModelComparison | None
-    """Teacher and student; None where the examples are not read from files."""
+    """Teacher and student side by side; None if the examples are not read from files."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -146,7 +147,7 @@ class DistillationRun(FinetuningRun):
     def score(self, resolved: PreparedRun, trained: Trained) -> Distilled:
         scored = super().score(resolved, trained)
         comparison = None
-        if self.dataset is None:  # the examples are in files, which both can read
+        if self.dataset is None:  # the examples are in files, which can be read for each model
             comparison = side_by_side(self.settings, self.student, self.say)
         num_unlabelled = resolved.facts["distillation"]["num_unlabelled"]
         return Distilled(scored, resolved.load_report, num_unlabelled, comparison)
@@ -163,14 +164,15 @@ def distill(
     begin_series: Callable[[], object] | None = None,
     say: Say = lambda line: None,
 ) -> Distilled:
-    """Train a smaller model to do what a fine-tuned one does.
+    """Train a smaller model to predict as a fine-tuned one does.
 
-    The student starts as `settings.model`, which is `student.start`. The rest is as in `finetune`.
+    The student starts as `settings.model`, which must be `student.start`. All else is as in
+    `finetune`.
 
     Raises:
         CheckpointError: the teacher has another task, or the student another vocabulary.
-        ConfigError: more layers than the teacher has, labels that it does not know, a cache that
-            was made for something else; and as `finetune`.
+        ConfigError: the teacher has fewer layers than requested or does not know a label, or the
+            cache was made for another teacher or other texts; and as `finetune`.
     """
     return DistillationRun(
         student,
@@ -187,10 +189,10 @@ def distill(
 def _load_teacher(
     path: Path, task_type: type[Task[Any, Any]], task: Task[Any, Any]
 ) -> LoadedTeacher:
-    """Load the model of a folder, if it does this task.
+    """Load the model of a folder, which must be fine-tuned for this task.
 
     Raises:
-        CheckpointError: it does another one, or none.
+        CheckpointError: the model was fine-tuned for another task, or for none.
     """
     folder = read_folder(path)
     path = folder.path
@@ -279,7 +281,7 @@ def _teaching_of(
     """Return the weights of the loss terms.
 
     Raises:
-        ConfigError: the outputs of both models cannot be compared.
+        ConfigError: the outputs of student and teacher cannot be compared.
     """
     sizes = model.config.hidden_size, teacher.model.config.hidden_size
     if task.head is None and sizes[0] != sizes[1]:
@@ -315,7 +317,7 @@ def _build_objectives(
 ) -> list[FineTuning]:
     """Build the objectives over labelled and, if any, unlabelled examples.
 
-    All their rows are numbered in one sequence.
+    The rows of both are numbered in one sequence.
     """
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
@@ -348,7 +350,7 @@ def _notes_on_unlabelled(
     dataset: TaskDataset[Any],
     tokenizer: Tokenizer,
 ) -> list[str]:
-    """Tell of eval texts among those without labels, and of texts in another language."""
+    """List remarks if unlabelled texts are eval texts, or are in another language."""
     notes = []
     evaluated = {example.content for example in dataset.held_out}
     if num_overlap := sum(example.content in evaluated for example in unlabelled):
@@ -374,7 +376,8 @@ def token_likeness(
 ) -> float | None:
     """Compute the cosine of the frequencies of tokens with letters; None for too few tokens.
 
-    Languages of one script share the tokens of single letters and syllables, not their frequencies.
+    Languages with the same script share tokens of single letters and syllables, but differ in how
+    frequent these are.
     """
     names = map(tokenizer.id_to_token, range(tokenizer.vocab_size))
     has_letter = np.array([any(map(str.isalpha, name)) for name in names])

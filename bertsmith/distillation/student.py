@@ -1,6 +1,6 @@
 """The student of a distillation: a smaller model with the vocabulary of its teacher.
 
-A student is made of the teacher's own layers, every second of them, as DistilBERT (Sanh et al.
+A student is made of layers of the teacher, by default every second, like DistilBERT (Sanh et al.
 2019, section 3); or it is another model with the same vocabulary.
 """
 
@@ -27,12 +27,10 @@ def teaching_of(settings: StudentSettings) -> DistillationWeights:
 
 
 def shorten(settings: StudentSettings, model: BertModel) -> tuple[BertModel, str]:
-    """Build the student from the loaded model; also describe its origin.
-
-    `model` is loaded from `start`.
+    """Build the student from `model`, which was loaded from `start`; also describe its origin.
 
     Raises:
-        ConfigError: more layers than the teacher has, or none.
+        ConfigError: more layers are requested than the teacher has, or none.
     """
     if settings.student is not None:
         return model, f"{settings.student}; {model.load_report}"
@@ -69,7 +67,7 @@ def check_vocabularies(
     """Refuse a student whose vocabulary is not the teacher's.
 
     Raises:
-        CheckpointError: names a difference.
+        CheckpointError: the vocabularies differ; the message names a difference.
     """
     if of_teacher.fingerprint == of_student.fingerprint:
         return

@@ -31,7 +31,7 @@ class Teacher(Protocol):
     """The source of a teacher's outputs."""
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add what `taught` needs, in the process that makes the batch."""
+        """Add the targets that `taught` needs; called in the process that makes the batch."""
         ...
 
     def taught(self, batch: Batch) -> TeacherOutput:
@@ -39,18 +39,18 @@ class Teacher(Protocol):
         ...
 
     def narrow_vocabulary(self, used: VocabularySubset) -> None:
-        """Expect token ids of this subset of the vocabulary."""
+        """Prepare for batches whose token ids are those of this subset of the vocabulary."""
         ...
 
 
 class LiveTeacher:
     """A model that computes its outputs anew for each batch.
 
-    Every training process calls it; its weights exist once.
+    Every training process calls the model, but its weights exist only once in memory.
 
     Args:
-        task: the teacher's own, whose `outputs` are returned.
-        model: in the type that it is to compute in; it becomes read-only.
+        task: the task of the teacher, whose `outputs` are returned.
+        model: the teacher in the dtype in which it is to compute; it becomes read-only.
         hidden: whether last-layer vectors are requested.
     """
 

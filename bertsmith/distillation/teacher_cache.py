@@ -1,7 +1,8 @@
-"""A teacher's outputs for all rows, computed once and kept.
+"""A teacher's outputs for all rows, computed once and kept in files.
 
-Vectors are fp16 (cosines equal to three digits). Rows are in parts of 1,024, each a file written
-whole or not at all, so that a stopped computation continues.
+Vectors are stored in fp16, which changes no cosine within three digits. Rows are stored in parts of
+1,024, each in a file that is written whole or not at all, so that a computation that was stopped
+can continue.
 
     DIR/manifest.json              teacher, tokenizer, precision, texts, max_length, hidden
     DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32
@@ -32,7 +33,7 @@ ROWS = "row"
 
 PART_ROWS = 1024
 MAX_OPEN = 256
-"""Files of a kind open at a time: systems allow a process about a thousand."""
+"""Most files of a kind that are open at a time: systems allow a process about a thousand."""
 BATCH_TOKENS = 2048
 
 
@@ -65,9 +66,9 @@ class StoredRows:
         return torch.from_numpy(np.concatenate(entries).astype(np.float32))
 
     def write(self, part: int, rows: Sequence[NDArray[Any]]) -> None:
-        """Store the rows of a part, `[entries, columns]` for each text.
+        """Store the rows of a part: for each row an array `[entries, columns]`.
 
-        A text has as many entries as `lengths` says.
+        A row has as many entries as `lengths` says.
         """
         save_array(self.path(part), np.concatenate(rows))
 
@@ -116,11 +117,11 @@ def stored_teacher(
     """Read a teacher's outputs for `texts`, computing missing ones.
 
     Args:
-        facts: what identifies the outputs: "teacher", "tokenizer", "precision", "max_length".
+        facts: entries that identify the outputs: "teacher", "tokenizer", "precision", "max_length".
 
     Raises:
-        ConfigError: the folder holds something else.
-        CheckpointError: a file in it is damaged.
+        ConfigError: the folder is no cache, or a cache of other outputs.
+        CheckpointError: a file of the cache is damaged.
     """
     cache_facts = {**facts, "texts": hash_texts(texts), "hidden": teacher.hidden}
     open_cache(directory, cache_facts)
@@ -151,7 +152,7 @@ def fill(
 
 
 def ask_teacher(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
-    """Compute outputs of `rows`, in order, and vectors if requested."""
+    """Compute the teacher's outputs for `rows`, in order, and if requested last-layer vectors."""
     arrays: list[list[NDArray[Any]]] = [
         [np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)
     ]

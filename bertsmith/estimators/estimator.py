@@ -50,11 +50,11 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 
 NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "columns")
-"""Settings that are arguments of `fit`, or that scikit-learn's own tools stand for."""
+"""Settings that are arguments of `fit`, or that scikit-learn's own tools replace."""
 NOT_RESTORED = ("out", "resume", "overwrite", "verbose", "threads")
-"""Parameters that are about one run or its machine, and not about the model."""
+"""Parameters that `load` does not restore: they are about one run or machine, not the model."""
 OWN_PARAMETERS: Mapping[str, Any] = {"out": None, "verbose": None}
-"""Parameters that are no settings of the command, or have another default."""
+"""Parameters whose default differs from that of the command, or that the command does not have."""
 
 
 class Estimator(ABC):
@@ -67,9 +67,9 @@ class Estimator(ABC):
 
     task: ClassVar[type[Task[Any, Any]]]
     kind: ClassVar[Literal["classifier", "regressor"] | None] = None
-    """The type of estimator that scikit-learn takes it for."""
+    """The type of estimator that this class is for scikit-learn."""
     labels_name: ClassVar[str] = "label"
-    """The column that takes y where X is a table."""
+    """The column in which the values of y are put if X is a table."""
     needs_labels: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
     """The option of `columns` that renames each key of `_row`."""
@@ -81,7 +81,7 @@ class Estimator(ABC):
     _columns: Mapping[str, Any] = {}
     """The options of `fit` that say which columns were read."""
     _is_clone = False
-    """Whether scikit-learn made the estimator of another, as for the folds of a search."""
+    """Whether scikit-learn cloned the estimator, as it does for the folds of a search."""
     _is_loaded = False
     """Whether the parameters are those of an earlier training, which `load` restored."""
     predictor_: Predictor[Any]
@@ -95,7 +95,7 @@ class Estimator(ABC):
             raise TypeError(self._unknown(next(iter(settings))))
 
     def __init_subclass__(cls) -> None:
-        if not hasattr(cls, "task"):  # a base of several
+        if not hasattr(cls, "task"):  # an abstract base, such as TextEstimator
             return
         named = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
@@ -191,7 +191,7 @@ class Estimator(ABC):
             if trained[name] != to_jsonable(default)
         }
         settings |= {"device": device, **cls._parameters_of(predictor.definition)}
-        if precision != "int8":  # for predictions alone
+        if precision != "int8":  # int8 is for predictions alone
             settings |= {"precision": precision}
         if max_length is not None:
             settings |= {"max_length": max_length}
@@ -256,7 +256,7 @@ class Estimator(ABC):
             KeyboardInterrupt: Ctrl-C; with `out`, a checkpoint was saved, from which `resume=True`
                 goes on.
         """
-        self._settings(columns)  # refused before anything is read
+        self._settings(columns)  # impossible settings are refused before anything is read
         verbosity = self._verbosity(show_progress)
         train = self._source(X, y, columns)
         labels = self._look_at_labels(train, y, columns)
@@ -311,7 +311,7 @@ class Estimator(ABC):
         return self
 
     def _verbosity(self, show_progress: bool | None) -> int:
-        """Return how much `fit` shows: 0 nothing, 1 the run, 2 its details, too."""
+        """Return how much `fit` shows: 0 nothing, 1 the run, 2 its details too."""
         if show_progress is not None:
             return int(show_progress)
         if self.verbose is not None:
@@ -379,7 +379,7 @@ class Estimator(ABC):
         return hasattr(self, "predictor_")
 
     def __sklearn_tags__(self) -> Any:
-        # scikit-learn calls this, so it is there; for everybody else it is an extra.
+        # Only scikit-learn calls this method, so it is installed here; elsewhere it may be missing.
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
         return Tags(
@@ -413,9 +413,9 @@ class Estimator(ABC):
             self._note_model()
 
     def _take(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
-        """Load the model of `settings.out`; a temporary `folder` lasts as long as it."""
+        """Load the model of `settings.out`; a temporary `folder` lasts as long as the model."""
         self.predictor_ = self._open(settings.out, settings)
-        # Until it is called, a finalizer holds its arguments.
+        # A finalizer keeps its arguments alive until it is called: here the temporary folder.
         weakref.finalize(self.predictor_.loaded.folder, lambda kept: None, folder)
 
     def _open(self, folder: Path, settings: FinetuneSettings) -> Predictor[Any]:
@@ -502,7 +502,7 @@ class Estimator(ABC):
         if named is None:
             examples: Iterable[Any] = prediction_items(data)
         else:
-            # A row that was left out would move the answers of all behind it.
+            # If a row were left out, the answers of all rows after it would move up.
             check_delimiter(self._settings(columns).columns, named)
             training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
             options = self._settings({**training_columns, **columns}).columns
@@ -529,7 +529,7 @@ class TemporaryFolder:
 
 
 def _remove(path: Path, process: int) -> None:
-    if os.getpid() == process:  # a forked one does not own it
+    if os.getpid() == process:  # a forked process does not own the folder
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -14,16 +14,16 @@ from bertsmith.training.display import Display, plain_line
 from bertsmith.training.recorder import Callback, Status
 
 VERBOSE = "BERTSMITH_VERBOSE"
-"""Environment variable with the `verbose` of all calls that do not say theirs."""
+"""Environment variable with the `verbose` of all calls that are given none."""
 BLOCK_SECONDS = 0.5
-"""Seconds between two changes of a notebook's block."""
+"""Fewest seconds between two steps that change the block of a notebook."""
 
 
 def default_verbosity() -> int:
-    """Return how much a call shows that does not say it: 0 nothing, 1 the run, 2 its details.
+    """Return how much is shown by default: 0 nothing, 1 the run, 2 its details too.
 
     Raises:
-        ConfigError: the variable is something else.
+        ConfigError: the environment variable has another value.
     """
     text = os.environ.get(VERBOSE, "").strip()
     if text not in ("", "0", "1", "2"):

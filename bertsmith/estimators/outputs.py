@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def default_output() -> str:
-    """Return the kind that `sklearn.set_config(transform_output=…)` chooses for all steps."""
+    """Return the kind of output that `sklearn.set_config(transform_output=…)` chose for all."""
     sklearn = sys.modules.get("sklearn")
     return "default" if sklearn is None else sklearn.get_config()["transform_output"]
 
@@ -17,8 +17,8 @@ def default_output() -> str:
 def as_output(kind: str, vectors: NDArray[np.float32], names: NDArray[Any], texts: Any) -> Any:
     """Return vectors, fp32 `[texts, hidden]`, as they are or as a table of pandas or polars.
 
-    `names`, `[hidden]`, are those of the table's columns. A table of pandas has the index of
-    `texts`, where that has one.
+    `names`, `[hidden]`, are the names of the table's columns. A table of pandas has the index of
+    `texts` if these are a table or column of pandas.
     """
     if kind == "pandas":
         pandas = importlib.import_module("pandas")

@@ -1,6 +1,6 @@
-"""The inputs of a `pretrain` call, by which the same call finds what an earlier one has built.
+"""The inputs of a `pretrain` call, by which a repeated call finds what an earlier call has built.
 
-They stand in a hidden file beside the model's folder until that holds a run.
+The inputs are kept in a hidden file beside the model's folder until that folder holds a run.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from bertsmith.system.files import write_json
 
 @dataclass(frozen=True)
 class PretrainInputs:
-    """The file of the inputs."""
+    """The file in which the inputs are kept."""
 
     path: Path
 

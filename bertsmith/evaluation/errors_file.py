@@ -1,8 +1,8 @@
 """A file of wrong predictions, the most confident first.
 
-Where answers are numbers, hardly any is exact; of these the `FARTHEST` rows with the largest error
-are written, the largest first. Rows are spooled to disk and sorted at the end, so that only 16
-bytes of each are in memory.
+Predicted numbers are hardly ever exact; of these only the `FARTHEST` rows with the largest errors
+are written, the largest first. Rows are written to a temporary file and sorted at the end, so that
+only 16 bytes of each are in memory.
 """
 
 import csv
@@ -22,7 +22,7 @@ from bertsmith.system.files import atomic_write, writing
 from bertsmith.tasks.scoring import Outcome
 
 FARTHEST = 100
-"""Number of rows written where hardly any prediction is exact."""
+"""Most rows that are written where predictions are numbers, which are hardly ever exact."""
 
 FIELDS = ("line", "text", "gold", "predicted", "confidence", "score")
 
@@ -53,7 +53,7 @@ class Misses:
                 self._starts.append(self._starts[-1] + len(line))
 
     def in_order(self) -> Iterator[bytes]:
-        """Yield the lines, most urgent first; equals in order of arrival."""
+        """Yield the lines, the most urgent first; lines of equal urgency in order of arrival."""
         at_most = FARTHEST if self._are_distances else None
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
         for index in order[:at_most].tolist():
@@ -65,7 +65,7 @@ class Misses:
 def write_misses(path: Path) -> Iterator[Misses]:
     """Collect misses in the block; write `path` when it ends without error.
 
-    It holds all of them; of numbers the `FARTHEST` most urgent.
+    The file holds all misses; if answers are numbers, the `FARTHEST` most urgent ones.
 
     Raises:
         ConfigError: the name ends neither in .jsonl nor in .csv.
@@ -73,7 +73,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
     if path.suffix not in (".jsonl", ".csv"):
         raise SettingError("errors", path, "a name that ends in .jsonl or .csv")
     with writing(path):
-        # It may be as large as the file, and temporary folders may be small.
+        # The spool may become as large as `path`, and the system's temporary folder may be small.
         folder = path.parent if path.parent.is_dir() else None
         spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed below
     with _closing(spool):
@@ -88,7 +88,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
 
 @contextmanager
 def _closing(spool: IO[bytes]) -> Iterator[None]:
-    """Close the spool, whose last bytes nobody needs, after the block."""
+    """Close the spool after the block; an error while closing loses nothing that is needed."""
     try:
         yield
     finally:
@@ -102,7 +102,8 @@ def _as_json(record: dict[str, Any]) -> bytes:
 
 def _as_csv(record: dict[str, Any]) -> bytes:
     line = io.StringIO()
-    # Before Python 3.13, csv leaves a lone carriage return unquoted, which ends a row for readers.
+    # Before Python 3.13, csv does not quote a lone carriage return, which readers take for the end
+    # of a row.
     has_return = any("\r" in value for value in record.values() if isinstance(value, str))
     writer = csv.DictWriter(
         line,

@@ -21,7 +21,7 @@ from bertsmith.tasks.pair_scores import MinimalPair, PairScores
 from bertsmith.tasks.predictor import Predictor, in_chunks
 
 GROUPS = {"paradigm": "uid", "phenomenon": "linguistics_term", "field": "field"}
-"""Kinds of groups, and the column with the name of each pair's group."""
+"""Kinds of groups, each with the column that names a pair's group of this kind."""
 MAX_SHOWN_GROUPS = 20
 POINTS = {"good": 1.0, "tie": 0.5, "bad": 0.0}
 
@@ -43,10 +43,10 @@ class PairReport(Report, ReadingCounts):
 
     accuracy: float
     mean_over_paradigms: float | None
-    """Mean accuracy of the paradigms, the figure of the paper; None if the file names none."""
+    """Mean accuracy of the paradigms, as the paper reports it; None if the file names none."""
     num_pairs: int
     num_identical: int
-    """Number of pairs whose sentences have the same tokens, which tie."""
+    """Number of pairs whose sentences have the same tokens, so that they tie."""
     pairs_per_second: float
     groups: Mapping[str, Mapping[str, GroupScore]]
     """Scores by kind ("paradigm", "phenomenon", "field") and name of the group."""
@@ -118,10 +118,12 @@ def evaluate_minimal_pairs(
 
     Args:
         scorer: made by `load_pair_scorer`.
-        source: as `RecordReader` reads it. `UID`, `linguistics_term` and `field` are optional.
-        columns: how it is read; the text is the good sentence, the pair the bad one.
-        limit: number of pairs to take of each paradigm, from the first.
-        callbacks: called with each portion.
+        source: the pairs, as `RecordReader` reads them. The columns `UID`, `linguistics_term` and
+            `field` are optional.
+        columns: options for reading; `text_column` names the good sentence, `pair_column` the bad
+            one.
+        limit: number of pairs to take of each paradigm, from the first; None takes all.
+        callbacks: functions that receive each portion of pairs with their scores.
 
     Raises:
         ConfigError: `limit` is not above 0.

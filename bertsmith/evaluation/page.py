@@ -1,6 +1,6 @@
 """The HTML page of an evaluation: scores, confusion, wrong answers, calibration, lengths.
 
-Sums are updated as predictions arrive, so files may have any size.
+Sums and counts are updated as predictions arrive, so files may have any size.
 """
 
 import heapq
@@ -33,15 +33,15 @@ from bertsmith.tasks.text_classification import Classify
 FIRST_LENGTH = 32
 """Upper limit, in characters, of the first length group; each further limit is twice the last."""
 MAX_CLASSES_SHOWN = 40
-"""Most classes of a confusion matrix that fits on the page."""
+"""Most classes for which the page shows a confusion matrix."""
 NUM_MISSES = 20
-"""Wrong answers on the page."""
+"""Number of wrong answers on the page."""
 MISS_CHARS = 400
 MIN_ANSWERS = 10
-"""Fewest answers of similar confidence of which the share that is right is drawn."""
+"""Fewest answers of similar confidence for which a point is drawn: the share that is right."""
 NUM_THRESHOLDS = 200
 MAX_POINTS_SHOWN = 1000
-"""Most points of the scatter plot; of more examples every second, every fourth … is drawn."""
+"""Most points of the scatter plot; for more examples every second, every fourth … is drawn."""
 
 TITLES = {
     "accuracy": ("Accuracy", "share of the {} that are right"),
@@ -64,9 +64,9 @@ TITLES = {
     "best_exact": ("Best exact match", "with the best threshold for giving no answer"),
     "best_f1": ("Best F1", "with the best threshold for giving no answer"),
 }
-"""Title and meaning of the scores on the page; {} is what is counted."""
+"""Title and meaning of the scores on the page; {} stands for the noun that is counted."""
 PLAIN = {"matthews_correlation", "pearson", "spearman", "rmse", "mrr"}
-"""Scores that are no share."""
+"""Scores that are shown as numbers, since they are no shares."""
 
 
 class ScoreTile(NamedTuple):
@@ -76,11 +76,11 @@ class ScoreTile(NamedTuple):
     value: str
     meaning: str
     baselines: Sequence[str]
-    """Plain methods, each with its value of the score."""
+    """The plain methods that have this score, each with its value."""
 
 
 class Miss(NamedTuple):
-    """A wrong answer; those of the largest urgency are kept (`Outcome.urgency`)."""
+    """A wrong answer; `ErrorSurvey` keeps the most urgent ones (`Outcome.urgency`)."""
 
     urgency: float
     order: int
@@ -116,7 +116,8 @@ class ErrorSurvey:
     is_distance: bool = False
     """Whether the answers are numbers."""
     confidences: dict[tuple[str, str], NDArray[np.int64]] = field(default_factory=dict)
-    """Counts of confidences, in `NUM_THRESHOLDS` steps, by gold and predicted label of two."""
+    """For tasks with two labels: counts of confidences, in `NUM_THRESHOLDS` steps, by gold and
+    predicted label."""
     points: list[Point] = field(default_factory=list)
     """Right and predicted numbers of every `_stride`-th example."""
     _stride: int = 1
@@ -147,7 +148,7 @@ class ErrorSurvey:
             self._scores[group] = self._scores.get(group, 0.0) + outcome.score
         for outcome in sure:
             pair = (outcome.gold, outcome.predicted)
-            if pair not in self.confidences and len(self.confidences) < 5:  # two labels have four
+            if pair not in self.confidences and len(self.confidences) < 5:  # two labels make four
                 self.confidences[pair] = np.zeros(NUM_THRESHOLDS, dtype=np.int64)
             if pair in self.confidences:
                 step = int((outcome.confidence or 0.0) * NUM_THRESHOLDS)
@@ -163,7 +164,7 @@ class ErrorSurvey:
 
     @property
     def misses(self) -> list[Miss]:
-        """The most urgent wrong answers, the first one first."""
+        """The most urgent wrong answers, the most urgent one first."""
         return sorted(self._misses, reverse=True)
 
     @property
@@ -232,7 +233,7 @@ def write_evaluation_page(
 
 
 def scores_of(evaluation: Evaluation, baselines: Sequence[Baseline] = ()) -> list[ScoreTile]:
-    """List each score once, shares as percentages, with those that plain methods have."""
+    """List each score once, shares as percentages, with the values that plain methods reach."""
     hidden = set[str]()
     counted = "texts"
     most = 1.0
@@ -281,7 +282,7 @@ def _confusion_of(evaluation: Evaluation) -> Confusion | None:
 
 
 def _scale_notes(task: Task[Any, Any]) -> list[str]:
-    """Say how scores of the data become cosines."""
+    """Describe the conversion of the data's scores to cosines, if there is one."""
     if not isinstance(task, Embed) or task.score_range is None:
         return []
     low, high = task.score_range
@@ -318,7 +319,7 @@ def draw_scatter(points: Sequence[Point]) -> Chart | None:
 def draw_reliability(calibration: Calibration) -> Chart | None:
     """Draw accuracy over confidence; None unless two bins have `MIN_ANSWERS`.
 
-    On the diagonal, probabilities are calibrated.
+    The probabilities of a calibrated model lie on the diagonal.
     """
     bins = [each for each in calibration.bins() if each.count >= MIN_ANSWERS]
     if len(bins) < 2:
@@ -337,14 +338,15 @@ def draw_reliability(calibration: Calibration) -> Chart | None:
 
 
 class Thresholds(NamedTuple):
-    """Scores of the second of two labels over the least probability at which it is given."""
+    """Scores of the second of two labels over the threshold, the least probability at which that
+    label is predicted."""
 
     label: str
     chart: Chart
     best: float
     best_f1: float
     usual_f1: float
-    """F1 at 0.5, which the model uses."""
+    """F1 at the threshold of 0.5, by which the model predicts."""
 
 
 def draw_thresholds(survey: ErrorSurvey, evaluation: Evaluation) -> Thresholds | None:

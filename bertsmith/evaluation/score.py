@@ -1,8 +1,8 @@
-"""Scores from gold data and a file of predictions, of any system, without a model.
+"""Scores of a file of predictions, by any system, against gold data; no model is needed.
 
-Rows are counted as they are read, so files may have any size; numbers take 16 bytes per row, for
-their ranks, and answers are kept in full, as they are looked up by question id.
-Nothing here needs torch.
+Rows are counted as they are read, so files may have any size. Numbers take 16 bytes of memory per
+row, since their ranks are needed, and answers are kept in full, since they are looked up by the id
+of the question. Nothing here needs torch.
 """
 
 import math
@@ -61,10 +61,11 @@ def score_answer_files(
     Args:
         gold: a file of questions with their answers (see `data/squad.py`).
         predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with `id`
-            and `answer` in each line; empty where there is no answer.
-        options: the rules and the threshold. Answers whose no-answer probability is above it count
-            as empty. By default it is 1 for a `.json` of probabilities; a `.jsonl` has differences
-            of logits, by which its answers were decided already, so none applies.
+            and `answer` in each line. The answer is empty if the prediction is "no answer".
+        options: the rules and the threshold. Answers whose no-answer probability is above the
+            threshold count as empty. The default is 1 for a `.json` of probabilities. A `.jsonl`
+            has differences of logits, by which its answers were already decided, so that by
+            default no threshold applies.
 
     Raises:
         ConfigError: a threshold without probabilities, or one that is not a finite number.
@@ -123,12 +124,12 @@ def score_class_files(
     """Score predicted labels, one for each row of `gold` in order, or several.
 
     `predictions` is a `.txt` with a label on each line, or a table or `.jsonl` with a column
-    `prediction`, `predicted_label` or `label`, such as `bertsmith predict --out` writes; beside
-    another of them, `label` is the gold label.
+    `prediction`, `predicted_label` or `label`, such as `bertsmith predict --out` writes. If there
+    is one of the first two, a column `label` holds the gold label and is not read.
 
     Raises:
-        InputError: a file cannot be read, the rows do not belong together, or one number is
-            written in two ways (`1` and `1.0`).
+        InputError: a file cannot be read, the rows do not belong together, or a number is written
+            in two ways (`1` and `1.0`).
     """
     if columns and columns.multi_label:
         return _score_label_sets(gold, predictions, columns)
@@ -143,7 +144,7 @@ def score_class_files(
         rows.setdefault(right, example.row)
         first_rows.setdefault(predicted, row)
         counts[right, predicted] += 1
-    assert first is not None  # a reader that finds no example says so
+    assert first is not None  # a reader without any example raises an error
     same = sum(count for (right, _), count in counts.items() if right == first.label)
     check_header(reader, first, counts.total(), comes_again=same > 1)
     check_predicted_names(rows, gold, first_rows, predictions)
@@ -158,11 +159,11 @@ def score_class_files(
 def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> MultiLabelReport:
     """Score predicted label sets, one for each row of `gold` in order.
 
-    Labels are written as one text with a separator between them, in `.jsonl` also as a list; the
+    Labels are written as one text with a separator between them, in `.jsonl` also as a list. The
     column of predictions may also be called `labels`.
 
     Raises:
-        ConfigError: an empty separator.
+        ConfigError: the separator is empty.
         InputError: a file cannot be read, the rows do not belong together, or there is no label.
     """
     separator = columns.label_separator
@@ -198,8 +199,8 @@ def score_number_files(
 ) -> NumberReport:
     """Score predicted numbers, one for each row of `gold` in order.
 
-    `predictions` is as in `score_class_files`; its column may also be called `value` or `score`,
-    and a `label` beside one of these is the gold number.
+    `predictions` is as in `score_class_files`; its column may also be called `value` or `score`. If
+    there is one of these, a column `label` holds the gold number and is not read.
 
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
@@ -219,10 +220,11 @@ def score_number_files(
 def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = None) -> TagReport:
     """Score predicted labels of words, sentence by sentence.
 
-    `predictions` has the same sentences in the same order, in any format of labelled words; its
-    labels may follow another scheme, unless `columns` names one for both. The word rule and repair
-    apply to both, too; the other `columns` are those of `gold`, while `predictions` has the usual
-    columns. Sentences without words are skipped in both, as not every format has them.
+    `predictions` has the same sentences in the same order, in any format of labelled words. Its
+    labels may follow another scheme than those of `gold`, unless `columns` names a scheme, which
+    then holds for both files. The options `split` and `repair` hold for both files too; all others
+    in `columns` are for reading `gold`, while `predictions` has the usual columns. Sentences
+    without words are skipped in both files, as not every format can express them.
 
     Raises:
         InputError: a file cannot be read, or the sentences are not the same.
@@ -250,7 +252,7 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
             raise InputError(
                 f"{gold}:{right.row} and {predictions}:{predicted.row}: {error.message}"
             ) from None
-    assert counts is not None  # there is a first one
+    assert counts is not None  # there is at least one sentence, else reading raises an error
     return counts.report(num_skipped=reader.num_skipped)
 
 
@@ -264,7 +266,7 @@ def _check_words(
     """Check that both sentences exist and have the same words.
 
     Raises:
-        InputError: one is missing, or they differ.
+        InputError: a sentence is missing, or the words differ.
     """
     if right is None or predicted is None:
         shorter, longer = (gold, predictions) if right is None else (predictions, gold)
@@ -338,7 +340,7 @@ def _in_pairs(
     A prediction has one label or `several`; see `read_labels`.
 
     Raises:
-        InputError: there is not one prediction for each row, or one is for another row.
+        InputError: the numbers of rows and predictions differ, or a prediction is for another row.
     """
     rights = iter(reader)
     givens = read_labels(

@@ -1,4 +1,4 @@
-"""Score a file of predictions by the task whose gold file stands beside it."""
+"""Score a file of predictions by the task to which the gold file belongs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -35,10 +35,10 @@ SCORED_TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]
     "regress": (Columns, score_number_files),
     "tag": (TagColumns, score_tag_files),
 }
-"""Options and rules of each task."""
+"""The class of options and the scoring function of each task."""
 
 LABELS_SEEN = 1000
-"""Labels of each file that tell numbers from classes."""
+"""Number of labels of each file that are read to tell numbers from classes."""
 
 
 def options_of_task(settings: ScoreOptions, task: ScoredTask, gold: Path) -> Any:
@@ -70,13 +70,14 @@ def score(task: ScoredTask, gold: Path, predictions: Path, options: ScoreOptions
 
 
 def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTask:
-    """Find the one task whose reader reads the gold file.
+    """Find the one task whose reader can read the gold file.
 
-    A table with choices is one of choices. Labels that are numbers are classes where all are whole,
-    in the predictions too; where neither are, they are values.
+    A table with choices belongs to `choose`. Labels that are numbers are classes if all are whole
+    in both files, and values of a regression if both files have fractions. They are also values
+    if the predictions have a column for numbers alone, such as `value`.
 
     Raises:
-        InputError: no task, or more than one; shows the first rows.
+        InputError: no task fits, or more than one; the message shows the first rows.
     """
     if gold == STANDARD_INPUT:
         raise InputError(f"{gold}: standard input can be read once only. Write it to a file.")
@@ -92,7 +93,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     }
     tasks = [task for task, reader in readers.items() if _can_read(reader)]
     if "tag" in tasks and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
-        tasks.remove("tag")  # rows without an end of a sentence are a table's
+        tasks.remove("tag")  # rows without any empty line between sentences are those of a table
     if "choose" in tasks and "classify" in tasks:
         tasks.remove("classify")
     if tasks == ["classify"] and not is_set:
@@ -127,7 +128,7 @@ def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[Sc
     border = columns.delimiter
     numbers = ["predicted_value", "value"]
     if is_table and _can_read(lambda: read_labels(predictions, columns=numbers, delimiter=border)):
-        return ["regress"]  # predict writes a column of this name for numbers alone
+        return ["regress"]  # `predict` writes a column of this name only for numbers
     fractional = {
         False in right,
         False in _kinds_of_labels(read_labels(predictions, delimiter=border)),

@@ -1,7 +1,8 @@
 """Comparison of two model folders: parameters, bytes, speed and scores.
 
-Every way to make a model smaller is judged by this: a student beside its teacher, a model of fewer
-layers beside the original. Scores are those of `evaluate`; times are taken in turns.
+All methods that make a model smaller are judged by this comparison: a student beside its teacher, a
+model of fewer layers beside the original. Scores are those of `evaluate`; the models take turns
+while they are timed.
 """
 
 import statistics
@@ -33,8 +34,8 @@ from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 TIMED_CHARS = 16_000
-"""Characters of the timed texts, some 4,000 tokens: seconds of a base model on a CPU, and enough
-that a small one is not dominated by its start-up."""
+"""Most characters of the timed texts, some 4,000 tokens: a base model takes seconds for them on a
+CPU, and a small model long enough that its start-up does not dominate."""
 
 TIMED_SECONDS = 6.0
 """Seconds of timing for both models together."""
@@ -49,9 +50,9 @@ Measure = Callable[[BertModel], dict[str, float]]
 
 @dataclass(frozen=True)
 class ComparisonInput(InferenceCompute):
-    """Input of a comparison: labelled `data`, or texts to encode.
+    """Input of a comparison: labelled `data`, or `texts` to encode.
 
-    Without either, the models are timed on texts of random tokens.
+    Without `data` and `texts`, the models are timed on texts of random tokens.
     """
 
     data: Path | None = None
@@ -60,7 +61,7 @@ class ComparisonInput(InferenceCompute):
     limit: int | None = None
     texts: Sequence[Text] = ()
     measure: Measure | None = None
-    """Metrics of pre-trained models, without data."""
+    """Function that computes the scores of a model if there is no `data`."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,13 @@ class Figures:
     """Cost and scores of one model."""
 
     parameters: Mapping[str, int]
-    """The `total`, and those of `embeddings`, `encoder` and `pooler_and_heads`."""
+    """Numbers of parameters: the `total`, and parts `embeddings`, `encoder`, `pooler_and_heads`."""
     weight_bytes: int
     """Size of the weight files."""
     texts_per_second: float
-    """Speed from text to prediction; without data, from text to vector."""
+    """Speed from text to prediction or, without `data`, from text to vector."""
     scores: Mapping[str, float]
-    """The task's metrics on the input's data, or those of `measure`."""
+    """The task's metrics on the input's `data`, or the metrics of `measure`."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def compare_side_by_side(
     """Measure two model folders on the same input, in turn.
 
     Raises:
-        CheckpointError: a folder is incomplete, or of no task where the input has data.
+        CheckpointError: a folder is incomplete, or the input has data and a model has no task.
         InputError: the data cannot be read, or holds a label that a model does not know.
     """
     first, second = (_load(folder, inputs) for folder in (before, after))
@@ -223,12 +224,12 @@ def random_texts(tokenizer: Tokenizer) -> list[str]:
 
 
 def alternate(runs: Sequence[Callable[[], object]]) -> tuple[list[float], int]:
-    """Time runs in turn; return each median in seconds, and the rounds.
+    """Time functions in turn; return the median seconds of each, and the number of rounds.
 
-    As they take turns, a slow moment of the machine affects all of them.
+    Since the functions take turns, a slow moment of the machine affects all of them.
     """
     for run in runs:
-        run()  # the first call prepares what later ones find ready
+        run()  # the first call is slower and not timed
     times: list[list[float]] = [[] for _ in runs]
     started = time.perf_counter()
     with progress_bar("timing both models", TIMED_SECONDS) as bar:

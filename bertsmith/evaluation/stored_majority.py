@@ -1,4 +1,4 @@
-"""The answer that training gave most often, scored beside a model on other data."""
+"""The most frequent answer of the training examples, scored beside a model on other data."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class StoredMajority:
             self._gold.update(self.task.baselines.gold_keys(self.task, examples))
 
     def baselines(self) -> list[Baseline]:
-        """Return the score, or nothing where training told no such answer."""
+        """Return the score; empty if the folder does not tell the most frequent answer."""
         if self.answer is None or not self._gold:
             return []
         return [self.task.baselines.score_constant(self.task, self.answer, self._gold)]

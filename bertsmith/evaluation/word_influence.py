@@ -1,8 +1,8 @@
-"""Influence of each word on a classifier's answer: how sure it still is when the word is masked.
+"""Influence of each word on a classifier's answer: its probability when the word is masked.
 
 Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", hide parts of an
 image in this way; Li et al. 2016, "Understanding Neural Networks through Representation Erasure",
-words.
+hide words.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_WORDS = 80
-"""Words of a text that are tried, from the first: each is one more text to predict."""
+"""Most words of a text that are masked, from the first: each is one more text to predict."""
 NUM_MARKED = 3
 MOST_ODDS_LEFT = 0.75
-"""A word is marked if masking it leaves at most this share of the answer's odds. Odds, since hardly
-any word alone changes a probability of 99 % by much."""
+"""A word is marked if masking it leaves at most this share of the answer's odds. Odds are compared
+since hardly any single word changes a probability of 99 % by much."""
 AROUND = 100
 """Characters shown beside each marked word."""
 
@@ -29,7 +29,7 @@ AROUND = 100
 def mark_influential(
     predictor: Predictor[Classify], examples: Sequence[Example]
 ) -> list[list[MarkedPart]]:
-    """Mark, in each text, the words without which the model would be least sure of its answer.
+    """Mark, in each text, the words without which the model is least sure of its answer.
 
     A mark shows the probability of the answer when the word is masked.
     """
@@ -68,7 +68,10 @@ def _odds(probability: float) -> float:
 
 
 def word_spans(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """Locate words, of which each Chinese character is one: first character, one past the last."""
+    """Locate words by their first character and one past the last.
+
+    Each Chinese character is a word.
+    """
     encoding = tokenizer.encode(text)
     spans: list[tuple[int, int]] = []
     for id_, (start, end), is_special in zip(

@@ -41,19 +41,20 @@ COMPARING_RULES = {
 class AnswerReport(Report):
     """Exact match and F1 of extractive question answering, from 0 to 100.
 
-    `has_answer` and `no_answer` score the questions with and without a gold answer; None where
-    there are none, `has_answer` also by protocol 1.1. `best_exact` and `best_f1` need no-answer
-    probabilities and protocol 2.0. Answers whose no-answer probability is above `threshold` count
-    as empty, and `num_unanswered` answers are empty then (None without a threshold or
-    probabilities).
+    `has_answer` and `no_answer` score the questions with and without a gold answer. Both are None
+    if there are no such questions, and `has_answer` is also None by protocol 1.1. `best_exact` and
+    `best_f1` need no-answer probabilities and protocol 2.0. Answers whose no-answer probability is
+    above `threshold` count as empty; `num_unanswered` counts the answers that are then empty (None
+    without a threshold or probabilities).
 
     Of the questions, `num_missing` have no prediction and score 0, `num_windowed` have a passage
-    that was read in windows, `num_truncated` were cut (with `long_texts` "cut", they or their
-    passage), and `num_empty` are blank or have a blank context. `num_unknown` predictions are for
-    other questions. Of the gold answers, `num_moved` stand in the context at another position or
-    with other white space than the file says, and `num_lost` nowhere in it. `num_too_long`
-    questions have only right answers of more than `max_answer_length` tokens, which the model
-    cannot give, and `num_inside_token` only such as begin or end inside a token.
+    that was read in windows, and `num_empty` are blank or have a blank context. `num_truncated`
+    questions were cut; with `long_texts` "cut", the question or its passage was. `num_unknown`
+    predictions are for other questions. Of the gold answers, `num_moved` stand in the context at
+    another position or with other white space than the file says, and `num_lost` do not stand in
+    it. All right answers of `num_too_long` questions have more than `max_answer_length` tokens, so
+    that the model cannot give them, and all right answers of `num_inside_token` questions begin or
+    end inside a token.
     """
 
     overall: AnswerScores
@@ -176,7 +177,8 @@ def which_answers(best: BestThreshold) -> str:
 def with_margin(threshold: float, scores: Iterable[float]) -> float:
     """Move a threshold halfway to the next score above it.
 
-    It decides alike, but a threshold equal to a score would depend on that score's last digit.
+    The new threshold keeps the same answers. A threshold that equals a score would depend on the
+    last digit of that score.
 
     >>> with_margin(0.5, [0.5, 0.7, 0.9, 0.1]), with_margin(0.5, [0.5, 0.1])
     (0.6, 0.5)
@@ -205,7 +207,7 @@ def summarize_answers(
             threshold of the best F1, moved by `with_margin`.
         order: order of questions with equal probabilities; see
             `QuestionScores.find_best_threshold`.
-        lowest: the threshold that keeps no answer.
+        lowest: a threshold so low that it keeps no answer.
         num_unknown: predictions for questions that are not scored.
     """
     if protocol is None:
@@ -224,7 +226,7 @@ def summarize_answers(
         pairs = questions.with_threshold(pairs, no_answer_probs, threshold)
         num_unanswered = questions.count_unanswered(no_answer_probs, threshold)
     overall = questions.mean(pairs, protocol)
-    assert overall is not None  # a file of questions has one
+    assert overall is not None  # a file of questions has at least one question
     return AnswerReport(
         overall,
         protocol,

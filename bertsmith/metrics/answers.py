@@ -24,20 +24,22 @@ Protocol = Literal["1.1", "2.0"]
 """SQuAD version; 2.0 has questions without an answer, for which the empty text is correct."""
 
 DEFAULT_THRESHOLD = 1.0
-"""Default of the official scorer: no probability exceeds it, so every answer is kept."""
+"""Default of the official scorer: no probability is above 1, so every answer is kept."""
 
 ENDLESS = 2.0**128 - 2.0**104
 """No-answer score of a passage without a word: the largest float32, as JSON has no infinity."""
 
 RECENT_TEXTS = 512
-"""Size of the caches: a question's texts are compared several times, earlier ones hardly ever."""
+"""Size of the caches. The texts of a question are compared several times in a row, and hardly ever
+later."""
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 CHINESE_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
-# CMRC's script applies nltk.word_tokenize to stretches without Chinese characters. These patterns
-# stand alone there, and text between them and white space is a word. The words equal nltk's in all
-# texts of CMRC's trial and dev sets, though nltk also knows English contractions and sentence ends.
+# CMRC's script applies nltk.word_tokenize to stretches without Chinese characters. There, a match
+# of these patterns is a word of its own, and so is the text between matches and white space. The
+# words equal nltk's in all texts of CMRC's trial and dev sets, though nltk also splits English
+# contractions and sentence ends.
 _ALONE = (
     r'[;@#$%&?!\[\](){}<>"«»“”‘—–]|\.{2,}|--|[,:](?![0-9])'
     r"|(?<!\.)\.(?=[\])}>\"»”’ ]*$)|'s?(?!\w)|(?<!\S)'"
@@ -58,7 +60,7 @@ class AnswerScores:
 
 @dataclass(frozen=True, slots=True)
 class BestThreshold:
-    """Highest score of any threshold, from 0 to 100, and the lowest such threshold."""
+    """Highest score of any threshold, from 0 to 100, and the lowest threshold that reaches it."""
 
     score: float
     threshold: float
@@ -136,8 +138,8 @@ class QuestionScores:
     def add(self, prediction: str | None, answers: Sequence[str]) -> None:
         """Score one more question; a prediction of None is missing.
 
-        A missing prediction scores 0, as in SQuAD 1.1's scorer (2.0's stops there). By 1.1, whose
-        scorer rejects questions without an answer, these score 0 too.
+        A missing prediction scores 0, as in SQuAD 1.1's scorer (SQuAD 2.0's scorer ends with an
+        error). A question without an answer scores 0 by protocol 1.1, whose scorer rejects it.
         """
         self.is_answered.append(bool(answers))
         self.replies += b"m" if prediction is None else b"t" if prediction else b"e"
@@ -149,7 +151,7 @@ class QuestionScores:
     def pairs(self, protocol: Protocol) -> ScorePairs:
         """Return the scores by a protocol.
 
-        SQuAD 1.1's gives questions without an answer 0.
+        By protocol 1.1, questions without an answer score 0.
         """
         if protocol == "2.0" or not (self.other_scores or self.has_unanswerable):
             return self.scores
@@ -186,14 +188,14 @@ class QuestionScores:
     ) -> AnswerScores | None:
         """Average the scores of the questions with or without an answer.
 
-        None means all of them; where there are none the result is None.
+        `answered` None averages over all questions. The result is None if there is no question.
         """
         chosen = self.is_answered.translate(CHOSEN[answered])
         total = sum(chosen)
         if not total:
             return None
-        # The script of 1.1 adds one by one; that of 2.0 calls `sum`, which rounds less from
-        # Python 3.12 on.
+        # The script of 1.1 adds numbers one by one; the script of 2.0 calls `sum`, which since
+        # Python 3.12 rounds less.
         add = sum if protocol == "2.0" else partial(reduce, operator.add)
         exact, f1 = (
             100.0 * add(pair[index] for pair in compress(pairs, chosen)) / total for index in (0, 1)
@@ -213,9 +215,9 @@ class QuestionScores:
 
         Args:
             scores: exact matches or F1 before any threshold, one per question.
-            order: order of questions with equal probabilities; None means their own.
-            lowest: returned where it is best to keep no answer; the script's 0 is right for
-                probabilities.
+            order: order of questions with equal probabilities; None keeps the order of addition.
+            lowest: the threshold to return if it is best to keep no answer; the official script
+                returns 0, which is right for probabilities.
         """
         current: float = self.is_answered.count(0)
         best = current
@@ -242,7 +244,7 @@ def both_scores(
         return {"1.1": NOTHING, "2.0": NOTHING}
     if answers and all(compared_form(text, language) for text in (prediction, *answers)):
         pair = answer_scores(prediction, answers, language)
-        return {"1.1": pair, "2.0": pair}  # the protocols differ only for empty forms
+        return {"1.1": pair, "2.0": pair}  # the protocols differ only for texts with no words
     return {
         "1.1": answer_scores(prediction, answers, language) if answers else NOTHING,
         "2.0": answer_or_none_scores(prediction, answers, language),
@@ -252,8 +254,8 @@ def both_scores(
 def answer_scores(prediction: str, answers: Sequence[str], language: Language = "en") -> Pair:
     """Compute exact match and F1, 0 to 1, by SQuAD 1.1's or CMRC's rules.
 
-    Each is the best over all answers (Rajpurkar et al. 2016, section 6.1; Cui et al. 2019 for
-    "zh").
+    Each of the two is the best over all answers (Rajpurkar et al. 2016, section 6.1; Cui et al.
+    2019 for "zh").
 
     >>> answer_scores("the Eiffel Tower!", ["Eiffel Tower", "tower"])
     (1, 1.0)
@@ -270,8 +272,8 @@ def answer_or_none_scores(
 ) -> Pair:
     """Compute exact match and F1, 0 to 1, by SQuAD 2.0's rules (Rajpurkar et al. 2018).
 
-    Without answers only the empty text is correct. An answer of only articles and punctuation
-    counts as none.
+    If the question has no answer, only the empty text is correct. An answer of only articles and
+    punctuation counts as no answer.
     """
     answers = [answer for answer in answers if compared_form(answer, language)] or [""]
     predicted_form = compared_form(prediction, language)
@@ -289,7 +291,7 @@ def answer_or_none_scores(
 def overlap_f1(prediction: str, answer: str, language: Language = "en") -> float:
     """Compute F1 over the words that two texts share.
 
-    Chinese texts share their longest common run of units.
+    For Chinese texts, the longest common run of units counts instead.
     """
     predicted_units, answer_units = units(prediction, language), units(answer, language)
     if language == "zh":

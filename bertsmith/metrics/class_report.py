@@ -13,7 +13,7 @@ from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 
 MAX_SHOWN_CLASSES = 20
-"""Classes of the largest confusion matrix that fits a terminal; `--json` has larger ones too."""
+"""Most classes whose confusion matrix is shown in a terminal; `--json` has larger ones too."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ClassReport(Report, ReadingCounts):
 def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int) -> ClassReport:
     """Compute all scores from a confusion matrix, int64 `[classes, classes]`.
 
-    Rows are gold labels; the sum is above 0. `counts` of reading become fields of the report.
+    Rows are gold labels; the sum is above 0. `counts` are the fields of `ReadingCounts`.
     """
     accuracy = metrics.accuracy(confusion)
     counted = np.diagonal(confusion), confusion.sum(axis=0), confusion.sum(axis=1)

@@ -1,8 +1,8 @@
 """Metrics of single-label classification, equal to scikit-learn's to the last digit.
 
-All follow from the confusion matrix, so it is counted once and passed around. Each is computed in
-float64, in scikit-learn's order. A ratio with an empty denominator (a class that is never
-predicted, or never present) is 0.
+The metrics of classes follow from the confusion matrix, so it is counted once and passed around.
+They are computed in float64, with scikit-learn's order of operations. A ratio with an empty
+denominator (a class that is never predicted, or never present) is 0.
 """
 
 from collections.abc import Sequence
@@ -104,7 +104,8 @@ def class_scores(
 ) -> tuple[ClassScore, ...]:
     """Compute precision, recall and F1, 0 to 1, and support of every class.
 
-    `correct`, `predicted` and `support` are counts, int64 `[classes]`. A ratio of nothing is 0.
+    `correct`, `predicted` and `support` are counts, int64 `[classes]`. A ratio with a denominator
+    of 0 is 0.
     """
     columns = (
         ratio(correct, predicted),
@@ -119,7 +120,7 @@ def class_scores(
 def macro_f1(confusion: Counts) -> float:
     """Average F1 over the classes that occur, as gold or predicted label.
 
-    A class that the model has but the data lacks has no F1, and would only dilute the mean.
+    A class that is neither in the data nor predicted has no F1, and would only lower the mean.
     """
     total = confusion.sum(axis=0) + confusion.sum(axis=1)
     return float(np.average(ratio(2 * np.diagonal(confusion), total)[total > 0]))
@@ -141,9 +142,9 @@ def matthews_correlation(confusion: Counts) -> float:
 
 
 def area_under_curve(labels: Counts, scores: Scores) -> float:
-    """Compute ROC AUC of labels 0 and 1, ties counting half.
+    """Compute ROC AUC of labels 0 and 1; ties count half.
 
-    It is 0 where a class is missing.
+    The result is 0 if all labels are the same.
 
     >>> area_under_curve(np.array([0, 1, 0, 1]), np.array([0.1, 0.3, 0.3, 0.9]))
     0.875

@@ -1,10 +1,10 @@
 """Differences between recipes run with the same seeds, with confidence intervals.
 
 Seeds are blocks: an effect that a seed has on all recipes alike is removed (randomized complete
-block design; Montgomery, Design and Analysis of Experiments, section 4.1). The noise is pooled over
-all recipes and taken to be equal, since a few seeds of one recipe hardly show it; two recipes make
-this the paired t-test. Intervals are Bonferroni-corrected: the chance that any of them misses the
-true difference is at most 5 %.
+block design; Montgomery, Design and Analysis of Experiments, section 4.1). The noise is taken to be
+equal in all recipes and estimated from all of them, since a few seeds of one recipe say little
+about it. With two recipes, this is the paired t-test. Intervals are Bonferroni-corrected: the
+chance that any of them misses the true difference is at most 5 %.
 """
 
 import math
@@ -14,18 +14,18 @@ import numpy as np
 
 ERROR_RATE = 0.05
 TIGHT = 1e-12
-"""Noise below this share of the figures is rounding."""
+"""Noise that is below this share of the values is taken for rounding."""
 BISECTIONS = 60
-"""Halvings of an interval until its ends are neighbouring floats."""
+"""Number of halvings after which the ends of an interval are neighbouring floats."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between the mean of a recipe and that of the first.
+    """Difference between the mean of a recipe and the mean of the first recipe.
 
-    `low` and `high` are its 95 % confidence interval, for all recipes at once; `p` is the p-value
-    times the number of comparisons, at most 1. All three are None where the noise is unknown: with
-    a single seed, or where every seed gives the same differences.
+    `low` and `high` are the 95 % confidence interval, for all recipes at once; `p` is the p-value
+    times the number of comparisons, at most 1. All three are None if the noise is unknown: with a
+    single seed, or if every seed gives the same differences.
     """
 
     mean: float
@@ -42,9 +42,9 @@ class Difference:
 def differences(values: np.ndarray) -> list[Difference]:
     """Compare every recipe with the first; `values` is float `[recipes, seeds]`, without gaps.
 
-    Seeds are blocks: their common part is no noise. The error of a difference is estimated from all
-    recipes at once, with (recipes - 1) * (seeds - 1) degrees of freedom, and the level is divided
-    by the number of comparisons (Bonferroni).
+    Seeds are blocks: an effect of a seed on all recipes is no noise. The error of a difference is
+    estimated from all recipes at once, with (recipes - 1) * (seeds - 1) degrees of freedom, and the
+    level of 5 % is divided by the number of comparisons (Bonferroni).
 
     >>> found = differences(np.array([[0.5, 0.6, 0.7], [0.6, 0.7, 0.83]]))[0]
     >>> round(found.mean, 2), round(found.low, 2), round(found.high, 2), found.is_clear
@@ -71,7 +71,7 @@ def differences(values: np.ndarray) -> list[Difference]:
 def t_share(t: float, freedom: int) -> float:
     """Compute the share of Student's t distribution between -t and t.
 
-    Sums the finite series for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and
+    The share is a finite series for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and
     26.7.4).
     """
     angle = math.atan(t / math.sqrt(freedom))

@@ -1,8 +1,8 @@
 """Metrics of token classification: entity F1 and word accuracy.
 
-A span is correct if its words and its type are (Tjong Kim Sang and De Meulder 2003, section 2.4),
-so figures equal those of conlleval and seqeval; in the plain scheme each word is a span, but those
-labelled O. Only counts are kept, whatever the number of sentences.
+A span is correct if its words and its type are right (Tjong Kim Sang and De Meulder 2003, section
+2.4), so scores equal those of conlleval and seqeval. In the plain scheme, each word that is not
+labelled O is a span. Only counts are kept, whatever the number of sentences.
 """
 
 from collections import Counter
@@ -26,8 +26,8 @@ from bertsmith.system.counts import count_noun, counted
 class SpanScore:
     """Precision, recall and F1, 0 to 1, of spans of one type, or of all.
 
-    A span is right if its ends and its type are (Tjong Kim Sang and De Meulder 2003, section 2).
-    `support` counts gold spans.
+    A predicted span is right if a gold span has the same ends and the same type. `support` counts
+    gold spans.
     """
 
     label: str
@@ -44,10 +44,11 @@ class TagReport(Report):
     """Scores of token classification, one label per word.
 
     `precision`, `recall` and `f1` pool the spans of all types; `macro_f1` is the mean F1 of the
-    types that occur in gold or predicted labels. `num_illegal` sentences have predicted labels that
-    break the scheme, `num_illegal_gold` gold ones. `num_unknown` words have a gold label that the
-    model lacks; `num_windowed` sentences were read in windows. `remarks` counts the repairs and
-    omissions of reading (see `REMARKS`). `confusion[i][j]` counts the words of gold type
+    types that occur in gold or predicted labels. In `num_illegal` sentences the predicted labels
+    break the scheme, in `num_illegal_gold` sentences the gold labels do. `num_unknown` words have a
+    gold label that the model does not know; `num_windowed` sentences were read in windows.
+    `remarks` counts the words and sentences that reading repaired or left out (see `REMARKS`).
+    `confusion[i][j]` counts the words of gold type
     `word_types[i]` and predicted type `word_types[j]`.
     """
 
@@ -185,7 +186,7 @@ class TagCounts:
         *,
         gold_scheme: Scheme | None = None,
     ) -> None:
-        """Count one sentence; gold labels may have a scheme of their own.
+        """Count one sentence; gold labels may follow another scheme than the predicted ones.
 
         Raises:
             InputError: gold labels cannot be written in the scheme of the predicted ones.

@@ -1,7 +1,7 @@
 """Metrics of multi-label classification, equal to scikit-learn's.
 
-All follow from counts for each label, which add up over batches. A ratio with an empty denominator
-(a label that is never predicted, or never present) is 0.
+All metrics follow from counts for each label, which add up over batches. A ratio with an empty
+denominator (a label that is never predicted, or never present) is 0.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 class LabelCounts:
     """Decision counts of each label, int64 `[labels]`.
 
-    `num_exact` of `num_texts` have all labels right.
+    `num_exact` counts those of the `num_texts` texts that have all labels right.
     """
 
     true_positives: NDArray[np.int64]

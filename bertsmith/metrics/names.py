@@ -16,7 +16,7 @@ SCORE_NAMES = {
     "nsp": "NSP",
     "sop": "SOP",
 }
-"""Names that differ from their keys by more than underscores; also of parts of longer keys."""
+"""Names of keys, and of parts of keys, that differ from the key by more than underscores."""
 
 
 def score_name(key: str) -> str:
@@ -43,10 +43,10 @@ def score_name(key: str) -> str:
 
 
 def format_score(key: str, value: float, decimals: int = 4) -> str:
-    """Format the value of a score, whose last part of the key is its name.
+    """Format the value of a score; the last part of `key` says which score it is.
 
     >>> format_score("accuracy", 0.5), format_score("regress_rmse", 0.0000314159, decimals=3)
     ('0.5000', '0.00003142')
     """
-    has_unit = key.endswith("rmse")  # that of the labels, which may be of any size
+    has_unit = key.endswith("rmse")  # errors have the labels' unit and may be of any size
     return format_number(value) if has_unit else f"{value:.{decimals}f}"

@@ -8,7 +8,7 @@ from bertsmith.system.counts import counted
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingCounts:
-    """Reading counts, the base of reports.
+    """Counts of how examples were read, a base class of reports.
 
     `num_truncated` examples were cut to the model's length, `num_windowed` were read in windows;
     `num_skipped` rows were skipped because a needed cell was empty.

@@ -20,7 +20,7 @@ Numbers = NDArray[np.float64]
 def pearson(true: Numbers, predicted: Numbers) -> float:
     """Compute Pearson's correlation of two arrays, float64 `[examples]`, in [-1, 1].
 
-    It is 0 where one of them is constant.
+    The result is 0 if one of the arrays is constant.
     """
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
@@ -31,13 +31,13 @@ def pearson(true: Numbers, predicted: Numbers) -> float:
 
 
 def _is_constant(values: Numbers) -> bool:
-    # Deviations from the mean do not tell: rounding leaves something of a constant.
+    # Deviations from the mean are no test: by rounding, those of a constant may differ from 0.
     return bool((values == values[:1]).all())
 
 
 def _of_length_1(values: Numbers) -> Numbers:
     distances = values - values.mean()
-    largest = np.abs(distances).max()  # without it, squares above 1e308 or below 1e-308 are lost
+    largest = np.abs(distances).max()  # keeps the squares within the range of float64
     # Only with `axis` does `norm` add the squares as scipy does.
     return distances / (largest * np.linalg.norm(distances / largest, axis=-1))
 
@@ -45,7 +45,8 @@ def _of_length_1(values: Numbers) -> Numbers:
 def spearman(true: Numbers, predicted: Numbers) -> float:
     """Compute Spearman's rank correlation (Spearman 1904), in [-1, 1].
 
-    Both arrays are float64 `[examples]`; ties share their mean rank. It is 0 where one is constant.
+    Both arrays are float64 `[examples]`; ties share their mean rank. The result is 0 if one of the
+    arrays is constant.
     """
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
@@ -56,7 +57,7 @@ def spearman(true: Numbers, predicted: Numbers) -> float:
 def ranks(values: Numbers) -> Numbers:
     """Rank values from 1 in rising order; ties share their mean rank.
 
-    Float64 `[examples]`.
+    Values and ranks are float64 `[examples]`.
 
     >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
@@ -111,7 +112,8 @@ class NumberReport(Report, ReadingCounts):
 class SimilarityReport(Report, ReadingCounts):
     """Scores of the cosines of scored pairs.
 
-    `accuracy` and `f1` are given where all scores are 0 or 1: a cosine of 0.5 or more is a 1.
+    `accuracy` and `f1` are given if all scores are 0 or 1; a cosine of 0.5 or more then counts as
+    a predicted 1.
     """
 
     spearman: float

@@ -19,7 +19,8 @@ BLOCK_SCORES = 2**24
 """Similarities held at once: 64 MB, or one query's row if there are more documents."""
 
 MANY_RIGHT = 64
-"""Right documents of a query from which sorting all is faster than counting for each."""
+"""Number of relevant documents of a query above which it is faster to sort all documents than to
+count, for each relevant one, the documents that rank higher."""
 
 Vectors = NDArray[np.float32]
 Ranks = NDArray[np.int64]
@@ -29,8 +30,8 @@ Ranks = NDArray[np.int64]
 class RetrievalReport(Report, ReadingCounts):
     """Retrieval metrics, means over the queries, each from 0 to 1.
 
-    `recall[k]` is the share of a query's relevant documents among the first k; `mrr` (mean
-    reciprocal rank) is 1 over the rank of the first relevant one.
+    `recall[k]` is the share of a query's relevant documents that are among the first k; `mrr` (mean
+    reciprocal rank) is 1 divided by the rank of the first relevant document.
     """
 
     recall: Mapping[int, float]
@@ -70,7 +71,8 @@ def retrieval_scores(
 
     Shapes: `queries` fp32 [queries, hidden], `documents` fp32 [documents, hidden]; `relevant[q]`
     holds the indices of the documents that are relevant to query q, at least one. `own[q]` is the
-    document that is query q itself, or -1: it is no wrong hit.
+    index of the document that is the query itself, which does not count as a wrong hit; -1 if there
+    is none.
 
     >>> vectors = np.eye(3, dtype=np.float32)
     >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))
