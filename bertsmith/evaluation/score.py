@@ -68,7 +68,7 @@ def score_answer_files(
             default no threshold applies.
 
     Raises:
-        ConfigError: a threshold without probabilities, or one that is not a finite number.
+        ConfigError: a threshold is given without probabilities, or is not a finite number.
         InputError: a file cannot be read, or a prediction has no probability.
     """
     options = options or AnswerScoring()

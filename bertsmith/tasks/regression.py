@@ -132,7 +132,8 @@ class Regress(TextTask[NumberPrediction]):
         """Return a copy that standardizes by the mean and deviation of these labels.
 
         Raises:
-            InputError: a label is not a number, or their spread is one that fp32 loses.
+            InputError: a label is not a number, or the spread of labels is too small or large for
+                fp32.
         """
         labels = numeric_labels(train, path)
         deviation = float(labels.std()) if np.ptp(labels) > 0 else 1.0
@@ -156,7 +157,7 @@ class Regress(TextTask[NumberPrediction]):
         """Check that the labels of eval examples differ, as correlations need.
 
         Raises:
-            InputError: all are the same number, or one is not a number.
+            InputError: all labels are the same number, or a label is not a number.
         """
         varied_numbers(examples, settings.eval)
 

@@ -216,7 +216,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
         """Build a sentence from a `text`, split as in training, or from its `words`.
 
         Raises:
-            InputError: there is neither, or one that is not a string.
+            InputError: the record has neither, or a text or word is not a string.
         """
         row = record.get("row", 0)
         value = record.get("words", record.get("text"))
