@@ -33,7 +33,7 @@ TASK_SETTINGS = "bertsmith"
 """Our key in config.json; transformers keeps it."""
 
 PAIR_TASK = "pairs"
-"""Below it, what the head for pairs says where that is not next sentence."""
+"""Key below it: the task of the head for pairs, if that is not next-sentence prediction."""
 
 
 def family_of(settings: Mapping[str, Any]) -> Family:
@@ -59,7 +59,7 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
 
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our task's own settings; none in a folder of transformers or before fine-tuning."""
+    """Return the settings that our tasks stored; none before fine-tuning or from transformers."""
     has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
     if task_head(settings) is None and has_pretraining_head:
         return {}
@@ -69,7 +69,7 @@ def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 def problem_type(settings: Mapping[str, Any]) -> str | None:
     """Return the problem type of a sequence classifier; None for other models.
 
-    One output alone is a regression where config.json is silent, as transformers has it.
+    If config.json does not say, a single output is a regression, as in transformers.
     """
     if family_of(settings).classifier not in (settings.get("architectures") or ()):
         return None
@@ -113,7 +113,7 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
 
 
 def _refuse_duplicate_ids(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object; refuse a number that is its key twice, as in `id2label`."""
+    """Build a JSON object; refuse a repeated key among keys that are numbers (`id2label`)."""
     values = dict(pairs)
     if len(values) < len(pairs) and all(key.isdecimal() for key in values):
         raise ValueError(
@@ -147,7 +147,7 @@ ALLOWED_VALUES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
-    """Build our config from that of `file`.
+    """Build our config from `settings`, the content of the config.json `file`.
 
     Raises:
         CheckpointError: we have no such model.
@@ -181,7 +181,7 @@ def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
 
 
 def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
-    """Build config.json for transformers, which keeps our `pooling`.
+    """Build config.json for transformers; it also holds our `pooling`.
 
     Raises:
         ConfigError: no class of transformers has the model's heads.

@@ -1,8 +1,8 @@
 """Added tokens such as [MASK], which text is searched for before tokenization.
 
-Flags and the resolution of matches are those of the `tokenizers` library: leftmost and longest
-first, a rejected match is skipped whole, and white space taken by `lstrip` and `rstrip` belongs to
-the token.
+Flags, and the choice among overlapping matches, are those of the `tokenizers` library: the leftmost
+match counts, of several there the longest. A match that `single_word` rejects is skipped whole, and
+white space taken by `lstrip` and `rstrip` belongs to the token.
 """
 
 import re

@@ -42,7 +42,7 @@ KIND_FILES: Mapping[str, Kind] = {
     MERGES_FILE: "byte-bpe",
     SENTENCEPIECE_FILE: "unigram",
 }
-"""File that each kind has beside tokenizer.json, and that suffices without it."""
+"""A file of each kind, beside tokenizer.json or without one, by which the kind is recognized."""
 MODEL_KINDS: Mapping[str, Kind] = {
     "WordPiece": "wordpiece",
     "BPE": "byte-bpe",
@@ -57,19 +57,20 @@ TOKENIZER_KINDS: Mapping[
     "byte-bpe": (ByteBpeTokenizer, byte_bpe_files.read_byte_bpe),
     "unigram": (UnigramTokenizer, unigram_files.read_unigram),
 }
-"""Class of each kind, and the reader of its files, which returns its arguments, settings last."""
+"""Class of each kind, and the reader of its files. The reader returns the class's arguments, the
+keyword arguments last."""
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """Read a folder or a file: tokenizer.json first, else what a kind is kept in.
+    """Read a folder or a file: tokenizer.json if there is one, else the files of a kind.
 
-    Those are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with merges.txt (RoBERTa) and
-    spiece.model (ALBERT). What a tokenizer.json does not say comes from tokenizer_config.json; what
-    neither says is the default of the kind.
+    These files are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with merges.txt (RoBERTa) and
+    spiece.model (ALBERT). Settings that a tokenizer.json lacks come from tokenizer_config.json, and
+    those that both lack are the defaults of the kind.
 
     Raises:
-        CheckpointError: a tokenizer that we do not have, of two kinds, or damaged; the message
-            names the file.
+        CheckpointError: there is no tokenizer, one of a kind that we do not have, two of different
+            kinds, or a damaged one; the message names the file.
     """
     path = Path(path)
     name = path.name if path.is_file() else None
@@ -79,11 +80,11 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
 
 
 def read_tokenizer(files: SmallFiles) -> Tokenizer:
-    """Read the tokenizer of a folder whose checksums were looked at.
+    """Read the tokenizer of a folder whose checksums were checked.
 
     Raises:
-        CheckpointError: none, a damaged one, tokenizers of two kinds, or one of a class that cuts
-            text otherwise.
+        CheckpointError: there is no tokenizer, a damaged one, two of different kinds, or one of a
+            class that cuts text otherwise.
     """
     return _read(*_find(files))
 
@@ -131,8 +132,9 @@ def _unlisted_tokens(
 ) -> list[AddedToken]:
     """Return the tokens that a folder names outside of its list of added tokens.
 
-    transformers keeps these whole in texts, too: those that only tokenizer_config.json lists, and
-    special tokens of the vocabulary, named there or by the tokenizer's class.
+    transformers keeps these tokens whole in texts, too. They are the tokens that only
+    tokenizer_config.json lists, and special tokens of the vocabulary that this file or the
+    tokenizer's class names.
     """
     if source.config is None:  # a file by itself
         return []
@@ -179,7 +181,7 @@ def _has_added_tokens_file(source: TokenizerSource) -> bool:
 def _read_added_tokens_file(
     files: SmallFiles, vocab: Sequence[str], special: Sequence[AddedToken]
 ) -> tuple[AddedToken, ...]:
-    """Read added_tokens.json, and those of the `special` tokens that there are."""
+    """Read added_tokens.json, and add the `special` tokens that it or the vocabulary has."""
     added = files.read_json(ADDED_TOKENS_FILE)
     ids = {**{token: id_ for id_, token in enumerate(vocab)}, **added}
     tokens = {name: AddedToken(name, normalized=True, special=False) for name in added}
@@ -207,7 +209,7 @@ def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
 
 
 def _read_config(files: SmallFiles) -> Json:
-    """Read tokenizer_config.json, with the names of special_tokens_map.json where it gives none."""
+    """Read tokenizer_config.json; names that it lacks come from special_tokens_map.json."""
     config: Json = {}
     for name in ("special_tokens_map.json", TOKENIZER_CONFIG_FILE):
         if files.has(name):
@@ -222,7 +224,7 @@ def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, T
         signs = {"merges": "BPE", "unk_id": "Unigram", "max_input_chars_per_word": "WordPiece"}
         model["type"] = next((kind for sign, kind in signs.items() if sign in model), None)
     name = model.get("type") if isinstance(model, dict) else None
-    # The reader of wordpiece rejects content of no kind.
+    # Content of no known kind goes to the reader of WordPiece, which rejects it.
     kind = MODEL_KINDS.get(name, "wordpiece") if isinstance(name, str) else "wordpiece"
     return kind, TokenizerSource(files, file, root, config)
 

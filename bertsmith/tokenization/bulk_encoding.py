@@ -1,8 +1,8 @@
-"""Bulk tokenization by numpy, with the ids of text-by-text encoding.
+"""Bulk tokenization by numpy; the ids equal those of encoding text by text.
 
 Texts are cut as bytes: at white space, and on both sides of ASCII punctuation. No rule of BERT's
-reaches across such a cut, so the ids of a chunk between two cuts are computed once, by the rules
-for any text, and cached. numpy cuts, looks up and gathers the chunks of a block together.
+reaches across such a cut, so the ids of each distinct chunk between two cuts are computed once, by
+the ordinary tokenizer, and cached. numpy cuts, looks up and gathers the chunks of a block together.
 """
 
 from array import array
@@ -39,7 +39,7 @@ _SPACE, _PUNCTUATION, _PART = range(3)
 
 
 def _kind(code: int) -> int:
-    # Bytes above 127 are parts of characters, which the rules for any text look at.
+    # Bytes above 127 are parts of characters, which the ordinary tokenizer looks at.
     if code < 128 and chr(code) in code_ranges("PUNCTUATION"):
         return _PUNCTUATION
     return _SPACE if code < 128 and clean(chr(code)) == " " else _PART
@@ -68,7 +68,8 @@ class BulkEncoder:
     Args:
         compute: returns the ids of a chunk; called for new chunks only.
         lowercase: whether `compute` ignores the case of letters.
-        cutter: computes the ids of many new chunks at once where it can, as `compute` does.
+        cutter: computes the ids of many new chunks at once; `compute` gets the chunks that it
+        cannot cut.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class BulkEncoder:
         return places
 
     def _learn(self, keys: Keys, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Cache the ids of chunks that were cut (a count above 0)."""
+        """Cache the ids of the chunks that the cutter has cut, whose count is above 0."""
         firsts = len(self._places.ids) + np.cumsum(counts) - counts
         self._places.ids.frombytes(ids.astype(np.int32).tobytes())
         cut = np.flatnonzero(counts)

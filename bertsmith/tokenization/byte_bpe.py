@@ -1,8 +1,8 @@
 """Byte-level BPE tokenizer, RoBERTa's and ModernBERT's; no text is unknown to it.
 
-GPT-2's pattern cuts text into words, in which a space belongs to the word behind it; the UTF-8
-bytes of a word are then merged pair by pair, in the order in which merges were learned (Sennrich et
-al. 2016; Radford et al. 2019, section 2.2). Ids, tokens and offsets equal those of the `tokenizers`
+GPT-2's pattern cuts text into words, in which a space belongs to the word after it. The UTF-8 bytes
+of a word are then merged pair by pair, in the order in which merges were learned (Sennrich et al.
+2016; Radford et al. 2019, section 2.2). Ids, tokens and offsets equal those of the `tokenizers`
 library (ByteLevel, BPE, RobertaProcessing; ModernBERT's NFC and TemplateProcessing).
 """
 
@@ -31,7 +31,7 @@ from bertsmith.tokenization.tokenizer import (
     joined_rows,
 )
 
-# Symbols of the longest word all of whose pairs are rescanned after a merge; others use a heap.
+# Words of at most this many symbols are rescanned after each merge; longer ones use a heap.
 SHORT = 24
 SURROGATES = re.compile("[\ud800-\udfff]")
 BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
@@ -52,7 +52,7 @@ CHARACTER_BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACT
 def word_pattern(highest: int) -> re.Pattern[str]:
     """Compile GPT-2's pattern for text without characters above `highest`.
 
-    The fewer characters, the faster.
+    A pattern with fewer characters is faster.
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
     """
@@ -96,7 +96,7 @@ class Merger:
     def __init__(self, merges: Iterable[tuple[int, int, int]]) -> None:
         self._ranks: dict[tuple[int, int], tuple[float, int]] = {}
         for rank, (left, right, merged) in enumerate(merges):
-            self._ranks[left, right] = rank, merged  # of equal pairs the last counts
+            self._ranks[left, right] = rank, merged  # of equal pairs the last one's rank counts
 
     def merge(self, symbols: list[int]) -> list[int]:
         """Merge symbols until no pair can be merged; `symbols` is used up."""
@@ -129,7 +129,7 @@ class Merger:
             rank, merged, left = heappop(heap)
             right = following[left]
             if right == size or find((symbols[left], symbols[right])) != (rank, merged):
-                continue  # one of the two was merged with another symbol since
+                continue  # one of the pair's symbols has been merged with another symbol meanwhile
             after = following[left] = following[right]
             symbols[left] = merged
             symbols[right] = -1
@@ -239,14 +239,14 @@ class ByteBpeTokenizer(Tokenizer):
         del settings["trim_offsets"]  # decides no ids
         for key, usual in (("composes", False), ("num_separators", 2), ("pair_type_id", 0)):
             if settings[key] == usual:
-                del settings[key]  # corpora of RoBERTa's kind are older than these
+                del settings[key]  # so that fingerprints of older corpora stay valid
         return [name, vocab, merges, settings]
 
     def _spelled(self, token: str) -> str:
         return read_bytes([token])
 
     def other_cuts(self, old: Tokenizer) -> str | None:
-        """Describe the first merge of `old` that differs here; None without one."""
+        """Describe the first merge of `old` that this tokenizer lacks or has elsewhere, or None."""
         assert isinstance(old, ByteBpeTokenizer)
         for number, (left, right) in enumerate(old.merges):
             if self.merges[number : number + 1] != ((left, right),):
@@ -283,7 +283,7 @@ class ByteBpeTokenizer(Tokenizer):
         return self._ids_of(without_surrogates(text), partial(self._ordinary_ids, spaced=spaced))
 
     def _ordinary_ids(self, text: str, spaced: bool) -> Iterator[int]:
-        """Yield the ids of text without tokens that are searched for as it stands."""
+        """Yield the ids of text in which added tokens of raw text have been found already."""
         text = self._normalize(text)
         ids_of = self._unit_ids.__getitem__
         for piece in self._normalized_tokens.pieces(text):
@@ -302,7 +302,7 @@ class ByteBpeTokenizer(Tokenizer):
         return normalized, list(range(len(text))) if is_same else align_composed(text)
 
     def merge_characters(self, piece: str) -> list[int]:
-        """Merge the characters that stand for bytes, as tokens are spelled; UTF-8 or not."""
+        """Merge a token's characters, which stand for bytes, even if these are not UTF-8."""
         return self._merger.merge([self._ids[character] for character in piece])
 
     def _compute_ids(self, word: str) -> tuple[int, ...]:
@@ -323,7 +323,7 @@ class ByteBpeTokenizer(Tokenizer):
         spaced = add_space(text, self.add_prefix_space)
         word_start = len(text) - len(spaced)  # an added space shares the first character's place
         for word in split_pattern(spaced):
-            # Each byte has the place of its character.
+            # Each byte has the place of the character that it belongs to.
             places = [
                 origins[max(0, word_start + i)]
                 for i, char in enumerate(word)
@@ -340,8 +340,7 @@ class ByteBpeTokenizer(Tokenizer):
     def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
         """Exclude a token's white space from its offsets, as the library does.
 
-        If a space was added before the text, the first token keeps the white space that it begins
-        with.
+        With `add_prefix_space`, a token at the beginning of the text keeps its leading white space.
         """
         blanks = _blanks()
         start, end = offset
@@ -357,9 +356,10 @@ class ByteBpeTokenizer(Tokenizer):
 def align_composed(text: str) -> list[int]:
     """Return the place in a text of the origin of each character of its NFC, as the library does.
 
-    Of a character that is taken apart the first part replaces it and the others are inserted. After
-    marks are put in order, each character takes the next place, and one that is inserted the last
-    place that was taken; a composed one takes those of its parts.
+    First characters are decomposed: the first part of a character counts as the character, its
+    other parts as inserted. Then marks are put in order, and parts are composed. A composed
+    character takes one next place for each of its parts that were not inserted; a character of
+    inserted parts alone has the last place taken.
     """
     parts: deque[tuple[str, int]] = deque()
     apart = ((part, int(i > 0)) for char in text for i, part in enumerate(decompose(char)))
@@ -391,7 +391,7 @@ def add_space(text: str, spaced: bool) -> str:
 
 
 def read_bytes(tokens: Iterable[str]) -> str:
-    """Decode tokens of byte characters; others, such as <mask>, are kept."""
+    """Decode tokens spelled in byte characters; other tokens, such as <mask>, are kept."""
     data = bytearray()
     for token in tokens:
         try:
@@ -407,7 +407,7 @@ def _blanks() -> str:
 
 
 def count_surrogates(result: TextTokens, text: str, clean: str) -> TextTokens:
-    """Move offsets in `clean` to their places in `text`, which has lone surrogates too."""
+    """Convert offsets in `clean` to offsets in `text`, which also has lone surrogates."""
     if len(clean) < len(text):
         origins = [index for index, char in enumerate(text) if not SURROGATES.match(char)]
         origins.append(max(origins, default=0) + 1)

@@ -1,6 +1,6 @@
 """Files of byte-level BPE tokenizers (RoBERTa, ModernBERT): reading and writing.
 
-`tokenizer.json` decides where it exists, else `vocab.json` with `merges.txt`. A setting that would
+`tokenizer.json` is read if it exists, else `vocab.json` with `merges.txt`. A setting that would
 change token ids and is not supported is rejected by name, as in `tokenizer_files`.
 """
 
@@ -33,7 +33,7 @@ VOCAB_JSON = "vocab.json"
 MERGES_FILE = "merges.txt"
 VERSION_LINE = "#version"
 USUALLY_UNMADE = 16
-"""Tokens that no merge makes, beyond 1 % of the vocabulary, in an intact file."""
+"""Tokens without a merge that an intact file may have, beyond 1 % of the vocabulary."""
 BYTE_BPE_KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
 # Settings whose other values would change ids.
 BYTE_BPE_FIXED = (
@@ -47,7 +47,7 @@ BYTE_BPE_FIXED = (
 
 NFC = {"type": "NFC"}
 SPACES = ("add_prefix_space", "trim_offsets")
-"""Settings of how spaces are treated."""
+"""Settings that decide how spaces are treated."""
 
 Merges = list[tuple[str, str]]
 
@@ -92,7 +92,7 @@ def _read_merges(files: SmallFiles) -> Merges:
 
 
 def _check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
-    """Reject a truncated file, whose lost merges leave tokens that none makes.
+    """Reject a truncated file: tokens whose merges are lost cannot be made any more.
 
     A few such tokens are usual: special tokens, and RoBERTa's fillers.
     """
@@ -141,7 +141,7 @@ def _read_frame(processor: Any, path: Path) -> Json:
     """Read how rows are put together, from RoBERTa's post-processor or ModernBERT's.
 
     Raises:
-        CheckpointError: another post-processor.
+        CheckpointError: the file has another post-processor, or none.
     """
     match processor:
         case {

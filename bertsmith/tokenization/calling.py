@@ -1,6 +1,6 @@
-"""Calls as transformers' tokenizers take them: texts in, padded ids for any model out.
+"""Calls with the arguments of transformers' tokenizers: texts in, padded ids for any model out.
 
-torch is imported only where its tensors are asked for.
+torch is imported only if a caller asks for its tensors.
 """
 
 import difflib
@@ -46,14 +46,14 @@ class BatchEncoding(dict[str, Any]):
             raise AttributeError(f"found {', '.join(self)}, and no {name}") from None
 
     def to(self, device: Any) -> Self:
-        """Return the tensors on a device; what is no tensor stays."""
+        """Return the encoding with its tensors on `device`; other values stay as they are."""
         moved = {k: v.to(device) if hasattr(v, "to") else v for k, v in self.items()}
         return type(self)(moved)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """A text or a pair as the model reads it; all lists have one entry per token."""
+    """The tokens of a text or a pair with special tokens; each list has one entry per token."""
 
     ids: list[int]
     type_ids: list[int]
@@ -74,7 +74,7 @@ class CallableTokenizer(ABC):
 
     padding_side: ClassVar[str] = "right"
     is_fast: ClassVar[bool] = True
-    """Whether offsets can be had, as collators ask."""
+    """Whether the tokenizer gives offsets; transformers' data collators ask for this."""
     pair_type_id: int
     vocab_size: int
     model_max_length: int
@@ -117,12 +117,13 @@ class CallableTokenizer(ABC):
 
         Args:
             padding: True or "longest" pads to the longest, "max_length" to `max_length`.
-            truncation: True or "longest_first" cuts to `max_length`; where it is not given,
-                `max_length` alone cuts, unless `padding` is given.
-            max_length: tokens with special ones; `model_max_length` where it is needed.
+            truncation: True or "longest_first" cuts to `max_length`. If `truncation` is not given,
+                `max_length` alone cuts too, unless `padding` is given.
+            max_length: number of tokens, special ones included; by default `model_max_length`
+                if truncation or padding needs a length.
             return_tensors: "pt" for torch, "np" for numpy.
-            return_token_type_ids: by default unless all are 0 in this kind (RoBERTa).
-            others: none; what transformers takes besides is refused by name.
+            return_token_type_ids: by default True, or False for kinds with 0 everywhere (RoBERTa).
+            others: no further arguments exist; any is refused by name.
 
         Raises:
             InputError: what is not text, or texts and pairs of unequal number.
@@ -175,8 +176,8 @@ class CallableTokenizer(ABC):
         """Pad encodings, one or several, to one length; transformers' data collators call this.
 
         As tensors, the tokenizer's own entries are int64 `[rows, length]`, or `[length]` of one
-        encoding. Other entries, such as labels, are not padded. `verbose` is taken for transformers
-        and changes nothing.
+        encoding. Other entries, such as labels, are not padded. `verbose` is accepted since
+        transformers passes it, and changes nothing.
 
         Raises:
             InputError: there are no "input_ids", or rows of unequal length for a tensor.
@@ -273,7 +274,7 @@ class CallableTokenizer(ABC):
 
 
 def _unknown_argument(name: str) -> str:
-    """Return the message on an argument that calls do not take."""
+    """Return the error message for an argument that calls do not take."""
     parameters = inspect.signature(CallableTokenizer.__call__).parameters
     taken = [each for each in parameters if each not in ("self", "others")]
     near = difflib.get_close_matches(name, taken, n=1, cutoff=0.8)
@@ -291,7 +292,7 @@ def _pairs(text: Any, text_pair: Any) -> list[tuple[Any, Any]]:
     """Return text and pair of each row; None where there is no pair.
 
     Raises:
-        InputError: neither a text nor a list, or texts and pairs of unequal number.
+        InputError: `text` is neither a text nor a list, or the numbers of texts and pairs differ.
     """
     if isinstance(text, str):
         return [(text, text_pair)]
@@ -333,6 +334,6 @@ def _as_tensors(columns: Mapping[str, Any], kind: TensorType) -> Mapping[str, An
         ) from None
     if kind == "np":
         return arrays
-    import torch  # the room works without it
+    import torch  # this room works without torch
 
     return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -1,8 +1,8 @@
 """Hash table for numpy, from short byte strings to integers.
 
-A chunk of up to 16 bytes, filled up with zeros, is two 64-bit integers, its key. The key's hash
-selects a row, which holds a key and its value; a key whose row is taken goes to the next free one.
-A look-up compares whole keys, so it is never wrong; it takes many keys at a time.
+The key of a chunk of up to 16 bytes is the chunk filled up with zeros, as two 64-bit integers. The
+key's hash selects a row, which holds a key and its value; a key whose row is taken goes to the next
+free row. A look-up compares whole keys, so it is never wrong, and takes many keys at a time.
 """
 
 from typing import NamedTuple
@@ -66,8 +66,8 @@ class Keys(NamedTuple):
     def prefixes(self) -> "Keys":
         """Compute the keys of each chunk's first 1 to `MAX_CHUNK_BYTES` bytes.
 
-        Those of one chunk are together; those that would be longer than the chunk are the chunk's
-        own.
+        The keys of one chunk stand together. A prefix that would be longer than the chunk has the
+        key of the whole chunk.
         """
         low = (self.low[:, None] & _LOW_BITS[1:-1]).ravel()
         high = (self.high[:, None] & _HIGH_BITS[1:-1]).ravel()
@@ -120,8 +120,8 @@ class ChunkTable:
     def add(self, keys: Keys, values: NDArray[np.int64]) -> None:
         """Add keys that the table lacks, with values int64 `[chunks]`.
 
-        Equal keys must have equal ones. Long keys are left out; with too many keys nothing is
-        added.
+        Equal keys must have equal values. Long keys are left out. If the table would hold more than
+        `MAX_KEYS`, nothing is added.
         """
         if self._count + len(values) > MAX_KEYS:
             return

@@ -1,4 +1,4 @@
-"""Grouping of short texts into lists worth handling at once."""
+"""Grouping of short texts into lists that are large enough to be handled at once."""
 
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar

@@ -3,8 +3,8 @@
 In order (Devlin et al. 2018, released code): remove controls and make white space plain spaces; put
 spaces around Chinese characters; decompose and drop accents; lowercase; then split at spaces, each
 punctuation character a word. Every rule looks at one character alone, so it is one `str.translate`.
-The exception is canonical reordering of marks, which shows only around the few that are not
-dropped; text with one of those takes a slower path. Characters have the classes of
+The exception is canonical reordering of marks, which is visible only around the few marks that are
+not dropped; text with such a mark takes a slower path. Characters have the classes of
 `unicode_tables`, whatever the running Python's Unicode version.
 """
 
@@ -20,7 +20,7 @@ from bertsmith.tokenization import unicode_tables
 
 SURROGATE_CODES = range(0xD800, 0xE000)
 HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
-# Planes 0 to 2 hold nearly all text; a map caches these characters only.
+# Planes 0 to 2 hold nearly all text; a translation table caches their characters only.
 REMEMBERED_CODES = 0x30000
 
 
@@ -67,14 +67,14 @@ def character_class(*names: str, highest: int = 0x10FFFF) -> str:
 
 @cache
 def plain_spaces() -> str:
-    """Build the inside of a character class of what cleaning makes a plain space."""
+    """Build the inside of a character class of all characters that cleaning makes plain spaces."""
     return "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean(c) == " ")
 
 
 @cache
 def lowercase_letters() -> dict[str, str]:
     """Map each upper-case character to its lower case."""
-    letters = {"\u0130": "i\u0307"}  # the only one that becomes two characters
+    letters = {"\u0130": "i\u0307"}  # the only character that becomes two
     entries = re.findall(r"(\w+)-(\w+)/(\d)([+-]\w+)", unicode_tables.LOWERCASE)
     for first, last, stride, shift in entries:
         for code in range(int(first, 16), int(last, 16) + 1, int(stride)):
@@ -106,9 +106,9 @@ def combining_class(char: str) -> int:
 
 @cache
 def kept_marks() -> frozenset[str]:
-    """Collect the characters with a reorderable mark that stripping accents keeps.
+    """Collect the reorderable marks that stripping accents keeps.
 
-    They are or contain such a mark.
+    Characters whose decomposition contains such a mark are collected, too.
     """
     marks = {char for char in code_ranges("REORDERED") if char not in code_ranges("NONSPACING")}
     composed = (c for c in code_ranges("DECOMPOSED") if ord(c) not in HANGUL_SYLLABLES)
@@ -157,8 +157,8 @@ def locate_words(normalized: str) -> Iterator[tuple[str, int]]:
 def unit_pattern(tokenize_chinese_chars: bool) -> re.Pattern[str]:
     """Compile a pattern that cuts raw text, without gaps, into independent units.
 
-    Normalizing and splitting units one by one gives the words of the whole text, since a cut is
-    made only beside a character that marks cannot be reordered across. Characters above U+FFFF
+    Normalizing and splitting units one by one gives the words of the whole text, since each cut is
+    beside a character across which marks are not reordered. Characters above U+FFFF
     never cause a cut: a pattern is much faster without them, and a larger unit is no less exact.
     """
     names = ("PUNCTUATION", "CHINESE") if tokenize_chinese_chars else ("PUNCTUATION",)
@@ -168,7 +168,7 @@ def unit_pattern(tokenize_chinese_chars: bool) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Normalizer:
-    """BERT's cleaning, casing and accent rules; `strip_accents=None` means as `lowercase`."""
+    """BERT's rules for cleaning, case and accents; `strip_accents` None means `lowercase`."""
 
     lowercase: bool = True
     strip_accents: bool | None = None
@@ -191,8 +191,8 @@ class Normalizer:
     def align(self, text: str) -> tuple[str, list[int]]:
         """Normalize text; also return the place in `text` of each character's origin.
 
-        Where marks were reordered, an origin is that of the mark which stood in the same place
-        before, as the reference implementation has it.
+        If marks were reordered, a mark's origin is the place of the mark that it replaced in the
+        order, as in the `tokenizers` library.
         """
         if self._sorts_marks(text):
             return self._align_sorted(text)

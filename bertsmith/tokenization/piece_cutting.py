@@ -2,7 +2,7 @@
 
 In each round the longest token that begins the rest of a word is found for all words together, by
 looking up all prefixes of the rest. Only tokens of ASCII letters and digits are known here, so a
-chunk with any other character is left uncut, for the rules for any text.
+chunk with any other character is left to the ordinary tokenizer.
 """
 
 from collections.abc import Mapping

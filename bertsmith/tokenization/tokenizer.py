@@ -1,8 +1,8 @@
 """Base class of all tokenizers: a text or a pair → token ids with special tokens.
 
-A kind of tokenizer is a file of its own (`wordpiece`, `byte_bpe`, `unigram`); it says how ordinary
-text becomes pieces. Here is what they share: ids and names, tokens that are found as they stand,
-how a row is put together and cut to a length.
+Each kind of tokenizer has a file of its own (`wordpiece`, `byte_bpe`, `unigram`), which cuts
+ordinary text into pieces. This file has the parts that all kinds share: ids and names, added
+tokens, and how a row is put together and cut to a length.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from bertsmith.tokenization.calling import CallableTokenizer, Encoding
 from bertsmith.tokenization.normalize import code_ranges
 from bertsmith.tokenization.tokenizer_files import SPECIAL_NAMES
 
-# Longer keys come back too seldom to be worth their place.
+# Longer strings recur too seldom to be worth their memory.
 LONGEST_KEY = 24
 # Entries of one generation, about 30 MB; 10 MB of English text have some 90,000 different ones.
 CACHE_SIZE = 1 << 17
@@ -34,7 +34,7 @@ Ids = NDArray[np.int32]
 
 
 class Row(NamedTuple):
-    """One or two texts with special tokens around them, int32 `[tokens]`, and where each begins."""
+    """One or two texts with special tokens, int32 `[tokens]`, and the start of each text."""
 
     ids: Ids
     type_ids: Ids
@@ -67,11 +67,11 @@ class TextTokens:
 
 
 class StringCache(dict[str, Value]):
-    """Values of a function of a string, remembered.
+    """A cache of a function of a string.
 
-    When it is full, its entries become the older generation, which replaces the one before. A
-    string that is looked up again is taken over from there. So at most two generations are in
-    memory, and common strings are computed once.
+    When the cache is full, its entries become the older generation, which replaces the previous
+    older one. A string found in the older generation is copied to the new one. So at most two
+    generations are in memory, and the values of common strings stay.
     """
 
     def __init__(self, compute: Callable[[str], Value]) -> None:
@@ -98,8 +98,10 @@ class Tokenizer(CallableTokenizer):
     Args:
         vocab: the pieces, by id.
         added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
-            None stands for the special tokens, which `vocab` then holds.
-        model_max_length: the longest encoding the model can read; kept for others, not enforced.
+            None stands for the special tokens, which `vocab` must then hold unless
+            `adds_special_tokens` is set.
+        model_max_length: the longest encoding that the model can read; stored for other programs,
+        and used by calls that truncate or pad without a length.
         special_tokens: `pad_token` and the like, where they are not those of `default_tokens`.
 
     Raises:
@@ -109,8 +111,8 @@ class Tokenizer(CallableTokenizer):
     default_tokens: ClassVar[Mapping[str, str]]
     """Special tokens by the names of their arguments."""
     adds_special_tokens: ClassVar[bool] = False
-    """Whether special tokens that `vocab` lacks get the next ids, and [MASK] takes the space before
-    it, where no added tokens are given."""
+    """Whether, if no added tokens are given, special tokens that `vocab` lacks get the next ids and
+    [MASK] includes the white space before it."""
     pair_type_id: int = 1
     """The type id of a pair's second text."""
     num_separators: int = 1
@@ -123,7 +125,7 @@ class Tokenizer(CallableTokenizer):
     unit_gap: ClassVar[int] = 0
     """Characters between two units of a text (`_units`)."""
     own_settings: ClassVar[tuple[str, ...]]
-    """Keyword arguments of this kind alone, kept as attributes."""
+    """Keyword arguments that only this kind has, stored as attributes."""
 
     pad_token: str
     unk_token: str
@@ -159,7 +161,7 @@ class Tokenizer(CallableTokenizer):
             setattr(self, name, token)
 
         self._ids = {token: id_ for id_, token in enumerate(self.vocab)}
-        # As files have them.
+        # In the order of ids, as in the files.
         self.added_tokens = tuple(sorted(added_tokens, key=lambda t: self._ids[t.content]))
         self.pad_id, self.unk_id = self._ids[self.pad_token], self._ids[self.unk_token]
         self.cls_id, self.sep_id = self._ids[self.cls_token], self._ids[self.sep_token]
@@ -176,8 +178,8 @@ class Tokenizer(CallableTokenizer):
         self._normalized_tokens = TokenFinder(
             [entry for entry in numbered if entry[1].normalized], normalize
         )
-        # The library decodes a token that was searched for in normalized text as it is found there,
-        # and skips only what then still reads like a special token.
+        # The library decodes a token that is searched for in normalized text to its normalized
+        # form, and skips it only if that form still reads like a special token.
         self._decoded = list(self.vocab)
         for id_, token in numbered:
             if token.normalized:
@@ -198,7 +200,7 @@ class Tokenizer(CallableTokenizer):
 
     @abstractmethod
     def save(self, directory: str | Path) -> None:
-        """Write tokenizer.json, tokenizer_config.json and what older programs read beside them."""
+        """Write tokenizer.json, tokenizer_config.json and the files that older programs read."""
 
     def settings(self) -> dict[str, Any]:
         """Return the keyword arguments of an equal tokenizer, besides the vocabulary."""
@@ -206,9 +208,10 @@ class Tokenizer(CallableTokenizer):
         return {name: getattr(self, name) for name in names}
 
     def other_cuts(self, old: "Tokenizer") -> str | None:
-        """Name what lets this tokenizer split words otherwise than `old`, if anything does.
+        """Describe why this tokenizer may split words otherwise than `old`; None if it does not.
 
-        Both are of one kind, and this one has all tokens of `old`: further ones do not count.
+        Both are of one kind, and this one has all tokens of `old`. Words that contain one of the
+        further tokens do not count.
         """
         return None
 
@@ -216,7 +219,7 @@ class Tokenizer(CallableTokenizer):
     def fingerprint(self) -> str:
         """SHA-256 over the vocabulary and every setting that decides ids, as hexadecimal digits.
 
-        Left out is what may change while ids stay valid, such as `model_max_length`.
+        Settings that may change while ids stay valid, such as `model_max_length`, are left out.
         """
         written = json.dumps(self._identity(), sort_keys=True)
         return hashlib.sha256(written.encode("ascii")).hexdigest()
@@ -230,7 +233,7 @@ class Tokenizer(CallableTokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Mask of tokens that go on with the word before them, bool `[vocab_size]` by id.
+        """Mask of tokens that continue the word of the token before, bool `[vocab_size]` by id.
 
         They begin with neither white space, punctuation nor Chinese character. (The pattern of
         byte-level BPE separates letters from numbers too, which no id shows.)
@@ -239,7 +242,7 @@ class Tokenizer(CallableTokenizer):
         return np.array([not (t in added or is_word_start(self._spelled(t))) for t in self.vocab])
 
     def _spelled(self, token: str) -> str:
-        """Return a token as it reads in a text, with its space."""
+        """Return a token as it reads in a text, with the space that belongs to it."""
         return token
 
     def token_to_id(self, token: str) -> int | None:
@@ -281,7 +284,7 @@ class Tokenizer(CallableTokenizer):
 
     @abstractmethod
     def words(self, text: str) -> Iterable[str]:
-        """Yield the normalized words of a text, each cut by itself; ignore added tokens."""
+        """Yield a text's normalized words, which are cut one by one; ignore added tokens."""
 
     @abstractmethod
     def word_ids(self, word: str) -> Sequence[int]:
@@ -361,7 +364,7 @@ class Tokenizer(CallableTokenizer):
 
     @abstractmethod
     def _compute_ids(self, unit: str) -> tuple[int, ...]:
-        """Compute the ids of a unit; of byte-level BPE, of a word."""
+        """Compute the ids of a unit of `_units`; for byte-level BPE, of a word."""
 
     def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
         return tuple(self._locate_normalized(*self._align(unit)))
@@ -371,11 +374,11 @@ class Tokenizer(CallableTokenizer):
         raise NotImplementedError
 
     def _locate_normalized(self, text: str, origins: Sequence[int]) -> "Iterable[PieceAt]":
-        """Yield the tokens of normalized text, placed in its original."""
+        """Yield the tokens of normalized text, with their places in the original text."""
         raise NotImplementedError
 
     def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
-        """Append the tokens of text which must be normalized whole to find added tokens in it."""
+        """Append the tokens of text, normalized as a whole to find added tokens in it."""
         normalized, origins = self._align(text)
         for piece in self._normalized_tokens.pieces(normalized):
             part, places = normalized[piece.start : piece.stop], origins[piece.start : piece.stop]
@@ -386,7 +389,7 @@ class Tokenizer(CallableTokenizer):
                 result.extend([token_at], position)
 
     def _ids_of(self, text: str, encode: Callable[[str], Iterable[int]]) -> list[int]:
-        """Join the ids of added tokens, and of what is between them by `encode`."""
+        """Join the ids of added tokens and those that `encode` gives for the text between them."""
         ids: list[int] = []
         for piece in self._raw_tokens.pieces(text):
             if piece.id is None:
@@ -404,7 +407,7 @@ class Tokenizer(CallableTokenizer):
             )
 
     def _kept_tokens(self, ids: Sequence[int], skip_special_tokens: bool) -> Iterator[str]:
-        """Yield the tokens to decode; numbers of numpy and torch are ids, too."""
+        """Yield the tokens to decode; ids may be numbers of numpy or torch, too."""
         ids = list(map(int, ids))
         self._check_ids(ids)
         skipped = self._skipped_ids if skip_special_tokens else ()
@@ -456,7 +459,8 @@ def joined_rows(rows: Iterable[Sequence[int]]) -> tuple[Ids, NDArray[np.int64]]:
 def is_word_start(text: str) -> bool:
     """Return whether a piece with this text begins a word wherever it stands.
 
-    White space does, as does each punctuation or Chinese character; a letter or digit does not.
+    It does if it begins with white space, punctuation or a Chinese character; after a letter or
+    digit it may continue a word.
     """
     first = text[:1]
     return bool(first) and any(
@@ -467,8 +471,8 @@ def is_word_start(text: str) -> bool:
 def truncated_lengths(lengths: Sequence[int], room: int) -> list[int]:
     """Return the tokens to keep of each text so that together they fit into `room`.
 
-    The longer text gives way first; when both must, they share, and the odd token goes to the
-    longer text (to the second of two equals), as in the `tokenizers` library.
+    The longer text is cut first. If both must be cut, each gets half of `room`, and the odd token
+    goes to the longer text (to the second of two equals), as in the `tokenizers` library.
 
     >>> truncated_lengths([5, 300], room=125), truncated_lengths([200, 300], room=125)
     ([5, 120], [62, 63])
@@ -483,7 +487,7 @@ def truncated_lengths(lengths: Sequence[int], room: int) -> list[int]:
 
 
 def check_vocabulary(vocab: Sequence[str], special_tokens: Sequence[str]) -> None:
-    """Refuse a vocabulary that cannot number its entries or lacks a special token."""
+    """Refuse a vocabulary that is empty, repeats an entry, or lacks a special token."""
     if not vocab:
         raise ConfigError("the vocabulary is empty. It needs one piece per line.")
     first_ids: dict[str, int] = {}
@@ -510,14 +514,14 @@ def check_vocabulary(vocab: Sequence[str], special_tokens: Sequence[str]) -> Non
 
 @lru_cache(maxsize=1 << 10)
 def _type_ids_of_one_text(length: int) -> NDArray[np.int32]:
-    """Return zeros that all rows of this length share: an array for each costs 130 bytes."""
+    """Return zeros that all rows of this length share, which saves 130 bytes a row."""
     zeros = np.zeros(length, dtype=np.int32)
     zeros.setflags(write=False)
     return zeros
 
 
 def special_added_tokens(kind: type[Tokenizer], names: Mapping[str, str]) -> list[AddedToken]:
-    """Return the special tokens as they are added where no added tokens are given."""
+    """Return the special tokens as added tokens, for tokenizers that are given none."""
     return [
         AddedToken(names.get(name, token), lstrip=kind.adds_special_tokens and name == "mask_token")
         for name, token in kind.default_tokens.items()

@@ -1,7 +1,7 @@
 """The class of transformers that a folder names for its tokenizer, and the kinds that we have.
 
 The files of a kind, such as vocab.txt, do not say how text is cut: BertJapaneseTokenizer and
-BertTokenizer have the same. So a class that is none of the kind's is refused by name.
+BertTokenizer both have a vocab.txt. So a class that does not belong to the kind is refused.
 """
 
 import json
@@ -36,7 +36,7 @@ CLASSES: Mapping[Kind, frozenset[str]] = {
 """Classes that cut text as each kind does, without the ending "Fast"."""
 
 PLAIN_CLASSES = (PLAIN_CLASS, "TokenizersBackend")
-"""Classes of transformers that go by tokenizer.json alone."""
+"""Classes of transformers that cut text by tokenizer.json alone."""
 
 ANY_KIND = frozenset(
     {"PreTrainedTokenizer", *(name.removesuffix("Fast") for name in PLAIN_CLASSES)}
@@ -51,10 +51,10 @@ CHOOSE_ANOTHER = (
 
 
 def add_model_class(files: SmallFiles, config: Json) -> Json:
-    """Add what config.json says of the tokenizer where tokenizer_config.json names no class.
+    """Add the tokenizer class of config.json if tokenizer_config.json names none.
 
     Raises:
-        CheckpointError: the folder wants a tokenizer that is a program of its own.
+        CheckpointError: the folder's tokenizer is a program in the folder.
     """
     if config.get("tokenizer_class") is None and files.has(MODEL_CONFIG_FILE):
         model = files.read_json(MODEL_CONFIG_FILE)

@@ -46,7 +46,7 @@ def config_settings(config: Json, path: Path) -> Json:
 
 
 def read_flags(config: Json, names: Mapping[str, str], path: Path) -> Json:
-    """Read what tokenizer_config.json says of settings; `names` are ours by its keys."""
+    """Read settings that are true or false; `names` maps keys of tokenizer_config.json to ours."""
     set_names = {key: name for key, name in names.items() if config.get(key) is not None}
     return {name: member(config, key, bool, path) for key, name in set_names.items()}
 
@@ -62,7 +62,7 @@ def folder_settings(
 
 
 def follow_config(settings: Json, config: Json, names: Mapping[str, str], path: Path) -> None:
-    """Replace settings of a tokenizer.json by those configured beside it, with a warning."""
+    """Replace settings of tokenizer.json by those of tokenizer_config.json; warn of changes."""
     if config.get("tokenizer_class") in PLAIN_CLASSES:
         return
     config_path = path.with_name(TOKENIZER_CONFIG_FILE)

@@ -1,7 +1,7 @@
-"""Reading and writing that all kinds of tokenizer files share.
+"""Functions for reading and writing that all kinds of tokenizer files share.
 
-Everything that would change token ids and that we do not do is refused by name. Truncation and
-padding stored in a tokenizer.json are not: they are arguments of a call here.
+A setting that would change token ids and that we do not support is refused by name. Truncation and
+padding stored in a tokenizer.json are ignored: here they are arguments of a call.
 """
 
 import json
@@ -20,7 +20,7 @@ TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 SPECIAL_NAMES = ("cls_token", "sep_token", "pad_token", "unk_token", "mask_token")
 PLAIN_CLASS = "PreTrainedTokenizerFast"
-"""Class of transformers that goes by tokenizer.json, with the names of tokenizer_config.json."""
+"""Class of transformers that reads tokenizer.json, and special tokens' names from its config."""
 FEWEST_TOKENS = 3
 """Two special tokens and one of the text."""
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -32,8 +32,8 @@ Json = dict[str, Any]
 class TokenizerSource:
     """File and parsed settings of a tokenizer to be read.
 
-    `root` is the content of a tokenizer.json, None for other files; `config` that of the
-    tokenizer_config.json beside it, None where a file was named by itself.
+    `root` is the content of a tokenizer.json, None for other files. `config` is the content of the
+    tokenizer_config.json beside it, None if the user named a single file instead of a folder.
     """
 
     files: SmallFiles
@@ -50,7 +50,7 @@ def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[Added
     """Read the added tokens of an `added_tokens_decoder`, whose keys are ids.
 
     Raises:
-        CheckpointError: an entry is damaged, or its id is another.
+        CheckpointError: an entry is damaged, or its id is not that of the vocabulary.
     """
     entries = [
         {**member(listed, id_, dict, path), "id": int(id_) if id_.isdecimal() else id_}
@@ -65,8 +65,8 @@ def check_parts(
     """Check and return the parts of a tokenizer.json by name.
 
     Args:
-        kinds: the kind of each part. A decoder may be absent: it decides no ids. A normalizer that
-            is not named must be.
+        kinds: the kind of each part. A decoder may be absent, since it decides no ids. A normalizer
+        must be absent if `kinds` does not name one.
         fixed: part, key and the only value that is supported; the key may be absent or null.
 
     Raises:
@@ -108,7 +108,7 @@ def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
     """Convert a token → id table to a list by id.
 
     Raises:
-        CheckpointError: ids are missing, double, or no whole numbers.
+        CheckpointError: an id is missing, occurs twice, or is no whole number.
     """
     numbers = {token: member(ids, token, int, path) for token in ids}
     vocab = sorted(numbers, key=numbers.__getitem__)
@@ -171,10 +171,10 @@ def member(
     path: Path,
     default: Any = None,
 ) -> Any:
-    """Return `owner[key]`, or `default` where absent; check its type.
+    """Return `owner[key]`, or `default` if the key is absent; check its type.
 
     Raises:
-        CheckpointError: it is of another type.
+        CheckpointError: the value is of another type.
     """
     value = owner.get(key, default)
     kinds = kind if isinstance(kind, tuple) else (kind,)
@@ -189,7 +189,7 @@ def check_range(value: float, lowest: int, key: str, path: Path) -> None:
     """Check that `value` is finite and at least `lowest`.
 
     Raises:
-        CheckpointError: it is not.
+        CheckpointError: `value` is out of range.
     """
     if not lowest <= value < math.inf:
         raise CheckpointError(
@@ -199,10 +199,11 @@ def check_range(value: float, lowest: int, key: str, path: Path) -> None:
 
 
 def shared_config(tokenizer_class: str, own: Json, ids: Mapping[str, int], settings: Json) -> Json:
-    """Build tokenizer_config.json from what all kinds share and a kind's `own` fields.
+    """Build tokenizer_config.json from the fields that all kinds share and a kind's `own` ones.
 
-    Special tokens that a tokenizer does not look for in texts are not named, and the class is one
-    that has none of its own, since a reader would keep them whole.
+    transformers finds special tokens in texts if they are named here or belong to the class. So a
+    special token that this tokenizer does not look for is not named, and the class is then
+    `PLAIN_CLASS`, which has no special tokens of its own.
     """
     found_in_texts = {token.content for token in settings["added_tokens"]}
     names = {name: settings[name] for name in SPECIAL_NAMES if settings[name] in found_in_texts}
@@ -221,7 +222,7 @@ def shared_config(tokenizer_class: str, own: Json, ids: Mapping[str, int], setti
 
 
 def tokenizer_object(ids: Mapping[str, int], settings: Json, **parts: Any) -> Json:
-    """Build the content of tokenizer.json from what all kinds share and a kind's `parts`."""
+    """Build tokenizer.json from the fields that all kinds share and a kind's `parts`."""
     added = sorted(settings["added_tokens"], key=lambda token: ids[token.content])
     return {
         "version": "1.0",
@@ -240,7 +241,7 @@ def read_frame(processor: Json, path: Path, pair_type_id: int = 1) -> Json:
     """Read the names of [CLS] and [SEP] from the post-processor, which must be BERT's.
 
     Raises:
-        CheckpointError: it is another, or damaged.
+        CheckpointError: the post-processor is another one, or damaged.
     """
     match processor:
         case {"type": "BertProcessing", "cls": [str(cls_token), _], "sep": [str(sep_token), _]}:

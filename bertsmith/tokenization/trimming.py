@@ -1,9 +1,9 @@
 """Removal of tokens from a tokenizer of any kind.
 
 A text all of whose tokens are kept is tokenized as before. WordPiece takes the longest match at
-each place, so its tokens are independent. Byte-level BPE makes a token of two others, so with a
-token all intermediate ones stay. Of a unigram model's tokens the least likely one sets the score of
-unknown characters, so it stays.
+each place, so any of its tokens can be removed alone. Byte-level BPE merges a token from two
+others, so these stay with it. A unigram model's least likely token sets the score of unknown
+characters, so that token stays, too.
 """
 
 from collections.abc import Collection, Iterator
@@ -25,8 +25,8 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
     """Return the tokenizer with only the tokens `ids`, renumbered in their order.
 
     Raises:
-        ConfigError: a special or added token or a byte is not among `ids`, or an id is not the
-            tokenizer's.
+        ConfigError: a special or added token or a byte is not among `ids`, or an id is repeated or
+            beyond the vocabulary.
     """
     kept_ids = sorted(ids)
     is_distinct = len(set(kept_ids)) == len(kept_ids)
@@ -55,7 +55,7 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
 
 
 def with_required(tokenizer: Tokenizer, is_kept: Flags) -> Flags:
-    """Add special and added tokens, and those that kept ones need; bool `[vocab_size]`.
+    """Add special and added tokens, and tokens that kept ones are made of; bool `[vocab_size]`.
 
     Args:
         is_kept: tokens to keep, bool `[vocab_size]`; not modified.
@@ -92,7 +92,8 @@ def iter_merges(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
 def single_characters(tokenizer: Tokenizer) -> Flags:
     """Find the tokens of one character, bool `[vocab_size]`.
 
-    With them words of known characters can always be cut. (Byte-level BPE always has its bytes.)
+    If these are kept, words of known characters can always be cut. (Byte-level BPE keeps its bytes
+    in any case.)
     """
     prefix = tokenizer.continuing_prefix
     pieces = tokenizer.vocab[: tokenizer.num_pieces]

@@ -1,10 +1,9 @@
 """Classes and images of characters under the text rules, as ranges of code points.
 
-Written by tools/generate_unicode_tables.py from tokenizers 0.23.3; do not edit. The tables are
-kept here, and not asked of `unicodedata`, because that library mixes several Unicode versions and
-Python's own changes with each release; a corpus must not change with the interpreter.
-
-A table is ranges "first-last" of hexadecimal code points, both ends included.
+Written by tools/generate_unicode_tables.py from tokenizers 0.23.3; do not edit. The tables are kept
+here, and not asked of `unicodedata`, because that library mixes several Unicode versions and
+Python's own changes with each release; a corpus must not change with the interpreter. A table is
+ranges "first-last" of hexadecimal code points, both ends included.
 """
 
 # Cleaning removes these: controls, formats, private use, U+0000 and U+FFFD.
@@ -69,8 +68,8 @@ aabe-aabf aac1 aaec-aaed aaf6 abe5 abe8 abed fb1e fe00-fe0f fe20-fe2f 101fd 102e
 e0100-e01ef
 """
 
-# Characters that canonical decomposition changes. Into what, `unicodedata` may say:
-# Unicode promises never to change it for a character that exists.
+# Characters that canonical decomposition changes. Their decompositions come from `unicodedata`:
+# Unicode promises never to change those of a character that exists.
 DECOMPOSED = """
 c0-c5 c7-cf d1-d6 d9-dd e0-e5 e7-ef f1-f6 f9-fd ff-10f 112-125 128-130 134-137 139-13e 143-148
 14c-151 154-165 168-17e 1a0-1a1 1af-1b0 1cd-1dc 1de-1e3 1e6-1f0 1f4-1f5 1f8-21b 21e-21f 226-233
@@ -316,7 +315,7 @@ ff10-ff19 10107-10133 10140-10178 1018a-1018b 102e1-102fb 10320-10323 10341 1034
 1ecb1-1ecb4 1ed01-1ed2d 1ed2f-1ed3d 1f100-1f10c 1fbf0-1fbf9
 """
 
-# Characters that compatibility decomposition changes; into what, is as above.
+# Characters that compatibility decomposition changes; `unicodedata` gives the result, as above.
 COMPATIBLE = """
 a0 a8 aa af b2-b5 b8-ba bc-be c0-c5 c7-cf d1-d6 d9-dd e0-e5 e7-ef f1-f6 f9-fd ff-10f 112-125
 128-130 132-137 139-140 143-149 14c-151 154-165 168-17f 1a0-1a1 1af-1b0 1c4-1dc 1de-1e3 1e6-1f5
@@ -379,7 +378,7 @@ aab7-aab8 aabe-aabf aac1 aaeb-aaef aaf5-aaf6 abe3-abea abec-abed fb1e fe00-fe0f 
 1e000-1e006 1e008-1e018 1e01b-1e021 1e023-1e024 1e026-1e02a 1e8d0-1e8d6 1e944-1e94a e0100-e01ef
 """
 
-# Characters of a grapheme cluster with the one before.
+# Characters that belong to the grapheme cluster of the character before.
 JOINING = """
 300-36f 483-489 591-5bd 5bf 5c1-5c2 5c4-5c5 5c7 610-61a 64b-65f 670 6d6-6dc 6df-6e4 6e7-6e8 6ea-6ed
 711 730-74a 7a6-7b0 7eb-7f3 7fd 816-819 81b-823 825-827 829-82d 859-85b 897-89f 8ca-8e1 8e3-903
@@ -415,7 +414,7 @@ abe3-abea abec-abed fb1e fe00-fe0f fe20-fe2f ff9e-ff9f 101fd 102e0 10376-1037a 1
 1e944-1e94a 1f3fb-1f3ff e0020-e007f e0100-e01ef
 """
 
-# Characters of a grapheme cluster with the one behind.
+# Characters that belong to the grapheme cluster of the character after.
 PREPENDED = """
 600-605 6dd 70f 890-891 8e2 d4e 110bd 110cd 111c2-111c3 113d1 1193f 11941 11a84-11a89 11d46 11f02
 """

@@ -2,9 +2,9 @@
 
 Each token has a log probability; of all ways to cut a word the one of the highest sum is taken
 (Kudo 2018, section 3.2; found by Viterbi's algorithm). A space is written `▁` and belongs to the
-word behind it. Ids, tokens and offsets equal those of the `tokenizers` library (Unigram,
+word after it. Ids, tokens and offsets equal those of the `tokenizers` library (Unigram,
 WhitespaceSplit, Metaspace, and ALBERT's normalizers), except for a text that begins with characters
-that the charsmap removes: there the library's offsets are off by what was removed.
+that the charsmap removes: the library's offsets are too small by the number of these characters.
 """
 
 import re
@@ -32,8 +32,8 @@ from bertsmith.tokenization.tokenizer import (
 )
 
 LONGEST_CLUSTER = 5
-"""Bytes of the longest cluster that is looked up whole. Clusters by rules other than marks
-(syllables, flags, families) are longer, so `cluster_pattern` needs no such rules."""
+"""Bytes of the longest grapheme cluster that is looked up whole. Clusters that are not a character
+with marks (syllables, flags, families) are longer, so `cluster_pattern` needs no rules for them."""
 
 
 @cache
@@ -53,7 +53,7 @@ class CharacterMap:
     The table is a size in bytes, a double-array trie (Aoe 1989, in darts-clone's layout), and the
     normalized strings that its leaves point to, each ended by a zero byte. As in the `tokenizers`
     library (Precompiled) it is applied to whole grapheme clusters of up to five bytes, else
-    character by character, and the shortest key that a cluster begins with counts.
+    character by character. The shortest key that a cluster begins with decides.
 
     Raises:
         ConfigError: the table is cut short.
@@ -102,7 +102,7 @@ class CharacterMap:
         return self._strings[start:end].decode("utf-8", "replace")
 
     def align(self, text: str) -> tuple[str, list[int]]:
-        """Normalize text; also returns each character's place of origin in `text`."""
+        """Normalize text; also return each character's place of origin in `text`."""
         images: list[str] = []
         places: list[int] = []
         start = 0
@@ -117,7 +117,8 @@ class CharacterMap:
                 if image is None:
                     image = part
                 images.append(image)
-                # Aligned one to one; surplus characters come from the last one of the origin.
+                # Characters are aligned one to one; further ones get the place of the last original
+                # one.
                 places += [start + min(i, len(part) - 1) for i in range(len(image))]
                 start += len(part)
         return "".join(images), places
@@ -141,7 +142,7 @@ def replace_quotes(text: str) -> Aligned:
     parts = []
     places = []
     end = 0
-    # The library replaces one kind, then the other; neither makes anything of the other.
+    # The library replaces one kind, then the other; in one pass the result is the same.
     for match in re.finditer("``|''", text):
         parts += [text[end : match.start()], '"']
         places += [*range(end, match.start()), match.end() - 1]
@@ -183,7 +184,7 @@ class UnigramNormalizer:
 
     Args:
         steps: names of the steps, in order.
-        charsmap: table of the step of that name, which does nothing if it is empty.
+        charsmap: table of the step "charsmap"; if it is empty, the step does nothing.
     """
 
     def __init__(self, steps: Sequence[Step], charsmap: bytes) -> None:
@@ -200,7 +201,7 @@ class UnigramNormalizer:
         self._is_plain = self._plain_pattern().fullmatch
 
     def _plain_pattern(self) -> re.Pattern[str]:
-        """Compile a pattern of text that no step but lowercasing changes."""
+        """Compile a pattern that matches text which no step but lowercasing changes."""
         plain = [
             char
             for char in map(chr, range(0x21, 0x7F))
@@ -243,13 +244,13 @@ def split_marks(word: str) -> list[str]:
 
 @cache
 def spaces() -> re.Pattern[str]:
-    """Compile a pattern of text between white space."""
+    """Compile a pattern that matches runs of text without white space."""
     return re.compile(f"[^{character_class('WHITESPACE')}]+")
 
 
 @cache
 def unsafe_cut() -> re.Pattern[str]:
-    """Compile a pattern of spaces that normalization may join with a neighbour."""
+    """Compile a pattern that matches a space which normalization may join with a neighbour."""
     joining, prepended = character_class("JOINING", "REORDERED"), character_class("PREPENDED")
     return re.compile(f" (?:[{joining}]|(?<=[{prepended}] ))")
 
@@ -260,7 +261,7 @@ class Unigram:
     Args:
         pieces: the tokens, by id.
         scores: the log probability of each, in nats.
-        unk_id: id of a run of characters without a token.
+        unk_id: the id given to a run of characters without a token.
     """
 
     def __init__(self, pieces: Sequence[str], scores: Sequence[float], unk_id: int) -> None:
@@ -273,7 +274,7 @@ class Unigram:
         self._unknown_score = min(scores, default=0.0) - UNKNOWN_PENALTY
 
     def cut(self, word: str) -> list[PieceAt]:
-        """Cut a word into tokens; neighbouring unknown characters are one."""
+        """Cut a word into tokens; neighbouring unknown characters become one token."""
         best = self._best_ends(word)
         pieces: list[PieceAt] = []
         end = len(word)
@@ -287,7 +288,7 @@ class Unigram:
         return pieces[::-1]
 
     def _best_ends(self, word: str) -> list[tuple[float, int, int]]:
-        """Return, per end, the highest sum and the last token's start and id."""
+        """Return for each end in the word the highest sum, and the last token's start and id."""
         size = len(word)
         pieces = self._known
         prefixes = self._prefixes
@@ -345,7 +346,7 @@ class UnigramTokenizer(Tokenizer):
                 "tokenizer_config.json, or get the file again."
             )
         self.scores = tuple(scores)
-        # Without a table the step does nothing, and no file can say that it is there.
+        # Without a table the step does nothing, and files could not name it.
         self.steps = tuple(step for step in steps if charsmap or step != "charsmap")
         self.charsmap = charsmap
         self._normalizer = UnigramNormalizer(self.steps, charsmap)
@@ -376,7 +377,7 @@ class UnigramTokenizer(Tokenizer):
         return super().encode_ids(without_surrogates(text))
 
     def other_cuts(self, old: Tokenizer) -> str | None:
-        """Describe a changed score, or one below all of `old`, or None."""
+        """Describe a changed score, or one below all scores of `old`; None if neither is there."""
         assert isinstance(old, UnigramTokenizer)
         for id_, (before, after) in enumerate(zip(old.scores, self.scores, strict=False)):
             if before != after:

@@ -1,6 +1,6 @@
 """Files of unigram tokenizers (ALBERT): reading and writing.
 
-`tokenizer.json` decides where it exists, else SentencePiece's `spiece.model`. A setting that would
+`tokenizer.json` is read if it exists, else SentencePiece's `spiece.model`. A setting that would
 change token ids and is not supported is rejected by name, as in `tokenizer_files`.
 """
 
@@ -70,7 +70,7 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
     """Read a unigram model.
 
     Raises:
-        CheckpointError: damaged, or of another kind.
+        CheckpointError: the file is damaged, or holds a model of another kind.
     """
     try:
         model = list(_fields(content))
@@ -115,7 +115,7 @@ def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of each field: int for varints, else bytes."""
+    """Yield number and value of each protobuf field: an int for varints, else bytes."""
     offset = 0
     while offset < len(data):
         key, offset = _varint(data, offset)
@@ -139,7 +139,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 def _varint(data: bytes, offset: int) -> tuple[int, int]:
     """Read a number in groups of seven bits, the lowest first.
 
-    Returns it and the place behind it.
+    The result is the number and the offset after it.
     """
     number = 0
     for shift in range(0, 70, 7):
@@ -179,7 +179,7 @@ UNIGRAM_KINDS = {
 }
 UNIGRAM_FIXED = (("model", "byte_fallback", False),)
 COMMA_PENALTY = 100.0
-"""Taken from the score of numbers with a comma: ALBERT reads `9,` as two tokens."""
+"""Subtracted from the score of a number with a comma, since ALBERT reads `9,` as two tokens."""
 
 QUOTE_STEPS = [
     {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in ("``", "''")
@@ -356,9 +356,9 @@ def write_unigram(
 
 
 def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
-    """Return the class of transformers that tokenizes alike.
+    """Return the class of transformers that tokenizes as these settings do.
 
-    It is AlbertTokenizer, which has fixed steps, only if the settings are ALBERT's.
+    AlbertTokenizer has fixed steps, so it is returned only if the settings are ALBERT's.
     """
     accents = () if "decompose" not in settings["steps"] else ACCENT_STEPS
     case = ("lowercase",) if "lowercase" in settings["steps"] else ()

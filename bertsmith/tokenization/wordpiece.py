@@ -1,9 +1,9 @@
 """WordPiece tokenizer, BERT's.
 
 Ids, type ids, tokens and offsets equal those of the `tokenizers` library (BertNormalizer,
-BertPreTokenizer, WordPiece, TemplateProcessing). For speed, text is cut into units that
-cannot influence each other (`normalize.unit_pattern`), whose ids are computed once and cached. Many
-texts at once are cut and looked up by numpy (`bulk_encoding`).
+BertPreTokenizer, WordPiece, TemplateProcessing). For speed, text is cut into units that cannot
+influence each other (`normalize.unit_pattern`), whose ids are computed once and cached. Many texts
+at once are cut and looked up by numpy (`bulk_encoding`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,15 +30,15 @@ from bertsmith.tokenization.tokenizer import (
 CONTINUING_PREFIX = "##"
 # A byte that UTF-8 never has: it begins the id of an added token in text for the bulk encoder.
 TOKEN_MARK = b"\xff"
-# From so many characters on, numpy is faster than cached units one by one.
+# For texts of at least this many characters numpy is faster than cached units one by one.
 LONG_TEXT = 1000
 
 
 class WordPiece:
     """Vocabulary that cuts words into longest matches, from left to right.
 
-    So does BERT's released code (`WordpieceTokenizer`). A word that cannot be cut, or has more than
-    `max_chars` characters, is unknown as a whole.
+    BERT's released code does the same (`WordpieceTokenizer`). A word that cannot be cut, or has
+    more than `max_chars` characters, is unknown as a whole.
     """
 
     def __init__(self, vocab: Sequence[str], unk_id: int, max_chars: int) -> None:
@@ -56,7 +56,8 @@ class WordPiece:
     def cutter(self) -> PieceCutter | None:
         """Build a cutter of many words at once, if it is exact.
 
-        None where `max_chars` is below `MAX_CHUNK_BYTES`, or there are more than `MAX_KEYS` tokens.
+        The result is None if `max_chars` is below `MAX_CHUNK_BYTES`, or there are more than
+        `MAX_KEYS` tokens.
         """
         if self._max_chars < MAX_CHUNK_BYTES or len(self._starts) > MAX_KEYS:
             return None
@@ -90,7 +91,7 @@ class WordPieceTokenizer(Tokenizer):
     Args:
         vocab: the tokens, by id; those that continue a word begin with ##.
         lowercase: lower the case of the text, as uncased models do.
-        strip_accents: drop accents; None does as `lowercase`.
+        strip_accents: drop accents; None means the value of `lowercase`.
         tokenize_chinese_chars: make every Chinese character a word of its own.
         decoder_cleanup: `decode` removes the space before English punctuation.
         max_input_chars_per_word: a longer word becomes [UNK].

@@ -1,9 +1,9 @@
 """Files of WordPiece tokenizers (BERT, DistilBERT, ELECTRA): reading and writing.
 
-`tokenizer.json` decides where it exists, else `vocab.txt` with what old and new transformers put
-beside it: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`. Case, accents
-and Chinese characters follow `tokenizer_config.json` where it has them, as in transformers;
-`follow_config` warns where the two files differ.
+`tokenizer.json` is read if it exists, else `vocab.txt` with the files that old and new versions of
+transformers put beside it: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`.
+For case, accents and Chinese characters `tokenizer_config.json` has precedence, as in transformers;
+`follow_config` warns if the two files differ.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ NORMALIZATION = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "tokenize_chinese_chars",
 }
-# What a tokenizer.json must be made of.
+# The parts that a tokenizer.json must have.
 WORDPIECE_KINDS = {
     "model": "WordPiece",
     "normalizer": "BertNormalizer",
@@ -92,7 +92,7 @@ def _read_vocab(files: SmallFiles, name: str) -> list[str]:
 def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[AddedToken]) -> None:
     """Warn if a vocab.txt gives other ids than the tokenizer.json beside it, which is used.
 
-    It may go on with added tokens, all or none of which a tokenizer.json has in its vocabulary.
+    After the tokens of the tokenizer.json's vocabulary, the vocab.txt may list added tokens.
     """
     try:
         lines = _read_vocab(files, VOCAB_FILE)

@@ -2,7 +2,8 @@
 
 Words are cut as in corpora for token classification: punctuation stands alone, except inside a word
 (`U.S.`, `1,000`, `e-mail`, `a@b.org`); English endings (`'s`, `n't`) are words; so is each Chinese
-character. Nothing but white space is left out. What cuts words into tokens: `wordpiece.py`.
+character. Nothing but white space is left out. Tokenizers such as `wordpiece.py` cut words into
+tokens.
 """
 
 import re
@@ -43,7 +44,7 @@ def _pattern(rule: WordRule) -> re.Pattern[str]:
 
 
 def find_words(text: str, rule: WordRule = "words") -> list[Place]:
-    """Find the words of a text; returns their places in order.
+    """Find the words of a text and return their places in order.
 
     >>> text = "The U.S. didn't pay 1,000."
     >>> [text[start:end] for start, end in find_words(text)]
@@ -58,7 +59,7 @@ def _touching() -> re.Pattern[str]:
 
 
 def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:
-    """Join words to a text; also returns each word's place in it.
+    """Join words to a text, and return it with each word's place in it.
 
     Chinese and full-width characters have no spaces beside them.
 
