@@ -1,8 +1,8 @@
 """Choice of a model size for a number of minutes on this machine.
 
-A larger model learns more from each token, and sees fewer of them in the same time; until it has
-left the plateau of mere token frequencies, it is worse than a small one. So some steps of each size
-are timed, the smallest first, and the largest that gets the tokens it needs is taken.
+A larger model learns more from each token, but sees fewer tokens in the same time. Until it has
+learned more than token frequencies, it is worse than a small model. So some steps of each size are
+timed, the smallest first, and the largest size that sees the tokens it needs is taken.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ where tiny had 4.2, so the need is no smaller (benchmarks/results/quality-screen
 
 TRIAL_ROWS = 16
 SHARED_SPEED = 0.9
-"""Speed of a process beside others relative to alone: they share caches and memory."""
+"""Speed of one of several processes, relative to a process alone: they share caches and memory."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def choose_preset(
     machine: Machine,
     optimizer: Optimizer = "adamw",
 ) -> Choice:
-    """Time the presets on rows of `objective`, up to one too large.
+    """Time the presets on rows of `objective`, from the smallest to the first that is too large.
 
     Args:
         shapes: the config of a new model by preset.
@@ -87,11 +87,11 @@ def tokens_per_second(
     machine: Machine,
     optimizer: Optimizer = "adamw",
 ) -> float:
-    """Estimate the real tokens that all processes train in a second, from some steps of one.
+    """Estimate the real tokens that all processes train in a second, from steps of one process.
 
-    Starting the others would take longer than the steps.
+    Starting the other processes would take longer than the steps.
     """
-    # No more at once than the run itself takes: long rows need much memory.
+    # At most the rows that the run computes at once: long rows need much memory.
     at_once = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, at_once)
     trial = objective.resized(num_rows, objective.eval_rows)
@@ -101,7 +101,7 @@ def tokens_per_second(
     with machine.as_one_process(), timing as timer:
         timed = timer.time(objective.start_steps + 1, warm_up=1)  # of full length
     growth = objective.batch_size / num_rows
-    # As many as a step has micro-batches for.
+    # A process without a micro-batch in a step has no work.
     processes = min(machine.num_processes, -(-objective.batch_size // objective.micro_batch_size))
     speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
     tokens = growth * timed.tokens

@@ -1,7 +1,7 @@
-"""Whether pre-training taught [CLS] where to look.
+"""Judgement of whether pre-training has trained the attention of [CLS].
 
-Only the prediction of pairs trains the attention of [CLS] in the last layer. Where nothing was
-learned about pairs, fine-tuning does better if [CLS] begins as the mean over all tokens.
+Only the prediction of pairs trains the attention of [CLS] in the last layer. If the model learned
+nothing about pairs, fine-tuning does better when [CLS] begins as the mean over all tokens.
 """
 
 import math
@@ -22,10 +22,10 @@ Nothing was measured in between (`benchmarks/results/cls-attention.md`)."""
 def reason_to_reset(run: Mapping[str, Any]) -> str:
     """Return why the attention of [CLS] is to be reset after a pre-training; empty if it is not.
 
-    The words follow "This model's pre-training".
+    The returned text completes the sentence "This model's pre-training …".
 
-    A run that continued a model is judged only if there was a reason before it, too: the model may
-    have learned more than the run's own texts show.
+    A run that continued a model is judged only if that model already had a reason, too: the model
+    may have learned more about pairs than this run's texts show.
 
     Args:
         run: the run.json of a model folder.

@@ -50,7 +50,8 @@ class PretrainConfig:
     minutes: float | None
     batch_size: int
     micro_batch_size: int = field(metadata=FREE)
-    """Rows computed at once. Where they are compared, the objective's identity has their number."""
+    """Rows computed at once. If a loss compares them, their number is in the objective's
+    identity."""
     seed: int
     optim: OptimSettings
     precision: Precision
@@ -68,5 +69,5 @@ class PretrainConfig:
 
     @property
     def best(self) -> BestSettings | None:
-        """Nothing to choose by: the last weights are saved."""
+        """None: pre-training saves the last weights, not the best ones."""
         return None

@@ -1,9 +1,9 @@
-"""A start in closed form: word embeddings and the decoder's bias, counted in the corpus.
+"""Initial word embeddings and decoder bias, computed from counts of the corpus.
 
-The first thing that a BERT learns is how frequent tokens are and which of them stand near each
-other. Both can be counted. The decoder's bias becomes the logarithm of each token's frequency. The
-word embeddings become a factorization of positive pointwise mutual information (Levy and Goldberg
-2014): tokens with similar neighbours get similar vectors. Above `MAX_DENSE` tokens the matrix is
+A BERT first learns the frequencies of tokens, and which tokens stand near each other. Both can be
+counted. The decoder's bias becomes the logarithm of each token's frequency. The word embeddings
+become a factorization of positive pointwise mutual information (Levy and Goldberg 2014): tokens
+with similar neighbours get similar vectors. Above `MAX_DENSE` tokens the matrix is
 sparse: memory then grows with the text, not with the square of the vocabulary.
 """
 
@@ -30,13 +30,13 @@ SMOOTHING = 0.75
 """Exponent of the context counts: it lowers the PMI of rare contexts (Levy et al. 2015, section
 3.2)."""
 MAX_DENSE = 2**14
-"""Largest vocabulary with a dense matrix, which takes 1 GiB then. At 8,000 tokens the products of a
-dense one take a third of the time."""
+"""Largest vocabulary with a dense matrix, which then takes 1 GiB. At 8,000 tokens products with a
+dense matrix take a third of the time that they take with a sparse one."""
 MAX_COUNTED_PAIRS = 2**24
-"""Largest number of different pairs; of more, the rarest are left out. With 250,000 tokens, 2.3 GB
-are held at most (benchmarks/results/quality-screening.md)."""
+"""Largest number of different pairs; if there are more, the rarest are left out. With a vocabulary
+of 250,000 tokens, 2.3 GB are held at most (benchmarks/results/quality-screening.md)."""
 BYTES_PER_PAIR = 110
-"""Most memory for a pair that is held: ids of both tokens, a count and an order, and all sorted."""
+"""Most memory per pair: ids of both tokens, a count and a sorting order, and sorted copies."""
 KEYS_AT_ONCE = 2**23
 ITERATIONS = 4
 """Power iterations of the randomized SVD (Halko et al. 2011, algorithm 4.4)."""
@@ -44,7 +44,7 @@ OVERSAMPLING = 16
 
 
 class PairCounts(NamedTuple):
-    """Pairs of neighbouring tokens, sorted by `keys`, and how often each occurs; int64 `[pairs]`.
+    """Pairs of neighbouring tokens, sorted by `keys`, and their occurrences; int64 `[pairs]`.
 
     The key of a pair is the smaller token id times the size of the vocabulary plus the larger one.
     """
@@ -80,7 +80,7 @@ def initialize_counted(model: BertModel, corpus: Corpus) -> None:
     vectors = factorize(matrix, words.shape[1])[seen]
     vectors -= vectors.mean(0)
     spread = vectors.std()
-    if spread > 0:  # not in a text in which all words are used alike
+    if spread > 0:  # zero for a text in which all words are used alike
         words[seen] = vectors * (model.config.initializer_range / spread)
     frequencies = torch.from_numpy(counts + 1.0)
     bias = cast(MaskedLMHead, model.heads["masked_lm"]).bias
@@ -101,8 +101,8 @@ def check_memory(corpus: Corpus) -> None:
 def count_neighbours(corpus: Corpus) -> PairCounts:
     """Count pairs of tokens that stand at most `WINDOW` tokens apart in one document.
 
-    Of large corpora evenly spread documents are counted; of more than `MAX_COUNTED_PAIRS` different
-    pairs the most frequent ones are given.
+    In a large corpus evenly spread documents are counted. If there are more than
+    `MAX_COUNTED_PAIRS` different pairs, the most frequent ones are returned.
     """
     none = np.zeros(0, dtype=np.int64)
     pairs = PairCounts(none, none)
@@ -148,8 +148,8 @@ def add_counts(one: PairCounts, other: PairCounts) -> PairCounts:
 def positive_pmi(pairs: PairCounts, size: int) -> PmiMatrix:
     """Compute positive pointwise mutual information `[size, size]` of tokens and contexts.
 
-    It is the logarithm of how much more often two tokens are neighbours than chance would have it,
-    and 0 where that is less often.
+    It is log(p(token, context) / (p(token) · p(context))), and 0 where that is negative: the
+    logarithm of how much more often than by chance two tokens are neighbours.
     """
     smaller, larger = pairs.keys // size, pairs.keys % size
     is_two = smaller != larger
@@ -190,7 +190,7 @@ def factorize(matrix: PmiMatrix, rank: int) -> Tensor:
     """
     num_kept = min(rank, *matrix.rows.shape)
     size = min(num_kept + OVERSAMPLING, *matrix.rows.shape)
-    # As in torch.svd_lowrank, which takes minutes of a large matrix and cannot tell how far it is.
+    # As torch.svd_lowrank does, which takes minutes for a large matrix and shows no progress.
     with progress_bar("factorizing counts", 2 * ITERATIONS + 2) as done:
         basis = _orthonormal(matrix.rows @ torch.randn(matrix.rows.shape[1], size))
         done()

@@ -13,9 +13,9 @@ COUNTED_ROWS = 8
 def flops_per_token(objective: Pretraining, model: BertModel, step: int) -> float:
     """Count the operations of a forward and a backward pass for each real token of a step's rows.
 
-    A few of the rows are computed by the model, which is on the CPU; its gradients are lost. Only
-    matrix products are counted, a multiply-add as two operations, with the padding that they have
-    there (3 % on average).
+    The model, which must be on the CPU, computes a few of the rows; its gradients are cleared. Only
+    matrix products are counted, a multiply-add as two operations, padding on a CPU included (3 % on
+    average).
     """
     batch = objective.resized(COUNTED_ROWS, objective.eval_rows).micro_batch(step, 0)
     model.train()

@@ -8,11 +8,12 @@ from bertsmith.training.machine import Machine
 from bertsmith.training.settings import TrainingSettings
 
 MAX_TOKENS = 32 * 128
-"""Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a
-quarter of them a sixth slower."""
+"""Tokens that a process computes at once on a CPU by default. A tiny model trains no faster with
+twice this number, and a sixth slower with a quarter of it."""
 MAX_KEPT_BYTES = 512 * 10**6
-"""Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
-bf16, 4 in fp32, unless a single row needs more. Those of a generator are not included."""
+"""Most bytes of activations that a process keeps for the backward pass, unless a single row needs
+more: for base, 8 rows of 128 tokens in bf16, 4 in fp32. Activations of a generator are not
+included."""
 
 
 def rows_of_micro_batch(
@@ -20,7 +21,7 @@ def rows_of_micro_batch(
 ) -> int:
     """Choose the rows of a micro-batch, of `length` tokens each.
 
-    Without `shape`, the model may have any; without `machine`, a step is one micro-batch.
+    Without `shape`, memory sets no limit; without `machine`, a step is one micro-batch.
     """
     if said.micro_batch_size is not None or machine is None:
         return min(said.micro_batch_size or said.batch_size, said.batch_size)
@@ -32,8 +33,8 @@ def rows_of_micro_batch(
 def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> int:
     """Return the most rows of `length` tokens that a process computes at once.
 
-    On a CPU they have `MAX_TOKENS` at most, and keep `MAX_KEPT_BYTES` if one row does; elsewhere
-    there is no limit.
+    On a CPU the rows have at most `MAX_TOKENS` tokens and keep at most `MAX_KEPT_BYTES`, but one
+    row is always allowed. On other devices there is no limit.
     """
     if machine.device.type != "cpu":
         return sys.maxsize
@@ -45,14 +46,13 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
 
 
 def saved_activations(config: BertConfig, length: int, width: int) -> int:
-    """Count the bytes that layers keep of a row for the backward pass, `width` for each number.
+    """Count the bytes, `width` per number, that a row's backward pass needs kept.
 
     Each layer keeps per token vectors of H numbers: its input, query, key and value, the context,
     two inputs of LayerNorms and the first one's output, and with dropout two masks (10, else 8);
     also input and output of the activation function (`kept_feed_forward_vectors`: with gates two
-    more).
-    Each head keeps its weight for each pair of tokens, and with dropout a mask and the product of
-    both, where attention is by plain products.
+    more). Each head keeps its weight for each pair of tokens, and with dropout a mask and the
+    product of both, where attention is by plain products.
     """
     has_dropout = config.hidden_dropout_prob > 0
     vectors = (10 if has_dropout else 8) * config.hidden_size
@@ -67,8 +67,8 @@ def saved_activations(config: BertConfig, length: int, width: int) -> int:
 def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:
     """Choose the micro-batch rows that give the busiest process fewest rows.
 
-    The largest such number is taken. Micro-batches are assigned in turn, and the other processes
-    wait for the busiest.
+    Of several such numbers, at most `at_most`, the largest is taken. Micro-batches are assigned to
+    processes in turn, and the other processes wait for the busiest.
 
     >>> even_rows(64, num_processes=2, at_most=13)
     8

@@ -2,9 +2,9 @@
 
 The generator predicts the chosen tokens, most of which it sees as [MASK]. A token sampled from each
 prediction replaces the original, and the discriminator classifies every real token, [CLS] and [SEP]
-included (as the released code), as original or replaced; a sample equal to the original counts as
-original. Draws for sampling come with the batch, so a step is a function of corpus, seed, step and
-weights. No gradient passes through the samples.
+included (as in the released code), as original or replaced; a sample equal to the original counts
+as original. Draws for sampling come with the batch, so a step is a function of corpus, seed, step
+and weights. No gradient passes through the samples.
 """
 
 from collections.abc import Sequence
@@ -56,8 +56,8 @@ class ReplacedTokens(Pretraining):
     def combine(self, results: Sequence[list[Any]]) -> dict[str, float]:
         """Compute losses and accuracies on the eval rows, and the detection of replaced tokens.
 
-        `held_out_rtd_precision`, `_recall` and `_auc` are of replaced tokens; `_replaced` is their
-        share.
+        `held_out_rtd_precision`, `_recall` and `_auc` measure how replaced tokens are detected;
+        `held_out_rtd_replaced` is the share of replaced tokens.
         """
         if self.held_out is None:
             return {}

@@ -15,16 +15,16 @@ from bertsmith.pretraining.word_bounds import WordBounds
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 CONTEXT = 16
-"""Tokens read on either side of a segment to see whether its ends cut a word. One would do to see
-`##`; a segmenter finds words at the edge better with more context."""
+"""Tokens read on either side of a segment to see whether its ends cut a word. A single token would
+be enough to see `##`, but a segmenter finds words at the edge better with more context."""
 
 
 @dataclass(frozen=True)
 class TextRows:
     """Rows one after another: `ids` and `type_ids` int64 `[tokens]`, `lengths` int64 `[rows]`.
 
-    `words` int64 `[tokens]` numbers the words for `choose_words`: -1 at special tokens and at words
-    that an end of their segment cut. None where words are not requested.
+    `words`, int64 `[tokens]`, numbers the words for `choose_words`: -1 at special tokens and at
+    words that are cut by an end of their segment. It is None if words are not requested.
     """
 
     ids: np.ndarray
@@ -78,13 +78,13 @@ class RowReader:
         return TextRows(ids, type_ids, row_lengths)
 
     def _framed_lengths(self, segments: Segments) -> np.ndarray:
-        """Compute segment lengths with [CLS] before a row and separators."""
+        """Compute the lengths of segments with separators and, for a row's first, [CLS]."""
         is_last = np.append(segments.is_first[1:], True)
         between = self._tokenizer.num_separators if segments.are_pairs else 1
         return segments.is_first + segments.lengths + np.where(is_last, 1, between)
 
     def _lay_out_words(self, segments: Segments, bounds: WordBounds) -> TextRows:
-        """Lay out rows with word numbers, found in wider text."""
+        """Lay out rows with word numbers, found in text beyond the segments' ends too."""
         wide_starts, wide_ends = self._widen(segments)
         wide_lengths = wide_ends - wide_starts
         text = self._text(wide_starts, wide_ends)
@@ -128,7 +128,7 @@ class RowReader:
         begins_word = is_special.copy()
         begins_word[_places(text_starts, segments.lengths)] |= begins
         number = np.cumsum(begins_word) - 1
-        # A word that begins outside its row has the number of the special token before it.
+        # A word that begins before its segment has the number of the special token before it.
         is_lost = is_special[begins_word]
         is_lost[number[(text_starts + segments.lengths - 1)[is_cut]]] = True
         return np.where(is_lost[number], -1, number)

@@ -1,8 +1,8 @@
 """Timing of training steps: an objective and a model in, seconds per step on this machine out.
 
-The steps are those of a run: by all its processes, with prefetched batches and weight updates. They
-are timed in two parts, since the gradients of a step take time in proportion to its rows and the
-update does not.
+The steps are those of a run, with all its processes, prefetched batches and weight updates.
+Gradients and update are timed separately, since the time for gradients is proportional to a step's
+rows and that for the update is not.
 """
 
 import time
@@ -30,19 +30,19 @@ RATE = 1e-6
 """A learning rate so small that the weights stay the same."""
 
 TRIAL_ROWS = (2, 8, 32, 128)
-"""Held-out rows that are timed, one number after the other."""
+"""Numbers of held-out rows that are timed, one after the other."""
 
 MIN_STEPS = 3
 WARM_UP_STEPS = 3
-"""First steps, which prepare machine code for each shape, memory and caches."""
+"""First steps, which are not timed: they prepare memory, caches and machine code for each shape."""
 
 
 @dataclass(frozen=True)
 class StepTime:
     """Measured times of steps.
 
-    `compute` is seconds of gradients per token of the process with most of them, `update` seconds
-    of the update per step; `tokens` is the mean number of real tokens per step.
+    `compute` is the seconds for gradients per token of the process with the most tokens, `update`
+    the seconds for the update per step; `tokens` is the mean number of real tokens per step.
     """
 
     compute: float
@@ -91,7 +91,7 @@ class StepTimer:
     def time(self, first: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_STEPS) -> StepTime:
         """Run steps from `first` on, for `seconds` but at least `MIN_STEPS`.
 
-        It can be called once, since workers prefetch their batches.
+        This can be called only once, since workers prefetch their batches in order.
         """
         compute: list[float] = []
         update: list[float] = []
@@ -105,7 +105,7 @@ class StepTimer:
                 began = time.perf_counter()
                 if len(compute) == warm_up:
                     deadline = began + seconds
-                # Both must be reached, so the lesser share counts.
+                # Both the steps and the time must be reached, so the smaller share is shown.
                 in_steps, in_time = len(compute) / least, began - started
                 bar.move(min(in_steps, in_time / (deadline - started), 1))
                 sizes = self.workers.prepare(step)

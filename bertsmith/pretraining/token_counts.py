@@ -1,4 +1,4 @@
-"""Token counts of a corpus, and the loss of a model that knows nothing but them."""
+"""Token counts of a corpus, and the loss of a model that predicts by token frequency alone."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.system.progress import tracked
 
 COUNTED_TOKENS = 20_000_000
-"""Number of tokens up to which all documents are counted; of more, evenly spread ones."""
+"""Number of tokens up to which all documents are counted; beyond it, evenly spread ones are."""
 DOCUMENTS_AT_ONCE = 1000
 
 IdArray = NDArray[np.int64]
@@ -21,8 +21,8 @@ def counted_documents(
 ) -> Iterator[list[NDArray[Any]]]:
     """Yield the token ids of the documents that are counted, up to 1,000 at once.
 
-    Each document is an array of integers `[tokens]`. Of more than `COUNTED_TOKENS` tokens, evenly
-    spread documents are taken.
+    Each document is an array of integers `[tokens]`. If the corpus has more than `COUNTED_TOKENS`
+    tokens, evenly spread documents are taken.
     """
     bounds = corpus.sentence_starts[corpus.document_starts]
     every = max(1, corpus.num_tokens // COUNTED_TOKENS)
@@ -36,8 +36,8 @@ def counted_documents(
 def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
     """Compute the cross entropy (nats per token) of eval tokens under training frequencies.
 
-    Frequencies have one added to every count. Special tokens are left out, as in masking, and of
-    splits beyond 20 M tokens evenly spread documents are read.
+    Frequencies have one added to every count. Special tokens are left out, as in masking. In splits
+    of more than 20 M tokens, evenly spread documents are read.
     """
     ordinary = np.ones(train.vocab_size, dtype=bool)
     ordinary[list(train.tokenizer().special_ids)] = False

@@ -19,9 +19,9 @@ RUN_LENGTHS = {
     "ngram": _distribution(1 / np.arange(1, 4)),
 }
 """Probabilities of runs of one word, two words, …: SpanBERT's geometric lengths (Joshi et al. 2020,
-section 3.1: p = 0.2, at most 10, on average 3.8, so the lengths beyond 10 are left out and not
-counted as 10) and ALBERT's n-grams (Lan et al. 2020, section 4.1: n at most 3, p(n) proportional to
-1/n)."""
+section 3.1: p = 0.2, at most 10; the paper's average of 3.8 shows that draws above 10 are dropped,
+not counted as 10) and ALBERT's n-grams (Lan et al. 2020, section 4.1: n at most 3, p(n)
+proportional to 1/n)."""
 
 
 def choose_words(
@@ -34,14 +34,14 @@ def choose_words(
     """Choose runs of whole words, at most `budgets` tokens per sequence.
 
     A word is never cut. A run that exceeds the remaining budget keeps the words at its beginning
-    that fit; then later runs are tried. So a sequence has fewer tokens than its budget only where
-    no other run's first word fits. If no word at all fits, the shortest is chosen, so that every
+    that fit; then later runs are tried. So a sequence gets fewer tokens than its budget only if no
+    further run's first word fits. If no word at all fits, the shortest is chosen, so that every
     sequence with a whole word has something to predict.
 
     Args:
         words: the word that each token of a packed row belongs to, int64 `[tokens]`; -1 at
-            tokens that must not be chosen. A word's tokens are contiguous, and a word that does
-            not follow the previous one directly begins a new stretch.
+            tokens that must not be chosen. A word's tokens are contiguous, and a word that does not
+            follow the previous one directly begins a new stretch.
         lengths: tokens of each sequence, int64 `[sequences]`.
         budgets: tokens to choose of each sequence at most, int64 `[sequences]`, 1 or more.
         run_lengths: probabilities of runs of 1, 2, … words.
@@ -69,7 +69,7 @@ def choose_words(
 def _tile(
     begins_stretch: np.ndarray, run_lengths: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Cut every stretch into runs; number the run of each word."""
+    """Cut every stretch of words into runs, and return the number of each word's run."""
     num_words = len(begins_stretch)
     if len(run_lengths) == 1:
         return np.arange(num_words)
@@ -91,9 +91,9 @@ def _spend(
 ) -> np.ndarray:
     """Mark the words that fit the budgets, in order, bool `[words]`.
 
-    The words of a run are contiguous. Equal to a loop over the words of each sequence, in a few
-    rounds over all: each round takes what fits before the first word that does not, and drops that
-    word's run.
+    The words of a run are contiguous. The result equals that of a loop over the words of each
+    sequence, but takes a few rounds over all sequences: each round takes the words before the first
+    one that does not fit, and drops the rest of that word's run.
     """
     left = np.arange(len(sizes))
     room = budgets.copy()
@@ -115,7 +115,7 @@ def _spend(
 
 
 def _shortest(sizes: np.ndarray, sequences: np.ndarray, has_some: np.ndarray) -> np.ndarray:
-    """Return the first shortest word of each sequence that has none taken."""
+    """Return the first of the shortest words in each sequence without a taken word."""
     words = np.flatnonzero(~has_some[sequences])
     by_size: np.ndarray = words[np.lexsort((sizes[words], sequences[words]))]
     return by_size[_changes(sequences[by_size])]
@@ -130,7 +130,7 @@ def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def _changes(values: np.ndarray) -> np.ndarray:
-    """Mark values that differ from the previous one; the first does."""
+    """Mark values that differ from the previous value; the first value is marked."""
     differs = np.ones(len(values), dtype=bool)
     differs[1:] = values[1:] != values[:-1]
     return differs

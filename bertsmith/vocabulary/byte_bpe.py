@@ -1,8 +1,9 @@
 """Learning of byte-level BPE: tokens and merges from word counts.
 
 Starting from the 256 bytes, the most frequent pair of neighbouring tokens is merged until the
-vocabulary is full (Sennrich et al. 2016); of equally frequent pairs the one whose tokens are older.
-The result equals that of the `tokenizers` library (BpeTrainer with the alphabet of ByteLevel).
+vocabulary is full (Sennrich et al. 2016). Of equally frequent pairs the one whose tokens are older
+is merged. The result equals that of the `tokenizers` library (BpeTrainer with the alphabet of
+ByteLevel).
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from bertsmith.vocabulary.segmentation import Cut
 from bertsmith.vocabulary.wordpiece import LearnedVocabulary, UnprefixedLearner
 
 BYTE_BPE_SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-"""RoBERTa's special tokens; the first four have these ids there too."""
+"""RoBERTa's special tokens; the first four have the same ids as in RoBERTa."""
 
 
 class MergeLearner(UnprefixedLearner):
@@ -73,8 +74,8 @@ def extend_byte_bpe(
 ) -> ByteBpeTokenizer:
     """Extend the tokenizer by up to `num_new` tokens learned from word counts.
 
-    The old merges cut the words, and merging goes on from there. New merges come after all old
-    ones, so a word without a new token is tokenized as before.
+    The old merges cut the words, and the new ones merge the resulting tokens. New merges come after
+    all old ones, so a word without a new token is tokenized as before.
     """
 
     def cut(word: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Count the words of texts on machines that share a folder.
+"""Functions that count the words of texts on machines that share a folder.
 
 Workers count work units into sorted files, and merge these in groups, until few are left. So no
-process holds more than a few million words, and only paths and reports travel.
+process holds more than a few million words, and only paths and reports are sent over the network.
 """
 
 import shutil
@@ -21,14 +21,14 @@ from bertsmith.system.progress import progress_bar
 from bertsmith.vocabulary.word_counts import WordCounts, merge_counts, read_counts, write_counts
 
 COUNTS_DIR = "word-counts"
-"""Folder of counts in that of the tokenizer, until it is trained."""
+"""Folder of counts inside the tokenizer's folder, removed when all are counted and merged."""
 FILES_AT_ONCE = 32
-"""Files that are merged at once; each is open."""
+"""Files that are merged at once, all of them open."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitCounts:
-    """Counts of a work unit: paths of files, of the words to learn from and of those held out."""
+    """Counts of a work unit: a file of the words to learn from, and one of the held-out words."""
 
     learned: Path
     held_out: Path
@@ -54,7 +54,8 @@ class UnitCounter:
         """Count the words of a unit.
 
         Raises:
-            InputError: the texts cannot be read, or this machine does not see them or the folder.
+            InputError: the texts cannot be read, or this machine lacks access to them or to the
+            folder.
         """
         check_is_seen(self.folder)
         for partition in unit.partitions:
@@ -78,7 +79,7 @@ class UnitCounter:
 
 @dataclass(frozen=True, slots=True)
 class FilesToMerge:
-    """Files of counts and the one that they are merged to."""
+    """Files of counts, and the file that they are merged into."""
 
     paths: tuple[Path, ...]
     merged: Path
@@ -100,14 +101,14 @@ def count_on(
     counter: Callable[[Path], UnitCounter],
     report: SourceReport,
 ) -> Iterator[tuple[WordCounts, WordCounts, int]]:
-    """Give the words to learn from, those held out, and the number of held-out documents.
+    """Yield the words to learn from, the held-out words, and the number of held-out documents.
 
     Args:
-        out: the folder of the tokenizer, which all machines see; it is empty, or has what an
-            earlier attempt left.
-        held_out_paths: files that are left out.
+        out: the folder of the tokenizer, which all machines see; it is empty, or holds counts that
+            an earlier attempt left.
+        held_out_paths: files that are not counted, even if `paths` contain them.
         counter: makes the counter of a folder.
-        report: is filled in with what was read.
+        report: is filled in with the documents and bytes that were read.
 
     Raises:
         InputError: a file cannot be read.

@@ -1,9 +1,9 @@
 """Extension of a tokenizer by tokens learned from texts of a domain.
 
-Existing tokens keep their ids, so a model can be continued with it: only the new tokens need new
-embeddings (`bertsmith pretrain --from`). A new unigram token's probability is its share of all
-tokens of these words (Kudo 2018, section 3.2), but never less than that of its parts together: else
-no text would be cut into it.
+Existing tokens keep their ids, so the tokenizer's model can be continued: only the new tokens need
+new embeddings (`bertsmith pretrain --from`). A new unigram token's probability is its share of all
+tokens in the texts' words (Kudo 2018, section 3.2), but always a little above the product of its
+parts' probabilities: otherwise no word would be cut into the new token.
 """
 
 import math
@@ -29,7 +29,7 @@ from bertsmith.vocabulary.train import TokenizerReport, count_texts
 from bertsmith.vocabulary.wordpiece import UnprefixedLearner, choose_alphabet
 
 MARGIN = 1e-6
-"""Least margin of a new token's score over its parts', so that rounding decides nothing."""
+"""Least difference of a new token's score to its parts' sum, so that rounding does not matter."""
 
 
 def extend_unigram(
@@ -45,11 +45,11 @@ def extend_unigram(
     Args:
         counts: words as `UnigramTokenizer.words` gives them, with their counts.
         min_frequency: the lowest frequency of a pair that is merged.
-        character_coverage: share of the characters that must be known in the end.
+        character_coverage: share of the texts' characters that must be known afterwards.
 
     Raises:
-        ConfigError: `num_new` does not hold the characters that the tokenizer lacks, or every word
-            has an unknown one.
+        ConfigError: `num_new` is below the number of characters that the tokenizer lacks, or every
+            word has a character that stays unknown.
     """
     least = min(tokenizer.scores)
     old = list(tokenizer.vocab)
@@ -105,12 +105,12 @@ class ExtensionReport:
 def extend_tokenizer(
     settings: ExtensionSettings,
 ) -> tuple[Tokenizer, ExtensionReport]:
-    """Learn new tokens, whatever the order of texts, and append them.
+    """Learn new tokens, which do not depend on the order of the texts, and append them.
 
     Raises:
-        CheckpointError: no tokenizer there, or one that cannot be extended.
-        InputError: a file that cannot be read, or no words in any of them.
-        ConfigError: fewer tokens asked for than there are new characters.
+        CheckpointError: there is no tokenizer, or one that cannot be extended.
+        InputError: a file cannot be read, or the texts have no words.
+        ConfigError: fewer new tokens are asked for than there are new characters.
     """
     source = settings.from_
     old = load_tokenizer(source if source.exists() else find_checkpoint(source))
@@ -150,13 +150,13 @@ def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSet
 def check_extensible(tokenizer: Tokenizer, path: Path) -> None:
     """Refuse a tokenizer with added tokens that would become ordinary ones.
 
-    New tokens come behind all old ids, added tokens included, so these become part of the
-    vocabulary. That changes nothing where no word of a text can look like one of them. (The tokens
-    of byte-level BPE are made by merges, and no merge makes an added token; in a unigram model they
-    are as unlikely as its least likely token.)
+    New tokens come after all old ids, those of added tokens included, so added tokens become part
+    of the vocabulary. That changes nothing as long as no word of a text can look like an added
+    token. (Byte-level BPE makes tokens by merges, and no merge makes an added token. In a unigram
+    model an added token is as unlikely as the least likely token.)
 
     Raises:
-        CheckpointError: an added token is a word.
+        CheckpointError: an added token of a WordPiece tokenizer is a word.
     """
     if not isinstance(tokenizer, WordPieceTokenizer):
         return

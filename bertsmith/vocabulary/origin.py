@@ -10,21 +10,22 @@ KEY = "extends"
 
 
 def note_origin(folder: Path, model: Path) -> None:
-    """Write beside an extended tokenizer which model it was made for.
+    """Write the path of the model that an extended tokenizer was made for into its folder.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the file cannot be written.
     """
     write_json(folder / ORIGIN_NAME, {KEY: str(model)})
 
 
 def model_of_tokenizer(tokenizer: Path) -> Path | None:
-    """Return the model to continue on a corpus of this tokenizer; None for a new one."""
+    """Return the model to continue on a corpus of this tokenizer; None if there is none."""
     if _has_weights(tokenizer):
         return tokenizer
     try:
         origin = json.loads((tokenizer / ORIGIN_NAME).read_text(encoding="utf-8"))[KEY]
-    except (OSError, ValueError, KeyError, TypeError):  # it is no extension, or was edited
+    except (OSError, ValueError, KeyError, TypeError):  # the tokenizer is no extension, or the file
+    # was edited
         return None
     model = Path(str(origin))
     is_hub_name = not model.is_absolute() and len(model.parts) == 2 and not model.parent.exists()

@@ -1,7 +1,8 @@
 """Pruning of a learned vocabulary: drops the least used tokens.
 
 Merging builds long tokens from short ones, and many of the short ones are never used again:
-encoding takes the longest match, which finds 'river' and passes over the 'rive' on its way.
+encoding takes the longest match, such as 'river', so 'rive', from which it was merged, is hardly
+used.
 """
 
 from collections import Counter
@@ -9,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bertsmith.tokenization.wordpiece import WordPiece
 
-# A dropped token's text falls to others, so use is counted anew after each round.
+# Other tokens take over a dropped token's text, so use is counted again in each round.
 ROUNDS = 4
 
 
 CountUse = Callable[[Sequence[str]], Mapping[int, int]]
-"""Function from tokens to how often each, by index, occurs in texts encoded with them."""
+"""Function from tokens to the occurrences of each, by its index, in texts encoded with them."""
 
 
 def drop_least_used(
@@ -52,7 +53,7 @@ def use_in_words(words: Mapping[str, int]) -> CountUse:
 
 
 def count_ids(cut: Callable[[str], Iterable[int]], words: Mapping[str, int]) -> Counter[int]:
-    """Count how often each id occurs in words, which `cut` divides; `words` has their counts."""
+    """Count the occurrences of each id in words that `cut` divides; `words` has their counts."""
     use: Counter[int] = Counter()
     for word, count in words.items():
         for index in cut(word):

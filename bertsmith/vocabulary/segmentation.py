@@ -1,8 +1,9 @@
 """Words as sequences of tokens, with pair counts kept under merges.
 
-All words lie in one flat array, each place linked to its neighbours, so that a merge touches only
-the places where it happens, in a handful of array operations. Memory is some 30 bytes for each
-character of the distinct words, and 30 for each pair of tokens that ever met.
+The tokens of all words lie in one flat array, each linked to its neighbours, so that a merge
+touches only the places where its pair occurs, in a handful of array operations. Memory is some 30
+bytes for each character of the distinct words, and 30 for each pair of tokens that ever were
+neighbours.
 """
 
 from array import array
@@ -23,7 +24,7 @@ TokenIds = Places | Ints
 Cut = Callable[[str], Sequence[str]]
 """Function that splits a word into its initial tokens."""
 
-# Entries of the flat array that are no token: around words, and where a merge took one.
+# Entries of the flat array that are no token: around words, and right tokens of merged pairs.
 _BOUNDARY, _ABSORBED = -1, -2
 
 
@@ -31,8 +32,8 @@ _BOUNDARY, _ABSORBED = -1, -2
 class MergeChange:
     """Neighbours of the merged pairs, int32 ids, with the counts of their words, int64.
 
-    One entry a pair. `after_old` and `after_new` are the right neighbours before and after the
-    merge. Arrays of one side have entries only for pairs with a neighbour there.
+    There is one entry per merged pair. `after_old` and `after_new` are the right neighbours before
+    and after the merge. Arrays of one side have entries only for pairs with a neighbour there.
     """
 
     pair_weights: Ints
@@ -46,8 +47,8 @@ class MergeChange:
 class Segmentation:
     """All words, cut into tokens.
 
-    frequency: occurrences of each token, weighted by the counts of words, int64 `[tokens]` or
-    longer. num_pieces: the sum of all frequencies.
+    `frequency` has the occurrences of each token, weighted by the counts of words, int64 `[tokens]`
+    or longer; `num_pieces` is the sum of all frequencies.
     """
 
     def __init__(self, words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> None:
@@ -99,7 +100,7 @@ class Segmentation:
         )
 
     def _occurrences(self, left: int, right: int) -> Places:
-        """Find the places of the pair's left tokens, none overlapping."""
+        """Find the places of the left tokens of a pair, without overlapping pairs."""
         if len(self._places[left]) <= len(self._places[right]):
             first = self._live(left)
             first = first[self._symbol[self._following[first]] == right]
@@ -135,8 +136,8 @@ class Segmentation:
 class PairTable:
     """Counts of pairs of neighbouring tokens, found from either token.
 
-    ends: left and right token of each slot. count: how often the pair occurs. A slot whose count
-    has fallen to zero is dead and never used again.
+    `ends` has the left and right token of each slot, `count` the occurrences of its pair. A slot
+    whose count has fallen to zero is dead and never used again.
     """
 
     def __init__(self) -> None:
@@ -157,7 +158,7 @@ class PairTable:
     def change(self, piece: int, side: int, others: TokenIds, weights: Ints) -> None:
         """Add `weights`, int64 `[pairs]`, to the pairs of `piece` with `others`, ids `[pairs]`.
 
-        Others may repeat; their weights add up.
+        An id in `others` may occur several times; its weights add up.
         """
         others, weights = _sum_by_key(others, weights)
         slots = self._find(piece, side, others)
@@ -222,7 +223,7 @@ def _group(values: Places, keys: Places, num_keys: int) -> list[Places]:
 
 
 def _sum_by_key(keys: TokenIds, weights: Ints) -> tuple[TokenIds, Ints]:
-    """Sum the weights of each distinct key; keys come out sorted."""
+    """Sum the weights of each distinct key; the result is sorted by key."""
     order = np.argsort(keys, kind="stable")
     keys, weights = keys[order], weights[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -232,7 +233,8 @@ def _sum_by_key(keys: TokenIds, weights: Ints) -> tuple[TokenIds, Ints]:
 def grown(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
     """Return `values`, or a longer copy with at least `size` entries, in the same dtype.
 
-    It grows by doubling, and new entries are `fill`. `values` have one dimension, `[entries]`.
+    The length grows by doubling, and new entries are `fill`. `values` has one dimension,
+    `[entries]`.
     """
     if size <= len(values):
         return values

@@ -11,9 +11,9 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 class TokenizerStats:
     """Statistics of a tokenizer on a text, over all occurrences of words.
 
-    num_words, num_pieces, num_unknown: occurrences of words, of their tokens ([UNK] is one), and of
-    words that become [UNK]. num_used of the vocab_size tokens occur; special tokens belong to
-    neither.
+    `num_words`, `num_pieces` and `num_unknown` count words, their tokens ([UNK] is one), and words
+    with an unknown token. `num_used` of the `vocab_size` tokens occur; both numbers leave out
+    special tokens.
     """
 
     num_words: int
@@ -24,12 +24,12 @@ class TokenizerStats:
 
     @property
     def fertility(self) -> float:
-        """Tokens per word; 1 is the least there can be."""
+        """Tokens per word, at least 1."""
         return self.num_pieces / max(self.num_words, 1)
 
     @property
     def unknown_rate(self) -> float:
-        """Share of the words that become [UNK]."""
+        """Share of the words that have an unknown token."""
         return self.num_unknown / max(self.num_words, 1)
 
     @property

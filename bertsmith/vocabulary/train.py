@@ -1,6 +1,6 @@
 """Training of a tokenizer on text files, and evaluation on held-out text.
 
-Held-out text is files of its own, or a share of the documents.
+Held-out text comes from separate files, or is a share of the documents.
 """
 
 import json
@@ -52,7 +52,7 @@ TOKENIZER_FILES = frozenset(
      ORIGIN_NAME, COUNTS_DIR}
 )  # fmt: skip
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-"""ALBERT's special tokens, by the ids that they have there."""
+"""ALBERT's special tokens, in the order of their ids in ALBERT."""
 
 _LINE_WORDS = 1 << 12
 
@@ -64,7 +64,7 @@ def learn_with_library(
 
     Args:
         counts: words as our tokenizer splits them; the library does not split them further.
-        alphabet_size: how many characters the library may keep.
+        alphabet_size: number of characters that the library may keep.
     """
     from tokenizers import models, trainers
 
@@ -86,10 +86,10 @@ def learn_unigram(
     """Train a unigram model with the library (Kudo 2018, section 3.2).
 
     Args:
-        counts: words, each with `▁` before it, of any length: where no spaces are written, they are
+        counts: words, each with `▁` before it, of any length: in languages without spaces they are
             clauses.
-        character_coverage: share of all characters that must have a token. The rarest beyond it
-            divide a word, and tokens are learned from the parts between them.
+        character_coverage: share of all characters that must have a token. The rarest characters
+            beyond it divide a word, and tokens are learned from the parts between them.
 
     Raises:
         ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
@@ -142,7 +142,7 @@ def _train(model: Any, trainer: Any, counts: Mapping[str, int]) -> Any:
 
 
 def _lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield lines that hold each word as often as counted."""
+    """Yield lines that together repeat each word as often as it was counted."""
     for word in sorted(counts):
         lines, rest = divmod(counts[word], _LINE_WORDS)
         for length in [_LINE_WORDS] * lines + [rest]:
@@ -159,7 +159,7 @@ def _count_batch(words: Words, texts: list[str]) -> Counter[str]:
 
 
 def words_of(settings: TokenizerSettings) -> Words:
-    """Return the function that splits text into words, as the tokenizer will."""
+    """Return the function that splits text into words as the trained tokenizer does."""
     if settings.kind == "byte-bpe":
         return clean_words
     if settings.kind == "unigram":
@@ -212,10 +212,10 @@ def write_tokenizer(
     """Train a tokenizer as `train_tokenizer` does, and write its folder.
 
     Args:
-        executor: of machines that see the files and the folder, and count words.
+        executor: machines that count words and see the files and the folder; by default this one.
 
     Raises:
-        ConfigError: the folder holds something; and as `train_tokenizer`.
+        ConfigError: the folder holds files that must not be replaced; and as `train_tokenizer`.
         InputError: as `train_tokenizer`.
     """
     check_outside(out, *settings.files)
@@ -231,9 +231,9 @@ def check_tokenizer_out(out: Path, overwrite: bool) -> None:
     """Refuse a folder unless it is empty or a tokenizer to overwrite.
 
     Raises:
-        ConfigError: writing there would lose something.
+        ConfigError: the folder holds other files, or a tokenizer without `overwrite`.
     """
-    if {path.name for path in out.iterdir()} <= {COUNTS_DIR}:  # of a command that was killed
+    if {path.name for path in out.iterdir()} <= {COUNTS_DIR}:  # left by a command that was killed
         return
     others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)
     if others:
@@ -254,11 +254,11 @@ def train_tokenizer(
     """Train a tokenizer on the files of the settings, or on `texts` in their place.
 
     The order of the files does not change the result, except for unigram models: the library that
-    trains them sums in any order.
+    trains them adds numbers in no fixed order.
 
     Raises:
-        InputError: a file that cannot be read, or no words in any of them.
-        ConfigError: a vocabulary size that cannot hold the alphabet; a worker process was ended
+        InputError: a file cannot be read, or the texts have no words.
+        ConfigError: the vocabulary size cannot hold the alphabet, or a worker process was ended
             from outside.
     """
     report = TokenizerReport()
@@ -324,17 +324,18 @@ def count_texts(
     """Count the words to learn from and the held-out words.
 
     A document's own text decides whether it is held out, by the hash that also splits a corpus:
-    documents that a corpus holds out by a smaller share are held out here too. Small corpora are an
-    exception: where no document falls below the share, one is held out all the same (and was
-    learned from here in 43 % of corpora of 40 documents, in 2 % of those of 200).
+    documents that a corpus of the same texts holds out by a smaller share are held out here too.
+    Small corpora are an exception: if no document's hash is below the share, the corpus holds out
+    one all the same, and the tokenizer learns from it here (in 43 % of corpora of 40 documents, in
+    2 % of those of 200).
 
     Args:
         words: splits a text; must be picklable, as other processes count.
-        report: is filled in with what was read.
+        report: is filled in with the documents and words that were read.
         cluster: machines that read and count files; by default the processes of this one.
 
     Raises:
-        InputError: a file that cannot be read, or no words in any of them.
+        InputError: a file cannot be read, or the texts have no words.
     """
     limit = 0 if settings.held_out else settings.held_out_share * 2.0**64
     if cluster is not None and not isinstance(texts, TextsInMemory):
@@ -386,7 +387,7 @@ def count_texts(
 def _count_here(
     settings: LearningSettings, texts: Texts, words: Words, report: SourceReport, limit: float
 ) -> Iterator[tuple[WordCounts, WordCounts, int]]:
-    """Give the words to learn from, those held out, and the number of held-out documents."""
+    """Yield the words to learn from, the held-out words, and the number of held-out documents."""
     num_held_out = 0
 
     def learned_from(held_out: WordCounts) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Counts of words, of which memory holds a few million; the rest is in sorted files on disk.
+"""Counts of words: memory holds a few million of them, sorted files on disk the rest.
 
 Sorted files are merged a row at a time, so that memory does not grow with the text. The words that
-are kept in the end depend on the counts alone: not on the order of the texts, nor on who counted.
+are kept in the end depend on the counts alone, not on the order of the texts or on the processes
+that counted.
 """
 
 import heapq
@@ -19,14 +20,14 @@ from bertsmith.data.splits import text_hash
 from bertsmith.system.files import atomic_write
 
 MAX_WORDS = 1 << 22
-"""Distinct words that are held in memory, and learned from at most; about 100 bytes each."""
+"""Most distinct words that are held in memory, and that are learned from; about 100 bytes each."""
 ROWS_AT_ONCE = 1 << 12
 _FIRST = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
 class FrequentWords:
-    """The most frequent words, and how many there were: distinct, and in total."""
+    """The most frequent words, and the numbers of all words: distinct, and in total."""
 
     counts: Counter[str]
     num_distinct: int
@@ -66,7 +67,7 @@ class WordCounts:
             self._counts.clear()
 
     def add_file(self, path: Path) -> None:
-        """Add the counts of a file that `write` has written; it must stay until the end."""
+        """Add the counts of a file by `write`, which must exist until they are read."""
         self._paths.append(path)
 
     def write(self, path: Path) -> None:
@@ -74,7 +75,7 @@ class WordCounts:
         write_counts(path, self._sorted())
 
     def most_frequent(self) -> FrequentWords:
-        """Return at most `max_words` words; of equally frequent ones, those of the least hash."""
+        """Return at most `max_words` words; of equally frequent ones, those with the lowest hash."""
         if not self._paths and len(self._counts) <= self._max_words:
             return FrequentWords(self._counts, len(self._counts), self._counts.total())
         num_of_count = Counter(count for _, count in self._sorted())
@@ -98,7 +99,7 @@ class WordCounts:
 def merge_counts(
     sorted_counts: Sequence[Iterable[tuple[str, int]]],
 ) -> Iterator[tuple[str, int]]:
-    """Yield the sums of counts that are sorted by word, sorted."""
+    """Merge counts that are sorted by word: yield each word once with its sum, sorted."""
     for word, equal in groupby(heapq.merge(*sorted_counts, key=_FIRST), key=_FIRST):
         yield word, sum(count for _, count in equal)
 
@@ -107,7 +108,7 @@ def write_counts(path: Path, sorted_counts: Iterable[tuple[str, int]]) -> None:
     """Write words and counts to a file of Arrow, whole or not at all.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: the file cannot be written.
     """
     import pyarrow
 

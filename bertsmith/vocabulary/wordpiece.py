@@ -2,9 +2,9 @@
 
 Starting from single characters, the pair of neighbouring tokens with the highest score is merged
 until the vocabulary is full (Schuster & Nakajima 2012, section 3). The score is that paper's gain
-in likelihood, or the frequency of byte-pair encoding (Sennrich et al. 2016). Both see only
-integers, and ties go to the pair that sorts first as text, so the result depends on the counts
-alone. A surplus of tokens is learned and the least used are dropped (`pruning`).
+in likelihood, or the pair's frequency as in byte-pair encoding (Sennrich et al. 2016). Both scores
+are computed from integers, and ties go to the pair that sorts first as text, so the result depends
+on the counts alone. A surplus of tokens is learned and the least used are dropped (`pruning`).
 """
 
 from collections import Counter
@@ -40,8 +40,9 @@ Floats = npt.NDArray[np.float64]
 
 
 Rule = Callable[[Ints, Ints, Ints, int], Floats]
-"""Score of pairs, higher is better, from how often they, their left and their right tokens occur,
-and the number of all tokens. A score never falls when its left or right token gets rarer, or when
+"""Score of pairs, higher is better. The arguments are the occurrences of the pairs, of their left
+and of their right tokens, and the number of all tokens. A score never falls when its left or right
+token gets rarer, or when
 the number of all tokens grows: the search relies on this."""
 
 
@@ -59,8 +60,8 @@ def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
     n / (f_a·f_b) that is often quoted, which prefers pairs seen twice.
 
     Args:
-        pair: n, how often the pairs occur; at least 1.
-        left, right: f_a and f_b, how often their parts occur, the pairs included.
+        pair: n, the occurrences of each pair; at least 1.
+        left, right: f_a and f_b, the occurrences of its two tokens, the pair included.
         total: N, the number of tokens in the text.
     """
     association = pair * np.log(pair * (total / (left.astype(np.float64) * right)))
@@ -86,11 +87,11 @@ RULES: Mapping[RuleName, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class LearnedVocabulary:
-    """Learned vocabulary, with the characters and words left out of it."""
+    """A learned vocabulary, with the characters and words that were left out."""
 
     tokens: list[str]
-    """Special tokens, then single characters, then merged tokens in order of learning; of a unigram
-    model, special tokens, then all others as the library orders them."""
+    """Special tokens, then single characters, then merged tokens in order of learning. In a unigram
+    model all tokens after the special ones are in the library's order."""
     alphabet: list[str]
     """Characters that the vocabulary covers, sorted."""
     dropped_characters: dict[str, int]
@@ -123,8 +124,8 @@ def learn_wordpiece(
         counts: words as the tokenizer splits them (normalized, punctuation apart).
         character_coverage: share of all characters that the alphabet must cover; the rarest ones
             beyond it are dropped, and a word with one of them encodes to [UNK].
-        surplus: how many merges to learn beyond those needed, as a share of them; as many tokens,
-            those least used in encoding, are dropped again.
+        surplus: number of merges to learn beyond those needed, as a share of these. The same
+            number of tokens, those least used in encoding, is dropped afterwards.
 
     Raises:
         ConfigError: `vocab_size` cannot hold the special tokens and the alphabet.
@@ -149,10 +150,10 @@ def learn_wordpiece(
 def check_size(
     vocab_size: int, num_special: int, num_single: int, character_coverage: float
 ) -> int:
-    """Check that a size holds special tokens and alphabet; return how many tokens these are.
+    """Check that a size has room for special tokens and alphabet; return the number of these.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: `vocab_size` is too small for them.
     """
     minimum = num_special + num_single
     if vocab_size < minimum:
@@ -189,9 +190,9 @@ def choose_alphabet(
 def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> list[str]:
     """List the tokens that learning starts from.
 
-    Each character is one. A character that joins others in any word is also one inside a word, so
-    that it is known at either place. One that always stands alone, as Chinese characters and
-    punctuation do, is not.
+    Each character is a token. A character of a longer word also gets a token with ##, so that it is
+    known at the start and inside of words. A character that is always a word by itself, as Chinese
+    characters and punctuation are, gets no token with ##.
 
     >>> single_character_pieces("!ab", ["ab", "!"])
     ['!', 'a', 'b', '##a', '##b']
@@ -204,8 +205,8 @@ def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> li
 class PieceLearner:
     """Learner that merges pairs of tokens, best first.
 
-    texts: the tokens so far, by id; the first are `pieces`. `cut` divides each word into some of
-    these.
+    `texts` are the tokens so far, by id, beginning with `pieces`. `cut` divides each word into
+    tokens of `pieces`.
 
     The best pair is found exactly: each token keeps a ceiling over the scores of the pairs it
     starts, raised whenever such a score may have risen and lowered only when its pairs are scored
@@ -233,7 +234,7 @@ class PieceLearner:
         self._count_pairs()
 
     def grow(self, num_pieces: int) -> None:
-        """Merge until there are `num_pieces` tokens, or no pair scores above zero."""
+        """Merge pairs until there are `num_pieces` tokens or no pair has a score above zero."""
         with progress_bar("learning tokens", num_pieces - len(self.texts)) as advance:
             while len(self.texts) < num_pieces and (best := self.best_pair()) is not None:
                 self.merge(*best)
@@ -267,7 +268,7 @@ class PieceLearner:
             self._raise_ceilings(piece)
 
     def frequencies(self) -> list[int]:
-        """Return how often each token occurs in the words as cut now."""
+        """Return the occurrences of each token in the words, as the merges so far cut them."""
         return self._segmentation.frequency[: len(self.texts)].tolist()
 
     def _precedence(self, piece: int) -> Any:
@@ -287,7 +288,7 @@ class PieceLearner:
         lefts, rights, weights = self._segmentation.neighbours()
         order = np.argsort(lefts, kind="stable")
         distinct_lefts, starts = np.unique(lefts[order], return_index=True)
-        # Without pairs the split still has one part, an empty one: hence not strict.
+        # Without pairs np.split still gives one part, which is empty: hence not strict.
         for left, chosen in zip(distinct_lefts.tolist(), np.split(order, starts[1:]), strict=False):
             self._pairs.change(left, LEFT, rights[chosen], weights[chosen])
         for left in distinct_lefts.tolist():
@@ -310,7 +311,7 @@ class PieceLearner:
 
 
 class UnprefixedLearner(PieceLearner):
-    """Learner of tokens without a prefix: merges the most frequent pair; of equals, the oldest."""
+    """Learner of tokens without a prefix; merges the most frequent pair, of equals the oldest."""
 
     continuation = ""
 
