@@ -33,7 +33,7 @@ def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pret
 def objective_over(
     train: Corpus, held_out: Corpus, settings: PretrainingSettings, **sizes: int
 ) -> Pretraining:
-    """Build the objective that the settings name; `sizes` are those of `Pretraining`.
+    """Build the objective that the settings name; `sizes` are passed to `Pretraining`.
 
     Raises:
         CorpusError: the corpus lacks the requested pairs.
@@ -44,9 +44,9 @@ def objective_over(
 
 
 def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
-    """Build a new model, random from the seed but for what is counted in the corpus.
+    """Build a new model, with random weights from the seed or as its initializers say.
 
-    It is fp32, on the CPU.
+    The model is fp32, on the CPU.
 
     Raises:
         ConfigError: the vocabulary is too large to count its neighbours in free memory.

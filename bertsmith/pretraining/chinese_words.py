@@ -1,6 +1,7 @@
 """Split Chinese text into words, by a word list or another package's function.
 
-Both become a function from a text of Chinese characters alone to its words, which add up to it.
+Both give a `Segmenter`: a function from a text of Chinese characters alone to its words, which
+together are the text again.
 """
 
 import importlib
@@ -22,8 +23,8 @@ SAMPLE = "我们在北京学习语言"
 def read_word_list(path: Path) -> Segmenter:
     """Build a forward-maximum-matching segmenter from a file, one word per line.
 
-    At each place the longest word that stands there is taken, a single character where there is
-    none. Empty lines are skipped.
+    At each place the segmenter takes the longest listed word that begins there, or a single
+    character if none does. Empty lines are skipped.
 
     Raises:
         ConfigError: the file cannot be read, a line is not one word, or no word has two Chinese
@@ -87,8 +88,8 @@ def load_segmenter(name: str) -> Segmenter:
     take the text for a command.
 
     Raises:
-        ConfigError: there is no such module or function, it is Python's own, or it does not cut
-            text into words.
+        ConfigError: there is no such module or function, it is Python's own, or it does not return
+            the words of a sample text.
     """
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
@@ -118,7 +119,7 @@ def load_segmenter(name: str) -> Segmenter:
 
 
 def _home_of(function: Any) -> str:
-    """Name the module that a function is from, whatever module it was found in."""
+    """Name the module that defines a function, even if another module imports it."""
     while isinstance(function, partial):
         function = function.func
     # A method of a C class names no module; its object's class does.
@@ -142,17 +143,18 @@ class CheckedSegmenter:
         self._function = function
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_segmenter, (self._name,)  # its object may hold a lock, as jieba's does
+        return load_segmenter, (self._name,)  # its function may hold a lock, as jieba's does, and
+        # cannot be pickled then
 
     def __call__(self, text: str) -> list[str]:
         """Split a text into words.
 
         Raises:
-            ConfigError: it failed, or what came back are not words that add up to the text.
+            ConfigError: the function failed, or returned no words that add up to the text.
         """
         try:
             returned = self._function(text)
-            # A generator, as of jieba:cut, does its work and fails only here.
+            # A generator, such as that of jieba:cut, runs only here, so it also fails here.
             words = list(returned) if isinstance(returned, Iterable) else [returned]
         except Exception as error:  # another package's function may fail in any way
             raise ConfigError(

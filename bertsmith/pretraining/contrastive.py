@@ -1,9 +1,10 @@
 """Contrastive pairs: two segments of one document against all others of a micro-batch.
 
-The vector of a segment, the mean of its tokens' vectors, is to be nearer to that of the other half
-of its text than to those of all other rows (InfoNCE: van den Oord et al. 2018; with
+The vector of a segment is the mean of its tokens' vectors. It is trained to be nearer to the vector
+of the other half of its text than to those of all other rows (InfoNCE: van den Oord et al. 2018;
+with
 segments of a text as pairs: Giorgi et al. 2021, "DeCLUTR", section 3). Rows 2i and 2i + 1 are a
-pair. The loss needs no weights of its own, so the folder is that of a plain masked LM.
+pair. The loss needs no weights of its own, so the model is saved as a plain masked LM.
 """
 
 import numpy as np
@@ -19,11 +20,12 @@ from bertsmith.training.objective import LossTerm
 
 TEMPERATURE = 0.05
 WEIGHT = 0.1
-"""Weight of the loss beside that of masked LM. With 1, a tiny model stayed longer on the plateau of
-token frequencies: after 350 steps 6.2 nats, next sentence prediction beside it 5.4."""
+"""Weight of the loss beside that of masked LM. With weight 1, a tiny model took longer to learn
+more than token frequencies: after 350 steps its masked-LM loss was 6.2 nats, and with next sentence
+prediction instead 5.4."""
 
 MIN_COMPARED = 4
-"""Rows of a micro-batch that are compared: with two, the partner is the only choice."""
+"""Fewest rows of a micro-batch that are compared: with two, the partner is the only choice."""
 
 
 def contrastive_targets(labels: NDArray[np.int64], batch: Batch) -> dict[str, Tensor]:

@@ -31,16 +31,16 @@ from bertsmith.training.machine import Machine, computing_on
 
 SAMPLED_STEPS = 4
 PROCESS_BYTES = 180_000_000
-"""Bytes that a process holds before it computes: the libraries' own data. Measured: 165 to 190 MB.
+"""Bytes that a process holds before it computes, for its libraries; 165 to 190 MB were measured.
 """
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps of one row length, from `first` to `last` (None: to the end), with a step's means.
+    """Steps of one row length, from `first` to `last` (None: to the end), with means per step.
 
-    `predicted` counts the tokens with vocabulary logits, `share` the tokens of the busiest process;
-    `epochs` is the part of the corpus that a step reads.
+    `predicted` is the number of tokens with vocabulary logits, `share` the number of tokens of the
+    busiest process, `epochs` the part of the corpus that a step reads.
     """
 
     first: int
@@ -52,7 +52,7 @@ class Phase:
     epochs: float
 
     def steps_within(self, steps: float) -> float:
-        """Count the steps of the phase in a run of so many."""
+        """Count the steps of the phase in a run of `steps` steps."""
         last = steps if self.last is None else min(self.last, steps)
         return max(0.0, last - self.first + 1)
 
@@ -61,9 +61,9 @@ class Phase:
 class Trial:
     """Measurements of a few seconds of real steps.
 
-    `step_seconds` are those of a whole step of the last phase, `evaluation_seconds` those of one
-    evaluation; `peak_bytes` are those of the steps and of their preparation, None where the device
-    does not report them.
+    `step_seconds` is the time of a whole step of the last phase, `evaluation_seconds` that of one
+    evaluation. `peak_bytes` is the most memory of the steps and of their preparation, None if the
+    device does not report it.
     """
 
     num_steps: int
@@ -76,8 +76,8 @@ class Trial:
 class Forecast:
     """Time, memory and operations that a run will take on this computer.
 
-    `state_bytes` are those of weights, optimizer and gradients, `preparation_seconds` those before
-    the first step, as for word embeddings that are counted in the corpus.
+    `state_bytes` is the memory of weights, optimizer and gradients. `preparation_seconds` is the
+    time before the first step, such as for word embeddings that are counted in the corpus.
     """
 
     config: PretrainConfig
@@ -91,7 +91,7 @@ class Forecast:
 
     @property
     def step_seconds(self) -> list[float]:
-        """The seconds of a step of each phase, by operations from the phase that was timed."""
+        """The seconds of a step of each phase, scaled from the timed phase by operations."""
         timed = self.phases[-1].flops
         return [self.trial.step_seconds * phase.flops / timed for phase in self.phases]
 
@@ -99,7 +99,7 @@ class Forecast:
     def num_steps(self) -> float:
         """Steps of the run.
 
-        Of one in minutes, those that fit beside its evaluations, and 1 at least.
+        In a run of some minutes, they are the steps that fit beside its evaluations, at least 1.
         """
         if self.config.steps is not None:
             return float(self.config.steps)
@@ -124,7 +124,7 @@ class Forecast:
         return 1 + math.ceil(self.num_steps / every)
 
     def over_run(self, amounts: Sequence[float]) -> float:
-        """Sum over all steps the amount of a step of each phase."""
+        """Sum `amounts`, one per step of each phase, over all steps of the run."""
         steps = self.num_steps
         return sum(
             phase.steps_within(steps) * amount
@@ -176,8 +176,8 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
     """Sample some batches of a job, time its steps for some seconds, and forecast it.
 
     Raises:
-        BertsmithError: the job could not be run either.
-        ConfigError: it needs more memory than is free.
+        BertsmithError: the job has an error that would also stop its run.
+        ConfigError: the run needs more memory than is free.
     """
     job.training.check_length()
     with computing_on(job.training) as machine:
@@ -206,8 +206,8 @@ def forecast(job: PretrainJob, seconds: float) -> Forecast:
 def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> int:
     """Count the bytes of weights, optimizer and gradients.
 
-    Weights are fp32, with a copy in the computing precision; the optimizer has two numbers for each
-    of them, and each process gradients of its own, in fp32 where several are summed.
+    Weights are fp32, with a copy in the computing precision if that is another. The optimizer has
+    two numbers per weight. Each process has gradients of its own, in fp32 if it sums several.
     """
     width = DTYPES[machine.precision].itemsize
     is_cpu = machine.device.type == "cpu"
@@ -218,10 +218,10 @@ def state_bytes(model: BertModel, config: PretrainConfig, machine: Machine) -> i
 
 
 def _check_memory(state: int, config: PretrainConfig, machine: Machine) -> None:
-    """Refuse to try what cannot fit into memory.
+    """Refuse to time a run that cannot fit into memory.
 
     Raises:
-        ConfigError: names both amounts.
+        ConfigError: the run needs more memory than is free; the message has both amounts.
     """
     free = available_bytes()
     if machine.device.type != "cpu" or free is None:
@@ -271,7 +271,7 @@ def _try(
     """Time steps of full length by all processes of the run."""
     rows, max_length = objective.batch_size, config.pretraining.max_length
     is_cpu = machine.device.type == "cpu"
-    if is_cpu:  # two batches of each process: where the run sums gradients, so does the trial
+    if is_cpu:  # two batches per process, so that the trial sums gradients if the run does
         rows = min(rows, 2 * machine.num_processes * config.micro_batch_size)
     eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // max_length))
     if machine.device.type == "cuda":

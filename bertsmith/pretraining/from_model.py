@@ -1,8 +1,8 @@
 """Continued pre-training: a model folder adapted to a corpus.
 
-The shape is the folder's. A report lists what differs: additional tokens of the corpus's
-vocabulary, positions, heads that the folder lacks (new) or that pre-training lacks (dropped). Any
-other difference is refused before anything is written.
+The model keeps the shape that the folder has. A report lists what differs: additional tokens of the
+corpus's vocabulary, positions, heads that the folder lacks (new) or that pre-training lacks
+(dropped). Any other difference is refused before anything is written.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ class AdaptationReport:
 
 
 def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield lines on a `AdaptationReport`, given as plain values; none for None."""
+    """Yield lines about an `AdaptationReport` as plain values; without a report, none."""
     if report is None:
         return
     words, positions = report["num_words"], report["num_positions"]
@@ -100,16 +100,17 @@ def adapt(
     """Build the model to continue, with the heads to train, the corpus's vocabulary and positions.
 
     Args:
-        folder: of the model.
+        folder: the folder of the model.
         tokenizer: the tokenizer of the corpus.
         counts: returns the frequency of each token, `[vocabulary]`; called for a new head only.
 
     Returns:
-        The model, fp32 on the CPU; the folder's pooler, where the model has none; and what was
-            changed.
+        The model, fp32 on the CPU; the folder's pooler, if the model has none; and a report of the
+            changes.
 
     Raises:
-        CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
+        CheckpointError: the folder is incomplete, altered, or holds another kind of model or
+        tokenizer.
         ConfigError: the tokenizer is neither the folder's nor an extension of it.
     """
     heads = config.pretraining.heads
@@ -161,9 +162,9 @@ def _new_heads(
 def source_facts(
     name: str, folder: ModelFolder, weights: Mapping[str, str] | None = None
 ) -> SourceFacts:
-    """Return what a run takes from the model `name`, by its folder or a checkpoint of the run.
+    """Return the facts about the model `name`, read from its folder or a checkpoint of the run.
 
-    `weights` are the checksums of the model's files where `folder` is a checkpoint.
+    If `folder` is a checkpoint, `weights` are the checksums of the model's own files.
 
     Raises:
         CheckpointError: the folder is damaged.
@@ -210,7 +211,7 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
     """Check that a corpus's tokenizer equals or extends the model's.
 
     Raises:
-        ConfigError: names the first difference.
+        ConfigError: the tokenizers differ; the message has the first difference.
     """
     if (difference := first_difference(old, new)) is not None:
         folder = shell_path(source)
@@ -240,7 +241,7 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
 
 
 def deciding_settings(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return the settings that affect token ids, comparable."""
+    """Return the settings that affect token ids, in a form that can be compared."""
     settings = tokenizer.settings()
     for name in ("model_max_length", "decoder_cleanup", "trim_offsets"):
         settings.pop(name, None)

@@ -1,11 +1,11 @@
 """Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
 
-Of the tokens, `masking_rate` are chosen; a chosen one becomes `[MASK]` or a random token, or stays
-(`BERT_SHARES`; both in `settings.py`). Special tokens, `[UNK]` included, are never chosen and never
-inserted. Tokens are chosen one by one, or by words or runs of words (`word_choice`). As in
-SpanBERT, all tokens of a word or run are then treated alike.
-BERT's and ALBERT's released code draw for each token alone, so 36 % (1 - 0.8²) of the words of two
-tokens are not masked whole.
+A share of the tokens, `masking_rate`, is chosen. A chosen token becomes `[MASK]` or a random token,
+or stays (`BERT_SHARES`; both are in `settings.py`). Special tokens, `[UNK]` included, are never
+chosen and never inserted. Tokens are chosen one by one, or as words or runs of words
+(`word_choice`). All tokens of a word or run are treated alike, as in SpanBERT. BERT's and ALBERT's
+released code draw for each token alone, so of the chosen words of two tokens 36 % (1 - 0.8²) are
+not masked as a whole.
 """
 
 from collections.abc import Collection
@@ -34,7 +34,7 @@ class MaskingVocabulary:
 class MaskedTokens:
     """Altered `input_ids` `[tokens]`, the chosen `positions` in rising order, their true `labels`.
 
-    All int64; `positions` and `labels` are `[chosen]`.
+    All are int64; `positions` and `labels` are `[chosen]`.
     """
 
     input_ids: np.ndarray
@@ -52,11 +52,11 @@ def mask_tokens(
 ) -> MaskedTokens:
     """Choose and alter `max(1, round(length * rate))` tokens of every sequence.
 
-    This is masked LM's (Devlin et al. 2019, section 3.1, task 1). `ids` is a packed row, integers
-    `[tokens]`, and is not changed; `lengths`, int64 `[sequences]`, include special tokens, as in
-    BERT's released code. A sequence with fewer ordinary tokens has all of them chosen. For whole
-    words or runs of them, `words` numbers the words as `choose_words` takes it, int64 `[tokens]`,
-    and the count is an upper limit.
+    This is the masking of masked LM (Devlin et al. 2019, section 3.1, task 1). `ids` is a packed
+    row, integers `[tokens]`, and is not changed; `lengths`, int64 `[sequences]`, include special
+    tokens, as in BERT's released code. A sequence with fewer ordinary tokens has all of them
+    chosen. For whole words or runs of them, `words` numbers the words as `choose_words` takes it,
+    int64 `[tokens]`, and the count is an upper limit.
     """
     if words is None:
         positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)
@@ -94,7 +94,7 @@ def _replace(
 ) -> np.ndarray:
     """Replace chosen tokens by the mask, a random token, or themselves.
 
-    `draws` has a draw from 0 to 1 for each of them.
+    `draws` has a number in [0, 1) for each chosen token.
     """
     random_ids = vocabulary.ordinary_ids[rng.integers(0, len(vocabulary.ordinary_ids), len(labels))]
     replaced = np.where(draws < rule.mask_share + rule.random_share, random_ids, labels)

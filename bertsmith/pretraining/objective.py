@@ -2,8 +2,8 @@
 
 The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added;
 sentence order prediction (Lan et al. 2020, section 3.1), contrastive pairs or nothing can replace
-the latter. A row is a function of (corpus, seed, step, place in the step), so there is no shuffled
-copy of the corpus, a run can be resumed anywhere, and the division of a step changes no row.
+the latter. A row is a function of (corpus, seed, step, place in the step). So there is no shuffled
+copy of the corpus, a run can be resumed at any step, and the division of a step changes no row.
 Static masks (Liu et al. 2019, section 4.1) repeat those of the first `duplicates` epochs.
 """
 
@@ -48,8 +48,8 @@ class Pretraining(Objective[BertModel, Batch]):
     Args:
         train: the split to train on.
         held_out: the split to evaluate on. With a single document, next sentence prediction is
-            left out of the metrics, and so is sentence order where no document has two sentences;
-            without a document, nothing is measured.
+            left out of the metrics; if no document has two sentences, so is sentence order. Without
+            a document, nothing is measured.
         settings: the tasks and row lengths.
         batch_size: rows per step.
         micro_batch_size: rows per forward pass; by default all of a step.
@@ -57,8 +57,8 @@ class Pretraining(Objective[BertModel, Batch]):
         eval_rows: number of eval rows, always the same with the same masks.
 
     Raises:
-        CorpusError: next sentence prediction with a single document, or sentence order prediction
-            with one sentence in every document.
+        CorpusError: the training split has too few documents for next sentence prediction, or no
+            document of two sentences for another task on pairs.
         ConfigError: the named word list or segmenter cannot be used.
     """
 
@@ -122,7 +122,7 @@ class Pretraining(Objective[BertModel, Batch]):
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Compute `mlm` and, with pairs, `nsp`, `sop` or `contrast`.
 
-        As `pretraining_losses` says, of a batch of `StepRows`.
+        `batch` comes from `StepRows`; see `pretraining_losses`.
         """
         return pretraining_losses(model, batch, self.settings.pair_task)
 
@@ -165,7 +165,7 @@ class Pretraining(Objective[BertModel, Batch]):
     ) -> Iterator[Batch]:
         """Yield the eval batches, always the same, on the model's device.
 
-        Of several parts, every `num_parts`-th batch is yielded, from batch `part` on.
+        If there are several parts, every `num_parts`-th batch is yielded, from batch `part` on.
         """
         if self.held_out is not None and self._evaluation is None:
             self._evaluation = self.held_out.evaluation_batches(self.eval_rows, self.seed)
@@ -184,7 +184,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return f"{corpus.directory}: " + "; ".join(rows)
 
     def describe_change(self, step: int) -> str:
-        """Say that rows have their full length from this step on, where they begin short."""
+        """Say that rows have their full length from this step on; "" at other steps."""
         if not self.start_steps or step != self.start_steps + 1:
             return ""
         return (
@@ -193,9 +193,10 @@ class Pretraining(Objective[BertModel, Batch]):
         )
 
     def identity(self) -> dict[str, Any]:
-        """Return what the run's configuration does not say.
+        """Return the inputs of the run that its configuration does not fix.
 
-        This is the text, the words of masks, and the rows that a contrastive loss compares.
+        They are the text, the tokenizer, the word list, and the number of rows that a contrastive
+        loss compares.
         """
         corpus = self.train.corpus
         words = self.settings.word_list
@@ -212,11 +213,11 @@ class Pretraining(Objective[BertModel, Batch]):
         """Compute statistics of the corpus, and a baseline for the loss.
 
         `held_out_unigram_entropy` (nats) is the masked-LM loss of predicting each token by its
-        frequency in the training split; a useful model is below it. `single_sentence_share` of the
-        tokens lie in documents without a next sentence, so their rows always continue with a random
-        one and have no sentence order. `single_character_share` of them are Chinese characters,
-        each of which counts as a word where masking goes by words and no word list or segmenter is
-        named.
+        frequency in the training split; a useful model is below it. `single_sentence_share` is the
+        share of tokens in documents of one sentence, whose rows always continue with a random
+        sentence and have no sentence order. `single_character_share` is the share of tokens that
+        are Chinese characters; it is given if masking chooses words and, without a word list or
+        segmenter, counts each of them as a word.
         """
         facts: dict[str, float] = {
             "train_documents": self.train.corpus.num_documents,
@@ -245,7 +246,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return rows
 
     def step_rows(self, step: int) -> StepRows:
-        """Return the rows of a step, of which none is drawn yet."""
+        """Return the rows of a step; none of them is drawn yet."""
         is_start = step <= self.start_steps
         source = self.start if is_start else self.train
         num_rows = self.batch_size * self._scale(source)
@@ -253,8 +254,8 @@ class Pretraining(Objective[BertModel, Batch]):
         first_row = (step - first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
-            # The rounds are divided into steps, the last of which may have fewer rows; after it
-            # the first step is repeated.
+            # All rows of the rounds are divided into steps, of which the last may have fewer rows.
+            # After it the steps begin again with the same masks.
             all_rows = self.settings.duplicates * source.rows_per_epoch
             step_in_round = (step - first_step) % -(-all_rows // num_rows)
             first_row = step_in_round * num_rows
@@ -264,7 +265,7 @@ class Pretraining(Objective[BertModel, Batch]):
         return StepRows(source, first_row, num_rows, rule, (self.seed, *key))
 
     def _scale(self, source: RowSource) -> int:
-        """Return how many of the source's rows replace one of full length."""
+        """Return the number of the source's rows that have the tokens of one row of full length."""
         return self.settings.max_length // source.settings.max_length
 
 
@@ -288,7 +289,7 @@ def _check_pairs(train: Corpus, task: PairTask) -> None:
 def has_pairs(corpus: Corpus, task: PairTask) -> bool:
     """Return whether a corpus has the pairs of a task.
 
-    NSP needs two documents, other tasks on pairs a document of two sentences.
+    NSP needs two documents; other tasks on pairs need a document of two sentences.
     """
     if task == "next_sentence":
         return corpus.num_documents > 1
@@ -298,11 +299,11 @@ def has_pairs(corpus: Corpus, task: PairTask) -> bool:
 def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
     """Compute the loss terms, with vocabulary logits at masked positions only.
 
-    `batch.targets` are those of `StepRows.batch`. Losses are in nats; that of pairs is the cross
-    entropy of two logits, or `segment_pair_loss`.
+    `batch.targets` are those of `StepRows.batch`. Losses are in nats. The loss of pairs is the
+    cross entropy of two logits, or `segment_pair_loss`.
 
     Raises:
-        ConfigError: the task on pairs has a head, and the model no pooler.
+        ConfigError: the head of the task on pairs reads a pooler that the model lacks.
     """
     hidden = model.encode(batch)
     labels = batch.targets["masked_labels"]

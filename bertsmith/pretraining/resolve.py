@@ -1,7 +1,7 @@
 """Resolution of the user's settings to a pre-training with every value decided.
 
-`resolve_pretraining` is read from top to bottom: family and objective, size, length, learning rate,
-division of a step, evaluations. A resumed run must come to the same.
+`resolve_pretraining` decides in this order: family and objective, size, length, division of a step,
+learning rate, evaluations. A resumed run must come to the same values.
 """
 
 from collections.abc import Mapping
@@ -46,16 +46,17 @@ LEARNING_RATES = {
     "base": 2e-4,
     "large": 1e-4,
 }
-"""Default learning rates: the larger the model, the smaller the steps it tolerates. With the rate
-of tiny, mini learned nothing in 240 steps; with its own it had left the plateau after 800. Muon
+"""Default learning rates: the larger the model, the smaller the rates that it tolerates. With the
+rate of tiny, mini learned nothing in 240 steps; with its own it had learned more than token
+frequencies after 800. Muon
 takes the same rates: after 1,500 steps on film reviews tiny had a masked LM loss of 4.26 with 2e-3,
 4.13 with 3e-3 and 4.16 with 6e-3, and after 4,000 steps 3.69 with 3e-3 and 3.76 with 6e-3 (one run
 each)."""
 
 CONTINUED_SHARE = 1 / 3
-"""Default learning rate of a continued model, as a fraction of that from scratch. The higher the
-rate is warmed up again, the more is learned of the new texts and forgotten of the old (Gupta et al.
-2023, "Continual pre-training of large language models: how to (re)warm your model?"). A first trial
+"""Default learning rate of a continued model, as a fraction of that from scratch. With a higher
+rate, a model learns more of the new texts and forgets more of the old (Gupta et al. 2023,
+"Continual pre-training of large language models: how to (re)warm your model?"). A first trial
 (tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
 documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
 
@@ -78,9 +79,10 @@ def resolve_pretraining(
         machine: hardware that steps are divided for; without it nothing is measured, and a step is
             one micro-batch.
         source: the model to continue.
-        previous: the configuration of the run to resume, by which what was measured for it is not
-            measured again.
-        largest: the shape by which memory bounds a micro-batch; a student's teacher.
+        previous: the configuration of the run to resume; values that were measured for it are taken
+            over, not measured again.
+        largest: the shape for which a micro-batch must fit into memory, if it is not the model's
+            own; in distillation the teacher's.
 
     Raises:
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
@@ -105,7 +107,7 @@ def resolve_pretraining(
         positions = job.model.position_initializer or NEW_MODEL["position_initializer"]
         word_initializer = job.model.word_initializer or NEW_MODEL["word_initializer"]
         if preset == "auto" and previous is not None:
-            # Without a preset the run is not ours, and is refused later.
+            # Without a preset the run is of another command, and is refused later.
             preset = previous.get("preset", "tiny")
         elif preset == "auto":
             choice = _choose_size(job, pretraining, corpus, machine)
@@ -127,7 +129,7 @@ def resolve_pretraining(
         training, pretraining.max_length, largest or shape, machine
     )
     if previous is not None and training.micro_batch_size is None:
-        # Rows that are compared are no matter of the machine once a run has begun.
+        # A contrastive loss depends on the rows that it compares, so they stay those of the run.
         micro_batch_size = previous.get(COMPARED_ROWS) or micro_batch_size
     share = 1.0 if preset else CONTINUED_SHARE
     rate = job.optim.learning_rate or share * LEARNING_RATES[preset or nearest_preset(shape)]
@@ -169,7 +171,7 @@ def resolve_pretraining(
         return config
     if previous is not None and "evaluations" in previous:
         return _as_before(config, previous)
-    if training.steps is not None:  # planned by its numbers alone
+    if training.steps is not None:  # a run in steps is planned without timing
         if training.eval_rows is not None:
             return config
         plan = EvaluationPlan.of_steps(training.steps, training.batch_size)
@@ -193,7 +195,7 @@ def _resolve_objective(
     """Fill in objective, pairs, shares, and the size of a new generator.
 
     Raises:
-        ConfigError: a model of the family has no head for them.
+        ConfigError: models of the family have no heads for objective and pairs.
     """
     resolved = replace(settings, objective=objective)
     pairs = resolved.pair_task
@@ -218,7 +220,7 @@ def new_shape(settings: ModelSettings, preset: str, corpus: Corpus) -> BertConfi
     config = family.config
     values = {**NEW_MODEL, **family.new_model, **settings.given}
     for name in ("family", "preset", "position_initializer", "word_initializer"):
-        del values[name]  # not of the shape
+        del values[name]  # these are not fields of the config
     length = values.pop("max_position_embeddings")
     values |= config.special_token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     shape = config.from_preset(preset, corpus.vocab_size, **values)
@@ -239,7 +241,7 @@ def _continued_shape(settings: ModelSettings, source: BertConfig, corpus: Corpus
 
 
 def _check_continued(job: PretrainJob, source: SourceFacts) -> None:
-    """Refuse a shape beside a source, which determines it."""
+    """Refuse settings of the shape beside a source, which determines the shape."""
     settings = {f"model.{name}": getattr(job.model, name) for name in SHAPE_SETTINGS}
     settings["pretraining.generator_size"] = job.pretraining.generator_size
     for name, value in settings.items():
@@ -307,7 +309,7 @@ def nearest_preset(config: BertConfig) -> str:
 
 
 def _as_before(config: PretrainConfig, previous: Mapping[str, Any]) -> PretrainConfig:
-    """Take over what was planned by timing for the run to resume."""
+    """Take over the evaluations and shares that were planned by timing for the run to resume."""
     if config.evaluations.is_limited:
         config = replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
     if config.pretraining.has_open_shares:
@@ -321,7 +323,7 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
     """Plan the shares and the evaluations of a run in minutes by timing a few rows.
 
     Raises:
-        ConfigError: not a single step fits in.
+        ConfigError: not a single step fits into the run's minutes.
     """
     assert config.minutes is not None
     seconds = 60 * config.minutes
@@ -338,7 +340,7 @@ def _with_timed_plan(config: PretrainConfig, corpus: Corpus, machine: Machine) -
         )
     steps = round(seconds / step_seconds)
     config = replace(config, pretraining=config.pretraining.with_steps_of(steps))
-    if not config.evaluations.is_limited:  # their number of rows was given
+    if not config.evaluations.is_limited:  # the user gave the number of eval rows
         return config
     return _with_evaluations(config, EvaluationPlan.of_seconds(seconds, row), steps)
 

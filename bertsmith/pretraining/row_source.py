@@ -1,7 +1,7 @@
 """Rows of pre-training by number, and the batches that they are packed into.
 
-Rows are drawn in groups of `GROUP_ROWS`, each with a generator of its own. So whoever computes a
-part of a step draws no more than its rows, and the division of a step changes none of them.
+Rows are drawn in groups of `GROUP_ROWS`, each group with its own random generator. So a process
+draws only the groups that contain its rows, and the division of a step changes no row.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ HELD_OUT_STREAM = 1
 EVALUATION_TOKENS = 8192
 
 GROUP_ROWS = 32
-"""Rows that are drawn with one generator. An even number, as two rows are a contrastive pair."""
+"""Rows that are drawn with one generator; an even number, since two rows are a contrastive pair."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class MaskedRows:
     masked_labels: Sequence[IdArray]
     pair_labels: Sequence[int]
     draws: Sequence[NDArray[np.float32]]
-    """Uniform numbers per token, from which the generator's replacements are sampled; none where
-    no token is replaced."""
+    """Uniform numbers per token, by which the ELECTRA generator's replacements are sampled; empty
+    for other objectives."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -76,7 +76,7 @@ class MaskedRows:
         )
 
     def collate(self, pair_task: PairTask) -> Batch:
-        """Pack all rows into a batch with targets, as `StepRows.batch` has them."""
+        """Pack all rows into a batch with the targets that `StepRows.batch` documents."""
         batch = pack(self.ids, self.type_ids)
         labels = _in_order(self.masked_labels, batch)
         positions = np.flatnonzero(labels != IGNORE_INDEX)
@@ -142,7 +142,7 @@ class RowSource:
 
     @property
     def rows_per_epoch(self) -> int:
-        """The number of rows that go about once through the text."""
+        """The number of rows that read the text about once."""
         return self.anchors.num_anchors * self._rows_per_anchor
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
@@ -182,7 +182,7 @@ class RowSource:
     def divide(self, num_rows: int, rows_each: int) -> list[range]:
         """Divide rows into batches of `rows_each`.
 
-        Contrastive pairs need more than two rows, so the last batch takes two left over.
+        Contrastive pairs need `MIN_COMPARED` rows, so the last batch takes over a smaller rest.
         """
         least = 1
         if self.settings.pair_task == "contrastive":
@@ -200,9 +200,9 @@ class RowSource:
 
 
 class StepRows:
-    """Rows `first_row` and following of a source, `num_rows` of them, numbered from 0.
+    """The `num_rows` rows of a source from `first_row` on, numbered from 0.
 
-    Group `g` is drawn by the generator `(*key, g)`, when a batch first needs one of its rows.
+    Group `g` is drawn by the generator `(*key, g)` when a batch first needs one of its rows.
     """
 
     def __init__(
@@ -222,12 +222,12 @@ class StepRows:
         """The groups drawn so far, by number."""
 
     def batch(self, chosen: range) -> Batch:
-        """Build the batch of these rows, one after another.
+        """Build the batch of the rows `chosen`, which are consecutive.
 
-        Its `targets`, int64 but for `draws`: `masked_positions` in the packed row and
-        `masked_labels` `[masked]`; of pair tasks `TASK_rows` and `TASK_labels` `[rows with a
-        label]`, or those of `contrastive_targets`; with replaced tokens `draws`, fp32 from 0 to 1
-        `[masked]`.
+        Its `targets` are `masked_positions` in the packed row and `masked_labels`, int64
+        `[masked]`. Pair tasks add `TASK_rows` and `TASK_labels`, int64 `[rows with a label]`, or
+        the targets of `contrastive_targets`. Replaced tokens add `draws`, fp32 `[masked]` in [0,
+        1).
         """
         first_group = chosen.start // GROUP_ROWS
         end_group = -(-chosen.stop // GROUP_ROWS)

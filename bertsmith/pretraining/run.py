@@ -1,6 +1,6 @@
 """Pre-training from end to end: a corpus and settings go in, a trained model folder comes out.
 
-A model begins at random or, with `from_`, where another stopped.
+The weights begin at random or, with `from_`, with those of another model.
 """
 
 import time
@@ -47,12 +47,12 @@ from bertsmith.training.run_folder import CONFIG
 from bertsmith.training.trainer import Summary
 
 TOLD_SECONDS = 5.0
-"""Seconds of preparation from which a run in minutes tells them."""
+"""A run in minutes reports the seconds of its preparation if they are at least this many."""
 
 
 @dataclass(frozen=True)
 class ResolvedPretraining:
-    """A run of which all is decided, and nothing written."""
+    """A run whose settings are all decided, before anything is written."""
 
     config: PretrainConfig
     corpus: Corpus
@@ -151,7 +151,7 @@ class PretrainingRun(Run[ResolvedPretraining, dict[str, Any]]):
         return "trained, then stopped" if is_one_of_several else ""
 
     def build_result(self, resolved: ResolvedPretraining, trained: Trained) -> dict[str, Any]:
-        """Return the summary with the facts about the data and what the journal shows."""
+        """Return the summary with the facts about the data and the findings from the journal."""
         entries, run = read_journal(self.folder.journal_path), self.folder.read_run()
         result = {"out": str(self.folder.path), **flat_summary(trained.summary), **resolved.facts}
         if resolved.config.source:

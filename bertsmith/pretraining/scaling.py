@@ -1,8 +1,8 @@
-"""Forecast of a step on several ranks, by the bytes that must travel in it.
+"""Forecast of a step on several ranks, by the bytes that each rank must send and receive.
 
 Each rank sends and receives every gradient but those of its own range, and then every weight
 (Rajbhandari et al. 2020, arXiv 1910.02054, section 7): 2·N·(P - 1)/P numbers each way for N weights
-and P ranks, with a ring or not.
+and P ranks, whether or not the ranks form a ring.
 """
 
 import re
@@ -27,7 +27,7 @@ class Scaling:
 
     @property
     def num_bytes(self) -> float:
-        """The bytes that each rank sends in a step, and as many that it receives."""
+        """The bytes that each rank sends in a step; it receives the same number."""
         share = (self.num_ranks - 1) / self.num_ranks
         return 2 * BYTES_PER_NUMBER * self.parameters * share
 
@@ -37,7 +37,7 @@ class Scaling:
 
     @property
     def seconds(self) -> float:
-        """The seconds of a step on all ranks, with as many rows as on one."""
+        """The seconds of a step on all ranks, which share the rows of the step on one rank."""
         return self.step_seconds / self.num_ranks + self.collective_seconds
 
     @property

@@ -1,7 +1,7 @@
 """Token spans of pre-training rows, with next-sentence and sentence-order labels.
 
-Every function works on vectors of rows and is pure given its generator, so that any row of a run
-can be computed from its number alone.
+Every function takes vectors of rows, and its result depends on its arguments and generator alone,
+so that any row of a run can be computed from its number.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Segments:
     """Token spans of rows, each inside one document and not empty.
 
     `starts`, `ends` and `rows` (the row of each span) are int64 `[segments]`; `labels` int64
-    `[rows]`. Two spans of a row are segments A and B, or with `are_pairs` false consecutive parts
+    `[rows]`. With `are_pairs` the spans of a row are segments A and B, otherwise consecutive parts
     of a text.
     """
 
@@ -88,10 +88,10 @@ class _Chunks:
 class Anchors:
     """Token positions around which rows are built, reshuffled every epoch.
 
-    An epoch has an anchor about every `spacing` tokens. Anchor `a` of a run is number
-    `a mod num_anchors` of epoch `a // num_anchors` in an order keyed by (`seed`, epoch), so that
-    any row can be computed at any time. With `moving` false the anchors of every epoch are at the
-    same positions.
+    An epoch has an anchor about every `spacing` tokens. Anchor `a` of a run is number `a mod
+    num_anchors` of epoch `a // num_anchors` in an order keyed by (`seed`, epoch), so that any row
+    can be computed at any time. With `moving` false the anchors of every epoch are at the same
+    positions.
     """
 
     def __init__(self, num_tokens: int, spacing: int, seed: int, *, moving: bool = True) -> None:
@@ -121,10 +121,9 @@ class Anchors:
 def draw_lengths(
     num_rows: int, longest: int, short_seq_prob: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw target lengths in tokens: `longest`, or for some rows 2 to `longest`.
+    """Draw lengths in tokens, int64 `[num_rows]`: `longest`, or for some rows 2 to `longest`.
 
-    Int64 `[num_rows]`. `short_seq_prob` is the probability of the latter, 0.1 in BERT's released
-    code.
+    `short_seq_prob` is the probability of a drawn length, 0.1 in BERT's released code.
     """
     is_short = rng.random(num_rows) < short_seq_prob
     return np.where(is_short, rng.integers(2, longest + 1, num_rows), longest)
@@ -137,8 +136,8 @@ def draw_pairs(
 
     This is Devlin et al. 2019, section 3.1, task 2. `anchors` are token offsets, `targets` lengths
     in tokens; both int64 `[rows]`. The segments have at most `targets` tokens together; the label
-    is a fair coin. The text must have two documents or more, none of them empty. Every row consumes
-    the same draws whatever its label. Segments are filled as in the released
+    is a fair coin. The text must have two documents or more, none of them empty. Every row uses the
+    same number of draws, whatever its label. Segments are filled as in the released
     `create_pretraining_data.py`, with differences that keep the labels balanced and the lengths
     uninformative (docs/architecture.md, "Segment pairs").
     """
@@ -206,7 +205,7 @@ def windows_around(bounds: Corpus, anchors: np.ndarray, length: int) -> SegmentP
 
 
 def halves_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segments:
-    """Return two rows per anchor: what is around it, cut in two between sentences.
+    """Return two rows per anchor: the text around it, cut in two between sentences.
 
     `anchors` are token offsets, int64 `[rows / 2]`. Both halves have up to twice `length` tokens of
     a document together, each at most `length`. A chunk of one sentence is extended by a neighbour.
@@ -240,8 +239,8 @@ def passages_around(bounds: Corpus, anchors: np.ndarray, length: int) -> Segment
     """Return whole sentences around each anchor, at most `length` tokens, across documents.
 
     `anchors` are token offsets, int64 `[rows]`. One token is kept free for the separator at each
-    document end inside a passage. A sentence that is longer gives `length` tokens of its own. This
-    is RoBERTa's FULL-SENTENCES (Liu et al. 2019, section 4.2).
+    document end inside a passage. A sentence longer than `length` fills a row with `length` of its
+    tokens. This is RoBERTa's FULL-SENTENCES (Liu et al. 2019, section 4.2).
     """
     starts = bounds.sentence_starts
     begin = _slide_inside(anchors, length, np.zeros_like(anchors), starts[-1])
@@ -279,7 +278,7 @@ def pair_budget(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute the lengths of both segments after cutting to `max_tokens`.
 
-    Equal to removing tokens one by one from the longer segment, and from B on a tie.
+    The result equals that of removing tokens one by one from the longer segment, on a tie from B.
 
     >>> [int(kept) for kept in pair_budget(np.int64(5), np.int64(300), 125)]
     [5, 120]
@@ -293,7 +292,7 @@ def pair_budget(
 def single_sentence_share(bounds: Corpus) -> float:
     """Compute the share, 0 to 1, of tokens in single-sentence documents.
 
-    These have no pairs for NSP or SOP.
+    Such documents have no two consecutive sentences for NSP or SOP.
     """
     sentences = np.diff(bounds.document_starts)
     tokens = np.diff(bounds.sentence_starts[bounds.document_starts])
@@ -322,7 +321,7 @@ def _slide_inside(
 def _gather_sentences(bounds: Corpus, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
     """Gather sentences around each middle until they have `targets` tokens.
 
-    They end with the document at the latest; the last one may exceed the target.
+    They end at the document's end at the latest; with the last sentence they may exceed the target.
     """
     starts = bounds.sentence_starts
     document_first, document_end = _document_of(bounds, middles)
@@ -337,8 +336,8 @@ def _gather_either_way(
 ) -> _Chunks:
     """Gather sentences as `_gather_sentences`, backwards in mirrored rows.
 
-    The sentence that reaches the target is more often long than short. In mirrored rows it is the
-    first, so that lengths do not tell which segment was last.
+    The sentence with which the target is reached is more often long than short. In mirrored rows it
+    is the first sentence, so that lengths do not reveal which segment was last.
     """
     starts = bounds.sentence_starts
     forward = _gather_sentences(bounds, middles, targets)
@@ -360,7 +359,8 @@ def _reach_for_neighbour(
 ) -> _Chunks:
     """Extend wanted chunks of one sentence by a neighbour.
 
-    It is the previous sentence, or with `prefers_next` the next; at a document's border the other.
+    The neighbour is the previous sentence, or with `prefers_next` the next one; at a document's
+    border it is the other one.
     """
     lacks = may_grow & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first
@@ -373,7 +373,7 @@ def _reach_for_neighbour(
 def _pair_length(bounds: Corpus, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
     """Return the length of A with its true continuation, at most the target.
 
-    It is the target, or that of a short document.
+    The length is below the target if the document is short, but not for a document of one sentence.
     """
     length = bounds.sentence_starts[chunks.end] - bounds.sentence_starts[chunks.first]
     is_alone = chunks.document_end - chunks.document_first == 1

@@ -1,4 +1,4 @@
-"""The last lines about a pre-training: what it took, its scores, and their baselines."""
+"""The last lines about a pre-training: its time and tokens, its scores, and their baselines."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
 
 NOTED_SHARE = 0.01
-"""Share of the text from which a line tells what the run cannot learn from it."""
+"""A line mentions text that a pair task or word masking cannot use if its share is above this."""
 
 
 def describe_pretraining(result: Mapping[str, Any]) -> list[str]:
@@ -82,7 +82,7 @@ def _describe_detection(before: Mapping[str, float], after: Mapping[str, float])
 
 
 def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """Format eval loss and accuracy; of a continued model, also those at the beginning."""
+    """Format eval loss and accuracy; for a continued model, also their values before training."""
     loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
     if loss not in before:
         return f"loss {after[loss]:.3f}, accuracy {percent(after[accuracy])}"

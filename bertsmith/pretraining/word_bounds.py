@@ -3,7 +3,7 @@
 A token begins a word unless its id continues one (`Tokenizer.continues_word`); at the beginning of
 a sentence it always does. Chinese characters are tokens of their own, so their words come from a
 segmenter: neighbouring characters are joined to text, and the segmenter says which begin a word.
-That happens when a batch is made, so shards stay as they are.
+This is done when a batch is made, so a corpus need not be built again for other words.
 """
 
 import numpy as np

@@ -25,7 +25,7 @@ def model_of_tokenizer(tokenizer: Path) -> Path | None:
     try:
         origin = json.loads((tokenizer / ORIGIN_NAME).read_text(encoding="utf-8"))[KEY]
     except (OSError, ValueError, KeyError, TypeError):  # the tokenizer is no extension, or the file
-    # was edited
+        # was edited
         return None
     model = Path(str(origin))
     is_hub_name = not model.is_absolute() and len(model.parts) == 2 and not model.parent.exists()

@@ -75,7 +75,7 @@ class WordCounts:
         write_counts(path, self._sorted())
 
     def most_frequent(self) -> FrequentWords:
-        """Return at most `max_words` words; of equally frequent ones, those with the lowest hash."""
+        """Return at most `max_words` words; of equally frequent ones, those of the lowest hash."""
         if not self._paths and len(self._counts) <= self._max_words:
             return FrequentWords(self._counts, len(self._counts), self._counts.total())
         num_of_count = Counter(count for _, count in self._sorted())
