@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from folders import contents
+from memory_peak import peak
 from refusals import refuses
 from tiny_tokenizers import TEXT, tiny_wordpiece
 
@@ -219,3 +220,24 @@ def test_an_error_leaves_complete_parts_alone(build, texts, out):
 def test_numbers_of_shards(text):
     with refuses(SettingError, "--shard", text, "1/16"):
         ShardNumber.parse(text)
+
+
+def test_memory_does_not_grow_with_a_compressed_file(tokenizer, tmp_path, monkeypatch):
+    """A compressed file is one part, which is encoded and read back some texts at a time."""
+    monkeypatch.setattr(encoded_units, "PARTITION_BYTES", 1 << 13)
+    peaks = []
+    for num_texts in (250, 1000):
+        text = "".join(f"The river {n} runs. " * 5 + "\n\n" for n in range(num_texts))
+        path = tmp_path / f"{num_texts}.txt.gz"
+        path.write_bytes(gzip.compress(text.encode()))
+        folder = tmp_path / f"out-{num_texts}"
+
+        def build_and_merge(path=path, folder=folder):
+            shard = ShardNumber(1, 1)
+            build_shard([path], tokenizer, folder, SETTINGS, shard, executor=LocalProcesses(1))
+            merge_corpus(folder)
+
+        if not peaks:
+            build_and_merge(folder=tmp_path / "first")  # tables that are made once
+        peaks.append(peak(build_and_merge))
+    assert peaks[1] - peaks[0] < 1_000_000  # three million, where all texts are encoded at once
