@@ -23,7 +23,7 @@ from bertsmith.errors import ConfigError, TrainingError, option
 from bertsmith.system.launch import Launch
 
 SILENCE_SECONDS = {"cpu": 60.0, "cuda": 300.0}
-"""Longest time that a rank may be silent, or a collective may take, by device."""
+"""Longest time that a rank may be silent, by device."""
 LIMIT_VARIABLE = "BERTSMITH_RANK_SECONDS"
 """Environment variable that sets another limit, in seconds."""
 JOIN_SECONDS = 600.0
@@ -90,7 +90,9 @@ class RankGroup:
         """Return a group for collectives on this kind of device; every rank calls this."""
         backend = "nccl" if device.type == "cuda" else "gloo"
         group: dist.ProcessGroup = dist.new_group(
-            backend=backend, timeout=timedelta(seconds=self.silence_seconds)
+            backend=backend,
+            # Longer than ranks may be silent, so that `Watch` names the silent one before.
+            timeout=timedelta(seconds=2 * self.silence_seconds),
         )
         return group
 
