@@ -78,7 +78,7 @@ def charts(report: ComparisonReport) -> list[Chart]:
         ("million tokens", lambda moment: moment.tokens / 1e6),
         ("minutes", lambda moment: moment.minutes),
     ]
-    if not any(each.moments for each in report.results):
+    if not any(each.points for each in report.results):
         return []
     return [chart(report, label, x_of) for label, x_of in axes]
 
@@ -87,7 +87,7 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[EvalPoint], floa
     """Build one chart with the mean ± standard deviation over seeds of each recipe."""
     series = []
     for index, name in enumerate(report.names):
-        runs = [each.moments for each in report.results if each.recipe == name and each.moments]
+        runs = [each.points for each in report.results if each.recipe == name and each.points]
         if runs:
             series.append(mean_curve(name, index, runs, x_of))
     losses = [y for each in series for _, y in each.points]

@@ -4,7 +4,8 @@
     └── TASK/                    a run folder of `bertsmith finetune`
 
 The weights of a fine-tuned model are removed once it is scored. Complete runs are not
-repeated, and stopped runs continue from their checkpoint. A failed run is recorded with its error;
+repeated, and stopped runs continue from their checkpoint. All models are evaluated on the same
+held-out rows, the common rows (comparison/common_eval.py). A failed run is recorded with its error;
 the other runs go on, and the next call tries the failed run again.
 """
 
@@ -58,20 +59,23 @@ class RunResult:
     """The result of one recipe with one seed.
 
     `scores` has metrics by name: of masked LM on the common rows, of the run's other objectives on
-    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens and minutes. `errors`
-    are messages about the parts of the run that failed.
+    its own eval rows, and of the tasks. `cost` has parameters, steps, tokens and minutes. `points`
+    are the evaluations during training, and `errors` messages about the parts of the run that
+    failed.
     """
 
     recipe: str
     seed: int
     scores: dict[str, float] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)
-    moments: list[EvalPoint] = field(default_factory=list)
+    points: list[EvalPoint] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         values = asdict(self)
-        return values | {"figures": values.pop("scores")}  # the key in comparison.json
+        values["moments"] = values.pop("points")  # these are the keys in comparison.json
+        values["figures"] = values.pop("scores")
+        return values
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class ComparisonRun:
 
 
 def run_all(work: ComparisonRun) -> list[RunResult]:
-    """Run every recipe with every seed and return the results by recipe.
+    """Run every recipe with every seed and return the results, sorted by recipe and seed.
 
     All recipes run with the first seed, then with the next, so that a comparison that is stopped
     early has runs of each recipe.
@@ -134,8 +138,8 @@ def _run_one(
 
     Args:
         position: the place of the run among all, such as "3 of 12", for messages.
-        progress: the progress of all runs, which advances during pre-training; that takes most of
-            the time.
+        progress: moves the bar of all runs by this run's part, during pre-training alone, which
+            takes most of the time.
     """
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({position})"
@@ -182,7 +186,7 @@ def _pretrain_one(
         work.tell(f"{name}: {_format_scores(measured['figures'])}")
     result.scores.update(measured["figures"])
     result.cost.update(measured["cost"])
-    result.moments.extend(_moments_of(folder))
+    result.points.extend(_points_of(folder))
 
 
 def _train_and_measure(work: ComparisonRun, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
@@ -236,7 +240,7 @@ def objective_scores(held_out: Mapping[str, Any]) -> dict[str, float]:
     return {name: held_out[f"held_out_{name}"] for name in chosen}
 
 
-def _moments_of(folder: RunFolder) -> list[EvalPoint]:
+def _points_of(folder: RunFolder) -> list[EvalPoint]:
     """Read the evaluations after the first step from a run's journal."""
     tokens = 0
     points = []

@@ -16,7 +16,8 @@ from bertsmith.errors import ConfigError, InputError, warn_once
 from bertsmith.system.progress import progress_bar
 
 MAX_UNPACKED = 1 << 32
-"""Most bytes of a workbook's parts together, which are compressed: its texts are held in memory."""
+"""Largest number of bytes of a workbook's parts together, which are compressed: its texts are held
+in memory."""
 
 
 def import_openpyxl(path: Path) -> ModuleType:

@@ -81,8 +81,8 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
     ('IOB1', 'plain')
 
     Raises:
-        InputError: most labels begin with a letter of a scheme, but some do not; or they nearly
-            follow a scheme, such as `B_PER`.
+        InputError: some labels mark spans and others do not, unless those that seem to are few and
+            may do so by chance; or labels nearly follow a scheme, such as `B_PER`.
     """
     sequences = list(sequences)
     scheme = _detect(sequences)
@@ -109,7 +109,8 @@ def _check_not_near(labels: Counter[str]) -> None:
 
 def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
     labels: Counter[str] = Counter()
-    fresh: Counter[Role] = Counter()  # how spans begin that do not follow one of their own type
+    fresh: Counter[Role] = Counter()
+    """Roles of the first words of spans, unless a span of the same type stands before."""
     for sequence in sequences:
         labels.update(sequence)
         for before, label in pairwise([OUTSIDE, *sequence]):
@@ -132,8 +133,9 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
     """Detect the scheme of predicted labels: the gold one, if it can be.
 
     Predictions may begin spans with I, or lack what is rare, and yet be of the gold scheme. They
-    are of another where a letter says so, where all spans are written with B and I alone, and where
-    IOB2 stands beside IOB1 (in which hardly a span begins with B).
+    are of another scheme if a letter is none of the gold scheme's; if they have B and I alone and
+    the gold scheme has letters for last words, too; or if the gold scheme is IOB1 and they look
+    like IOB2 (in IOB1 hardly a span begins with B).
 
     >>> scheme_of_predictions([["I-PER", "O"]], "IOB2")
     'IOB2'
@@ -172,10 +174,10 @@ def _letters(labels: Counter[str]) -> set[str] | None:
 
 
 def _mark_spans(matches: Iterable[re.Match[str]], strange: Iterable[str]) -> bool:
-    """Return whether labels that follow a scheme do so beside strange ones, not by chance.
+    """Return whether labels that look like those of a scheme really mark spans.
 
-    They do if some type has letters for its first word and for further ones, or if the strange
-    labels are those of tokens that are no words.
+    The `strange` labels do not. The others do if some type has B and a letter for further words, or
+    if all strange labels are fillers such as [CLS] (`is_filler`).
     """
     letters = defaultdict(set)
     for match in matches:
@@ -194,8 +196,8 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
     """Find the spans of one sequence, in order.
 
     In the plain scheme each word but `O` is a span. `strict` leaves out spans that break the
-    scheme, as seqeval's strict mode does; in IOB1 all of a span that begins with B but follows none
-    of its type, of which seqeval keeps the rest.
+    scheme, as seqeval's strict mode does. One difference: in IOB1 a span that begins with B without
+    one of its type before it is left out whole, where seqeval keeps the words after the B.
 
     >>> find_spans(["I-PER", "I-PER", "B-PER", "O"], "IOB1")
     [Span(label='PER', start=0, end=2), Span(label='PER', start=2, end=3)]
@@ -258,15 +260,15 @@ def is_legal(before: Part, part: Part, scheme: Scheme) -> bool:
     if scheme in ("IOB1", "IOB2"):
         if part.role in ("E", "S"):
             return False
-        needs_neighbour = "B" if scheme == "IOB1" else "I"
-        return part.role != needs_neighbour or _follows(before, part)
+        dependent_role = "B" if scheme == "IOB1" else "I"
+        return part.role != dependent_role or _follows(before, part)
     if part.role in ("I", "E"):
         return _follows(before, part)
     return before.role not in ("B", "I")
 
 
 def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[str]:
-    """Write the labels of a sequence with these spans, which must not overlap.
+    """Write the labels of a sequence with these spans, which are in order and do not overlap.
 
     >>> write_labels([Span("PER", 0, 2), Span("PER", 2, 3)], 4, "IOB1")
     ['I-PER', 'I-PER', 'B-PER', 'O']
@@ -296,7 +298,7 @@ def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | li
 
 
 def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> list[str]:
-    """Convert labels to another scheme; in their own, illegal sequences become legal.
+    """Convert labels to another scheme; if `target` is `scheme`, illegal sequences become legal.
 
     >>> convert_labels(["I-PER", "I-PER", "O"], "IOB1", "BIOES")
     ['B-PER', 'E-PER', 'O']

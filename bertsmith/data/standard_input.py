@@ -8,7 +8,7 @@ import sys
 from bertsmith.errors import InputError
 
 READ_BYTES = 1 << 16
-"""Most bytes read at once; a pipe of Linux holds as many."""
+"""Largest number of bytes read at once; a pipe of Linux holds as many."""
 
 
 class StandardInput(io.RawIOBase):

@@ -54,10 +54,11 @@ CoNLL-2003, EWT and MSRA, 3 of 939 sentences of 50 to 69 words have so few that 
 with such labels.
 """
 FEW_LABELS = 3
-"""Most labels of a short table of texts; a sentence of 20 different words has more parts of speech.
-"""
+"""Largest number of labels of a short table of texts; a sentence of 20 different words has more
+parts of speech. """
 LONGEST_LONE_SENTENCE = 1000
-"""Most words of a file that is one sentence; the longest sentences of news have some hundreds."""
+"""Largest number of words of a file that is one sentence; the longest sentences of news have some
+hundreds."""
 SHOWN_ROWS = 3
 SHOWN_WORD_CHARACTERS = 40
 

@@ -71,7 +71,7 @@ NUM_DRAWS = 3
 depend less on the choice."""
 FINETUNE_LEARNING_RATE = 5e-4
 MAX_TEST, TEST_PER_MINUTE = 150, 30
-"""Most paragraphs of each library to score on: in all, and for each minute."""
+"""Largest number of paragraphs of each library to score on: in all, and for each minute."""
 NUM_PARTS = 7
 
 SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomposition.")

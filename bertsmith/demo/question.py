@@ -46,7 +46,7 @@ TEST_EVERY = 5
 # A shorter paragraph often says nothing about its library; a longer one costs time.
 MIN_WORDS, MAX_WORDS = 20, 80
 MAX_PER_MODULE = 10
-"""Most paragraphs of one module; more of them would be too much alike."""
+"""Largest number of paragraphs of one module; more of them would be too much alike."""
 
 
 def split_modules(

@@ -33,7 +33,8 @@ ROWS = "row"
 
 PART_ROWS = 1024
 MAX_OPEN = 256
-"""Most files of a kind that are open at a time: systems allow a process about a thousand."""
+"""Largest number of files of a kind that are open at a time: systems allow a process about a
+thousand."""
 BATCH_TOKENS = 2048
 
 

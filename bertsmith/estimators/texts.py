@@ -36,8 +36,8 @@ class TextEstimator(Estimator):
     }  # fmt: skip
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> ExampleSource:  # noqa: N803
-        is_matrix = getattr(self, "multi_label", False)
-        return super()._source(X, y if is_matrix else _only_column(y), columns)
+        may_be_matrix = getattr(self, "multi_label", False)
+        return super()._source(X, y if may_be_matrix else _only_column(y), columns)
 
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
@@ -58,7 +58,8 @@ class TextClassifier(TextEstimator):
 
     Labels may be strings, numbers or booleans, and are predicted as they were given, also by the
     saved model; those of a file are strings. With `multi_label`, y holds a list of labels for each
-    text, or is a table or matrix of 0 and 1, and predictions are what y was.
+    text, or is a table or matrix of 0 and 1, and predictions are accordingly a list of tuples of
+    labels, or an array of 0 and 1.
 
     Attributes:
         classes_: the labels, sorted, in the order of the columns of `predict_proba`.
@@ -92,7 +93,7 @@ class TextClassifier(TextEstimator):
 
     def _answers(self, predictions: Iterator[Any]) -> Any:
         labels = self.classes_.tolist()
-        if not self._is_several:
+        if not self._is_multi_label:
             indices = {label: index for index, label in enumerate(labels)}
             return self.classes_[np.fromiter((indices[p.label] for p in predictions), np.int64)]
         if not self._is_matrix:
@@ -101,8 +102,9 @@ class TextClassifier(TextEstimator):
         return np.fromiter(rows, dtype=(np.int64, (len(labels),)))
 
     def _row(self, item: Any, label: Any) -> Row:
-        is_set = isinstance(label, Set | tuple) and self.multi_label
-        return super()._row(item, sorted(label) if is_set else label)
+        if self.multi_label and isinstance(label, Set | tuple):
+            label = sorted(label, key=str)  # sets have no order of their own
+        return super()._row(item, label)
 
     def _look_at_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
@@ -134,14 +136,14 @@ class TextClassifier(TextEstimator):
 
     def _note_model(self) -> None:
         definition: Any = self._fitted.definition
-        self._is_several = isinstance(definition, MultiLabel)
-        columns = definition.label_columns if self._is_several else None
+        self._is_multi_label = isinstance(definition, MultiLabel)
+        columns = definition.label_columns if self._is_multi_label else None
         self._is_matrix = columns is not None
         self.classes_ = label_array(columns or sorted(definition.label_values))
 
 
 def _only_column(labels: Any) -> Any:
-    """Return the column of a table or matrix that has one alone; `labels` otherwise."""
+    """Return the column of a table or matrix of one column; anything else as it is."""
     if len(matrix_names(labels) or ()) != 1:
         return labels
     if isinstance(labels, np.ndarray):
@@ -152,10 +154,10 @@ def _only_column(labels: Any) -> Any:
 def _labels_of(
     source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], several: bool
 ) -> Iterator[Any]:
-    """Yield the labels of rows, as plain values, but those that are missing."""
+    """Yield the labels that rows have, as plain values; missing ones are passed over."""
     first = list(islice(source, 1))
     reader = ExampleReader(first, Columns(**{**columns, "skip_incomplete": True}))
-    with suppress(InputError):  # which the task's own reader words
+    with suppress(InputError):  # the task's own reader raises it later, in its own words
         next(iter(reader), None)
     name, *others = reader.names.get("label", ("label",))
     if others:  # a column for each label

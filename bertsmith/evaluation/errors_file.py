@@ -22,7 +22,8 @@ from bertsmith.system.files import atomic_write, writing
 from bertsmith.tasks.scoring import Outcome
 
 FARTHEST = 100
-"""Most rows that are written where predictions are numbers, which are hardly ever exact."""
+"""Largest number of rows that are written where predictions are numbers, which are hardly ever
+exact."""
 
 FIELDS = ("line", "text", "gold", "predicted", "confidence", "score")
 

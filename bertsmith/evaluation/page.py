@@ -33,7 +33,7 @@ from bertsmith.tasks.text_classification import Classify
 FIRST_LENGTH = 32
 """Upper limit, in characters, of the first length group; each further limit is twice the last."""
 MAX_CLASSES_SHOWN = 40
-"""Most classes for which the page shows a confusion matrix."""
+"""Largest number of classes for which the page shows a confusion matrix."""
 NUM_MISSES = 20
 """Number of wrong answers on the page."""
 MISS_CHARS = 400
@@ -41,7 +41,8 @@ MIN_ANSWERS = 10
 """Fewest answers of similar confidence for which a point is drawn: the share that is right."""
 NUM_THRESHOLDS = 200
 MAX_POINTS_SHOWN = 1000
-"""Most points of the scatter plot; for more examples every second, every fourth … is drawn."""
+"""Largest number of points of the scatter plot; for more examples every second, every fourth … is
+drawn."""
 
 TITLES = {
     "accuracy": ("Accuracy", "share of the {} that are right"),

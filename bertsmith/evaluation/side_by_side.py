@@ -34,8 +34,8 @@ from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 TIMED_CHARS = 16_000
-"""Most characters of the timed texts, some 4,000 tokens: a base model takes seconds for them on a
-CPU, and a small model long enough that its start-up does not dominate."""
+"""Largest number of characters of the timed texts, some 4,000 tokens: a base model takes seconds
+for them on a CPU, and a small model long enough that its start-up does not dominate."""
 
 TIMED_SECONDS = 6.0
 """Seconds of timing for both models together."""

@@ -17,7 +17,8 @@ from bertsmith.tasks.text_classification import Classify
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_WORDS = 80
-"""Most words of a text that are masked, from the first: each is one more text to predict."""
+"""Largest number of words of a text that are masked, from the first: each is one more text to
+predict."""
 NUM_MARKED = 3
 MOST_ODDS_LEFT = 0.75
 """A word is marked if masking it leaves at most this share of the answer's odds. Odds are compared

@@ -13,7 +13,8 @@ from bertsmith.metrics.report import Report, ScoreLine, Table
 from bertsmith.system.counts import count_noun
 
 MAX_SHOWN_CLASSES = 20
-"""Most classes whose confusion matrix is shown in a terminal; `--json` has larger ones too."""
+"""Largest number of classes whose confusion matrix is shown in a terminal; `--json` has larger ones
+too."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ returns the weights that the layer then uses."""
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Compute the softmax over the last dimension in fp32.
+    """Compute the softmax over the last dimension in fp32, as torch does inside for bf16, too.
 
-    torch's own bf16 softmax is slow on rows shorter than 32, and on rows below 256 whose length is
+    But torch's bf16 softmax is slow on rows shorter than 32, and on rows below 256 whose length is
     no multiple of 16. Through an fp32 copy, forward and backward take a quarter of the time at
     length 16, a fifth to three quarters at lengths from 29 to 125, but twice the time at 512.
     """
@@ -61,10 +61,13 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Return new vectors [tokens, hidden], or [sequences, hidden] of first tokens only.
 
+        First tokens alone are not computed together with `record_weights`.
+
         `hidden`, [tokens, hidden], and the result may end in padding rows; see `fill_up`.
         `record_weights` receives the attention weights of all blocks and returns those to use;
         `rotary` rotates queries and keys.
         """
+        assert record_weights is None or not first_only
         qkv = self.qkv(hidden)
         if rotary is not None:
             query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
@@ -93,13 +96,15 @@ class SelfAttention(nn.Module):
         parts = zip(rows, blocks, strict=False)
         heads = [(split_heads(part, block, self.num_heads), block) for part, block in parts]
         weights = [self.weigh(query, key, block.bias) for (query, key, _), block in heads]
-        # A block may have more rows than sequences.
-        seen = record(
+        used = record(
             [each[: block.num_sequences] for each, block in zip(weights, blocks, strict=True)]
         )
+        # A block may have more rows than sequences; the other rows keep the computed weights.
         return [
-            join_heads(self.mix(torch.cat([mine, every[len(mine) :]]), value, block), block)
-            for mine, every, ((_, _, value), block) in zip(seen, weights, heads, strict=True)
+            join_heads(
+                self.mix(torch.cat([of_texts, computed[len(of_texts) :]]), value, block), block
+            )
+            for of_texts, computed, ((_, _, value), block) in zip(used, weights, heads, strict=True)
         ]
 
     def attend_row(self, qkv: Tensor, view: AttentionView, *, first_only: bool) -> Tensor:
@@ -108,12 +113,14 @@ class SelfAttention(nn.Module):
         `qkv` is [tokens, 3 * hidden], in bf16 or fp16 on a GPU.
         """
         query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
-        queries = keys = view.bounds
+        query_bounds = key_bounds = view.bounds
         if first_only:
-            query = query.index_select(0, keys.starts[:-1])
-            queries = view.first_bounds
+            query = query.index_select(0, key_bounds.starts[:-1])
+            query_bounds = view.first_bounds
         dropout_prob = self.dropout_prob if self.training else 0.0
-        return varlen_attention(query, key, value, queries, keys, dropout_prob).flatten(1)
+        return varlen_attention(query, key, value, query_bounds, key_bounds, dropout_prob).flatten(
+            1
+        )
 
     def attend(self, qkv: Tensor, block: Block, *, first_only: bool) -> Tensor:
         """Compute context vectors [tokens, hidden] of one block, or [sequences, hidden].

@@ -75,7 +75,8 @@ class Family:
     new_model: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a new model that differ from those of other families."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
-    """The name of a head's dropout in config.json, where it is not `classifier_dropout`."""
+    """The name of a head's dropout in config.json, where it is not `classifier_dropout`; None where
+    config.json has none for this head."""
 
     @property
     def name(self) -> str:

@@ -12,8 +12,8 @@ from bertsmith.pages.page import write_page
 from bertsmith.system.counts import percent
 
 MAX_POINTS = 200
-"""Most points of a curve. More points are averaged in groups, since they could not be told apart on
-a page."""
+"""Largest number of points of a curve. More points are averaged in groups, since they could not be
+told apart on a page."""
 
 MIN_SPAN = 1e-9
 """Shortest axis whose marks have labels that can be told apart."""
@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 20, 26, 48
 LEGEND_LEFT, LEGEND_ROW, KEY_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
 MAX_NAME = 48
-"""Most columns of a name in the legend; a wide character, as in Chinese, takes two."""
+"""Largest number of columns of a name in the legend; a wide character, as in Chinese, takes two."""
 
 Style = Literal["line", "dots", "points", "reference", "mark", "mean"]
 """Style of a series: `dots` are joined by a line, `points` are not."""

@@ -36,7 +36,7 @@ MAX_COUNTED_PAIRS = 2**24
 """Largest number of different pairs; if there are more, the rarest are left out. With a vocabulary
 of 250,000 tokens, 2.3 GB are held at most (benchmarks/results/quality-screening.md)."""
 BYTES_PER_PAIR = 110
-"""Most memory per pair: ids of both tokens, a count and a sorting order, and sorted copies."""
+"""Largest memory per pair: ids of both tokens, a count and a sorting order, and sorted copies."""
 KEYS_AT_ONCE = 2**23
 ITERATIONS = 4
 """Power iterations of the randomized SVD (Halko et al. 2011, algorithm 4.4)."""

@@ -11,9 +11,9 @@ MAX_TOKENS = 32 * 128
 """Tokens that a process computes at once on a CPU by default. A tiny model trains no faster with
 twice this number, and a sixth slower with a quarter of it."""
 MAX_KEPT_BYTES = 512 * 10**6
-"""Most bytes of activations that a process keeps for the backward pass, unless a single row needs
-more: for base, 8 rows of 128 tokens in bf16, 4 in fp32. Activations of a generator are not
-included."""
+"""Largest number of bytes of activations that a process keeps for the backward pass, unless a
+single row needs more: for base, 8 rows of 128 tokens in bf16, 4 in fp32. Activations of a generator
+are not included."""
 
 
 def rows_of_micro_batch(

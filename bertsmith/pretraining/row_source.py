@@ -1,7 +1,8 @@
 """Rows of pre-training by number, and the batches that they are packed into.
 
 Rows are drawn in groups of `GROUP_ROWS`, each group with its own random generator. So a process
-draws only the groups that contain its rows, and the division of a step changes no row.
+draws only the groups that contain its rows, and rows are the same however a step is divided into
+batches and processes.
 """
 
 from collections.abc import Sequence
@@ -43,7 +44,10 @@ GROUP_ROWS = 32
 
 @dataclass(frozen=True)
 class MaskedRows:
-    """Rows one after another; a label is IGNORE_INDEX where nothing is predicted."""
+    """Masked rows: each field has an array or a number for every row.
+
+    A label is IGNORE_INDEX where nothing is predicted.
+    """
 
     ids: Sequence[IdArray]
     type_ids: Sequence[IdArray]
@@ -108,12 +112,12 @@ def _pair_targets(task: PairTask, labels: IdArray, batch: Batch) -> dict[str, Te
 
 
 class RowSource:
-    """Rows of one split by number: token ids, segments, labels and masks.
+    """The rows of a split, each of them by its number: token ids, segments, labels and masks.
 
     Args:
         corpus: the split to read.
         settings: lengths, pairs and masking.
-        seed: determines the order of the anchors.
+        seed: determines the order of the anchors, the text positions around which rows are built.
 
     Raises:
         ConfigError: the named word list or segmenter cannot be used.
@@ -128,7 +132,7 @@ class RowSource:
             corpus.num_tokens,
             settings.max_length * self._rows_per_anchor,
             seed,
-            moving=settings.duplicates == 0,
+            moving=settings.duplicates == 0,  # static masks are for the same rows in every epoch
         )
         self._vocabulary = MaskingVocabulary(
             corpus.vocab_size, tokenizer.mask_id, tokenizer.special_ids
@@ -157,9 +161,9 @@ class RowSource:
             if settings.rows == "across":
                 return passages_around(self.corpus, anchors, alone)
             return windows_around(self.corpus, anchors, alone).segments()
-        targets = draw_lengths(num_rows, paired, settings.short_seq_prob, rng)
+        lengths = draw_lengths(num_rows, paired, settings.short_seq_prob, rng)
         draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
-        return draw(self.corpus, anchors, targets, rng).segments()
+        return draw(self.corpus, anchors, lengths, rng).segments()
 
     def mask(self, segments: Segments, rule: MaskingRule, rng: np.random.Generator) -> MaskedRows:
         """Read the text of rows and mask it."""
@@ -180,9 +184,10 @@ class RowSource:
         )
 
     def divide(self, num_rows: int, rows_each: int) -> list[range]:
-        """Divide rows into batches of `rows_each`.
+        """Divide the numbers of rows into ranges of `rows_each`, one for each batch.
 
-        Contrastive pairs need `MIN_COMPARED` rows, so the last batch takes over a smaller rest.
+        Contrastive rows come in pairs, so odd numbers are rounded up. If fewer than `MIN_COMPARED`
+        of them are left at the end, the batch before takes them.
         """
         least = 1
         if self.settings.pair_task == "contrastive":

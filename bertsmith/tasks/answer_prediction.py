@@ -23,8 +23,8 @@ NUM_CANDIDATES = 20
 """Number of a question's best spans over which probabilities are computed, as in BERT's released
 code."""
 PADDED_LOGITS = 1 << 18
-"""Most logits, padding included, in a group of windows that are searched together: so few stay in
-the processor's cache."""
+"""Largest number of logits, padding included, in a group of windows that are searched together: so
+few stay in the processor's cache."""
 
 Scores = NDArray[np.float32]
 Places = NDArray[np.int64]

@@ -15,7 +15,7 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 
 MAX_PAIRS = 1000
-"""Most pairs whose cosine is computed, from the first."""
+"""Largest number of pairs whose cosine is computed, from the first."""
 
 
 def score_cosines(

@@ -25,8 +25,9 @@ from bertsmith.training.dealing import in_order
 from bertsmith.training.objective import LossTerm, Objective
 
 MICRO_BATCH_TOKENS = 8_192
-"""Most tokens in one forward pass of training, as many as 16 texts of 512 tokens have; this bounds
-the memory used. If the windows of one text have more together, only some of them are used."""
+"""Largest number of tokens in one forward pass of training, as many as 16 texts of 512 tokens have;
+this bounds the memory used. If the windows of one text have more together, only some of them are
+used."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class ClassPrediction:
 
     @property
     def name(self) -> str:
-        """The name of the label's class."""
+        """The label as a string, by which the model and files call it."""
         return label_name(self.label)
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from bertsmith.tasks.protocols import PredictionT
 MOST_LABELS = 10
 MOST_PREDICTIONS = 20
 MOST_CHARACTERS = 200
-"""Most characters of a table's cell; longer texts are shortened."""
+"""Largest number of characters of a table's cell; longer texts are shortened."""
 
 
 class Predictions(list[PredictionT]):

@@ -51,7 +51,7 @@ from bertsmith.training.workers.rank_map import map_on_ranks
 CHUNK_EXAMPLES = 1024
 """Examples read, sorted by length and predicted together; more gains little and delays output."""
 CHUNK_CHARS = 4_000_000
-"""Most characters in a chunk: of long examples a chunk has fewer."""
+"""Largest number of characters in a chunk: of long examples a chunk has fewer."""
 
 Item = TypeVar("Item", bound=Any)
 DefinitionT = TypeVar("DefinitionT", bound=InferenceTask[Any, Any])

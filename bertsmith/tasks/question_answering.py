@@ -67,7 +67,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 MAX_ANSWER_LENGTH = 30
-"""Most tokens of an answer, as in the released code for SQuAD."""
+"""Largest number of tokens of an answer, as in the released code for SQuAD."""
 SHARE_WITHIN = 0.99
 """Share of the training answers that are within `max_answer_length` where it is not given."""
 

@@ -20,7 +20,8 @@ from bertsmith.data.splits import text_hash
 from bertsmith.system.files import atomic_write
 
 MAX_WORDS = 1 << 22
-"""Most distinct words that are held in memory, and that are learned from; about 100 bytes each."""
+"""Largest number of distinct words that are held in memory, and that are learned from; about 100
+bytes each."""
 ROWS_AT_ONCE = 1 << 12
 _FIRST = itemgetter(0)
 

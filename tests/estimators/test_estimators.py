@@ -159,6 +159,12 @@ def test_several_labels(model):
     assert all(isinstance(label, int) for row in counted.predict(TEXTS) for label in row)
 
 
+def test_a_set_of_labels_of_several_kinds_is_refused(model):
+    classifier = bertsmith.TextClassifier(model, multi_label=True, **QUICK)
+    with refuses(InputError, "y: found labels of several kinds (int, str)"):
+        classifier.fit(TEXTS, [{1, "a"}] * len(TEXTS), **QUIET)
+
+
 def test_labels_are_weighed(model):
     weighed = [
         bertsmith.TextClassifier(model, class_weights=weights, **QUICK).fit(TEXTS, FLAGS, **QUIET)

@@ -71,7 +71,7 @@ class RobertaEmbeddings(Embeddings):
         return (self.position.padding_idx or 0) + 1
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
-        """Number each column of [batch, length] among those without padding tokens.
+        """Number the real tokens of each row of `input_ids`, [batch, length], from 0.
 
         The result is int64; padding tokens get -1. As in fairseq and transformers the token ids
         decide, not the attention mask.

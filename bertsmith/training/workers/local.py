@@ -85,7 +85,7 @@ class LocalWorkers:
         self.exchange_seconds = 0.0
         """Seconds spent in exchanges so far; on a GPU, which computes asynchronously, only the time
         to begin them."""
-        self._held_out = held_out or plan.objective.evaluation
+        self._held_out = held_out
         self._num_processes = min(num_processes or plan.num_members, plan.num_members)
         device = model.device
         self._storage = Storage(self.layout.size, plan.num_members, dtype, buffers_of(plan.optim))
@@ -213,8 +213,9 @@ class LocalWorkers:
     def evaluate_part(self) -> Any:
         """Evaluate this rank's part of the eval data, or all of it if sums are exact."""
         share = (0, 1) if self.plan.is_exact else (self.plan.rank, self.plan.num_ranks)
+        held_out = self._held_out or self.plan.objective.evaluation
         with self.evaluating() as model, torch.inference_mode():
-            return self._held_out.evaluate_part(model, *share)
+            return held_out.evaluate_part(model, *share)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the optimizer's state, named `<buffer>/<parameter>`; views of the arrays.
