@@ -93,7 +93,12 @@ def read_texts(settings: VocabularySettings, read: SourceReport | None = None) -
         errors=settings.errors,
         report=read,
     )
-    return (document.text for document in documents)
+    try:
+        for document in documents:
+            yield document.text
+    except InputError as error:  # which names the option of `corpus build`
+        message = error.message.replace(option("text_column"), option("texts_column"))
+        raise InputError(message) from None
 
 
 def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]:

@@ -102,10 +102,12 @@ def read_labels(
     columns: Sequence[str] = PREDICTED_LABEL_COLUMNS,
     several: bool = False,
     delimiter: str | None = None,
+    text_column: str | None = None,
 ) -> Iterator[Example]:
-    """Yield predicted labels as examples without a text.
+    """Yield predicted labels as examples.
 
-    `row` is the line of the gold file if the predictions say it, else 0.
+    `row` is the line of the gold file if the predictions say it, else 0; `text` is the value of
+    `text_column` if they have one, else empty.
 
     Args:
         path: `.txt`, `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`.
@@ -113,6 +115,7 @@ def read_labels(
         several: whether a line may have any number of labels: several as one text (see
             `label_set`) or as a JSON list, or none.
         delimiter: separator of columns, of a table that has it in its first row.
+        text_column: the column or key with the text that a prediction is for.
 
     Raises:
         InputError: a line without a label, no column of labels, or a row with more or fewer cells.
@@ -120,25 +123,34 @@ def read_labels(
     read_list = (lambda labels: as_label_set(map(str.strip, labels))) if several else None
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # Where there may be several labels, a line with nothing in it says that there is none.
-    for cell in _cells(path, columns, delimiter, keep_blank=several):
+    for cell in _cells(path, columns, delimiter, text_column, keep_blank=several):
         location = locate_row(path, cell.row)
         (label,) = spec.texts(location, cell.column, cell.value)
         if not several and not label.strip():
             raise InputError(f"{location}: the label is empty. Give one label on each line.")
-        yield Example("", label=label if several else label.strip(), row=cell.gold_row)
+        yield Example(cell.text, label=label if several else label.strip(), row=cell.gold_row)
 
 
 class _Cell(NamedTuple):
-    """Cell of line `row` in the prediction column; `gold_row` is 0 if unknown."""
+    """Cell of line `row` in the prediction column.
+
+    `gold_row` is 0 and `text` empty if unknown.
+    """
 
     row: int
     column: str
     value: Any
     gold_row: int = 0
+    text: str = ""
 
 
 def _cells(
-    path: Path, columns: Sequence[str], delimiter: str | None, *, keep_blank: bool
+    path: Path,
+    columns: Sequence[str],
+    delimiter: str | None,
+    text_column: str | None,
+    *,
+    keep_blank: bool,
 ) -> Iterator[_Cell]:
     """Yield the prediction of each row."""
     kind = table_format(path)
@@ -146,18 +158,23 @@ def _cells(
         lines = read_txt(path, keep_empty_end=keep_blank)
         return (_Cell(row, "the line", line) for row, line in lines)
     if kind in ("jsonl", "json", "parquet"):
-        return _cells_of_objects(path, kind, columns)
+        return _cells_of_objects(path, kind, columns, text_column)
     border = delimiter_in(path, kind, delimiter)
     rows = read_rows(path, kind, delimiter=border, keep_blank=keep_blank)
     texts = ((row, [cell_text(cell) for cell in cells]) for row, cells in rows)
-    return _cells_of_table(path, kind, texts, columns)
+    return _cells_of_table(path, kind, texts, columns, text_column)
 
 
 def _cells_of_table(
-    path: Path, kind: FoundFormat, rows: Iterator[tuple[int, list[str]]], columns: Sequence[str]
+    path: Path,
+    kind: FoundFormat,
+    rows: Iterator[tuple[int, list[str]]],
+    columns: Sequence[str],
+    text_column: str | None,
 ) -> Iterator[_Cell]:
     first_row, header = next(filter(itemgetter(1), rows), (0, []))
     index = header.index(_column(path, first_row, header, columns))
+    text_index = header.index(text_column) if text_column in header else None
     for row, cells in rows:
         if not cells and len(header) > 1:
             continue
@@ -166,10 +183,13 @@ def _cells_of_table(
                 f"{locate_row(path, row)}: columns: found {len(cells)}, where row {first_row} has "
                 f"{len(header)}. {RAGGED[kind]}"
             )
-        yield _Cell(row, header[index], cells[index] if cells else "")
+        text = "" if text_index is None or not cells else cells[text_index]
+        yield _Cell(row, header[index], cells[index] if cells else "", text=text)
 
 
-def _cells_of_objects(path: Path, kind: ObjectFormat, columns: Sequence[str]) -> Iterator[_Cell]:
+def _cells_of_objects(
+    path: Path, kind: ObjectFormat, columns: Sequence[str], text_column: str | None
+) -> Iterator[_Cell]:
     seen_keys: dict[str, None] = {}  # every key met so far, in order
     name = ""
     for row, record in read_objects(path, kind):
@@ -188,7 +208,14 @@ def _cells_of_objects(path: Path, kind: ObjectFormat, columns: Sequence[str]) ->
                 f"found: {list_names(record)}. Give every line a prediction."
             )
         gold_row = record.get("file_line", record.get("line"))
-        yield _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
+        text = record.get(text_column) if text_column is not None else None
+        yield _Cell(
+            row,
+            name,
+            record[name],
+            gold_row if isinstance(gold_row, int) else 0,
+            text if isinstance(text, str) else "",
+        )
 
 
 def _column(path: Path, row: int, column_names: Sequence[str], columns: Sequence[str]) -> str:

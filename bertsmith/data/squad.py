@@ -171,7 +171,7 @@ class QuestionReader(Reader[Question]):
             passage = self._get(record, "context", str, location)
             if passage != context:  # neighbours share one string, and with it its tokens
                 context = passage
-            yield self._question({"id": location, **record}, context, location)
+            yield self._question(record, context, location, id_if_absent=location)
 
     def _read_objects(self, file_format: ObjectFormat) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
@@ -186,9 +186,12 @@ class QuestionReader(Reader[Question]):
         is_file = isinstance(self.source, Path)
         return f"{self.name}: {location}" if is_file else f"{location} of {self.name}"
 
-    def _question(self, record: Any, context: str, location: str) -> Question:
+    def _question(
+        self, record: Any, context: str, location: str, *, id_if_absent: str | None = None
+    ) -> Question:
+        has_id = id_if_absent is None or "id" in record
         question = Question(
-            self._get_id(record, location),
+            self._get_id(record, location) if has_id else str(id_if_absent),
             self._get(record, "question", str, location),
             context,
             tuple(self._answers(record, context, location)) if self.labelled else (),

@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +32,7 @@ from bertsmith.data.records import RecordReader
 from bertsmith.data.squad import QuestionReader, question_format
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TaggedSentence
+from bertsmith.data.tagged_checks import shorten_cell
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import locate_row
 from bertsmith.errors import ConfigError, InputError, SettingError, option
@@ -340,11 +341,20 @@ def _in_pairs(
     A prediction has one label or `several`; see `read_labels`.
 
     Raises:
-        InputError: the numbers of rows and predictions differ, or a prediction is for another row.
+        InputError: the numbers of rows and predictions differ, or a prediction is for another row
+            or text.
     """
     rights = iter(reader)
+    first = list(islice(rights, 1))  # now the reader knows its columns
+    rights = chain(first, rights)
+    text_names = reader.names.get("text", ())
+    text_column = text_names[0] if len(text_names) == 1 else None
     givens = read_labels(
-        predictions, columns=columns, several=several, delimiter=reader.options.delimiter
+        predictions,
+        columns=columns,
+        several=several,
+        delimiter=reader.options.delimiter,
+        text_column=text_column,
     )
     for row_number, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
         if example is None or prediction is None:
@@ -360,4 +370,17 @@ def _in_pairs(
                 f"{predictions}: prediction {row_number:,} is for line {prediction.row:,}, but "
                 f"{gold} has line {example.row:,} in its place. Score predictions of the same file."
             )
+        text = getattr(example, "text", "")
+        if text and prediction.text and _text_key(text) != _text_key(prediction.text):
+            raise InputError(
+                f"{predictions}: prediction {row_number:,} is for '{shorten_cell(prediction.text)}'"
+                f", but {gold} has '{shorten_cell(text)}' in its place. Give the predictions in "
+                f"the order of the rows. If they are in that order, remove the column "
+                f"'{text_column}'."
+            )
         yield example, prediction
+
+
+def _text_key(text: str) -> str:
+    """Return the letters and digits of the beginning of a text, which no file format changes."""
+    return "".join(char for char in text[:1000] if char.isalnum()).casefold()

@@ -9,8 +9,9 @@ from refusals import refuses
 from tiny_models import SPECIAL_TOKENS
 from tiny_tokenizers import TEXT, TINY
 
-from bertsmith.compression.vocabulary import count_pieces, kept_tokens
-from bertsmith.errors import ConfigError
+from bertsmith.compression.settings import VocabularySettings
+from bertsmith.compression.vocabulary import count_pieces, kept_tokens, read_texts
+from bertsmith.errors import ConfigError, InputError, as_flags
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.trimming import trim_tokenizer
@@ -30,6 +31,17 @@ def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(piec
     smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
     for word in words:
         assert smaller.encode(word).tokens == tokenizer.encode(word).tokens
+
+
+def test_the_column_of_texts_is_chosen_by_the_option_of_the_command(tmp_path):
+    table = tmp_path / "tickets.csv"
+    table.write_text("Subject,Body\na,the film\n")
+    asked = VocabularySettings((str(table),), texts_column="Body")
+    assert list(read_texts(asked)) == ["the film"]
+    with pytest.raises(InputError) as caught:
+        list(read_texts(VocabularySettings((str(table),))))
+    message = as_flags(caught.value.message)
+    assert "--texts-column" in message and "--text-column" not in message
 
 
 def test_of_an_unknown_word_the_pieces_that_were_found_count():

@@ -192,6 +192,17 @@ def test_labels_in_any_kind_of_file(labelled, tmp_path, name, head, rows):
     assert [list(row) for row in result.confusion] == expected
 
 
+def test_a_table_with_the_texts_of_other_rows_is_refused(labelled, tmp_path):
+    """As after sorting in a spreadsheet; what formats change in a text is no difference."""
+    rows = [f" Text  {i}!,{x}\n" for i, x in enumerate(PREDICTED)]
+    (tmp_path / "p.csv").write_text("text,prediction\n" + "".join(rows))
+    result = score_class_files(labelled, tmp_path / "p.csv")
+    assert result.accuracy == sklearn.metrics.accuracy_score(GOLD, PREDICTED)
+    (tmp_path / "p.csv").write_text("text,prediction\n" + "".join(reversed(rows)))
+    with refuses(InputError, "p.csv: prediction 1 is for ", "gold.csv has 'text 0'", "'text'"):
+        score_class_files(labelled, tmp_path / "p.csv")
+
+
 NOTHING = {"label": "b", "error": "timeout"}
 
 
@@ -199,7 +210,7 @@ NOTHING = {"label": "b", "error": "timeout"}
     ("p.txt", "b\na\n", ["p.txt: 2 ", "gold.csv", "5 rows"]),
     ("p.txt", "b\n\na\n", ["p.txt:2:"]),
     ("p.csv", "guess\nb\n", ["p.csv:1:", "'prediction'", "'guess'"]),
-    ("p.csv", "text,prediction\nfine,b\nBad, bad,b\n", ["p.csv:3:", "found 3", "row 1"]),
+    ("p.csv", "words,prediction\nfine,b\nBad, bad,b\n", ["p.csv:3:", "found 3", "row 1"]),
     ("p.jsonl", [{"line": 3, "label": "b"}] * 5, ["p.jsonl: prediction 1 ", "line 3"]),
     ("p.jsonl", [{"label": "b", "prediction": "b"}, NOTHING],
      ["p.jsonl:2:", "'prediction'", "'label', 'error'"]),
