@@ -39,7 +39,7 @@ def test_a_loaded_estimator_is_the_fitted_one(model, tmp_path, name):
     assert twin.tokenizer.vocab_size == twin.predictor_.model.config.vocab_size
     if name in ("TextClassifier", "MultipleChoice"):
         np.testing.assert_array_equal(twin.predict_proba(X), fitted.predict_proba(X))
-    again = twin.set_params(verbose=0).fit(X, y)
+    again = twin.set_params(verbose=0, threads=QUICK["threads"]).fit(X, y)
     assert list(again.predict(X)) == list(fitted.predict(X))
 
 
