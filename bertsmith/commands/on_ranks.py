@@ -32,6 +32,9 @@ def run_on_ranks(launch: Launch, work: Callable[[], None]) -> None:
     except (Interrupted, KeyboardInterrupt):
         code = exit_code()
         raise
+    except BrokenPipeError:  # who read the output has ended, which is no fault
+        code = 0
+        raise
     except BertsmithError:
         code = 2
         raise

@@ -1,4 +1,4 @@
-"""A loaded model and its kind of predictions, in the form in which they are sent to other ranks."""
+"""Predictions of a portion of examples, computed here or on another rank."""
 
 import copy
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from bertsmith.tasks.prediction import InferenceTask
 
 @dataclass(frozen=True)
 class ChunkPredictor:
-    """Predictions of examples, by a model that may come from another rank."""
+    """A loaded model with the kind of its predictions; it can be sent to other ranks."""
 
     loaded: LoadedModel
     definition: InferenceTask[Any, Any]

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from bertsmith.config import from_mapping
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import (
-    EncodedTexts,
     Text,
     as_items,
     check_no_pair,
@@ -261,14 +260,14 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             "bf16" if self.loaded.precision == "bf16" else "fp32",
         )
         for predictions, unknown_tokens in results:
-            self.unknown_tokens.merge(unknown_tokens)
-            self.unknown_tokens.warn(self.loaded.folder.path)
+            self._merge_unknown(unknown_tokens)
             yield awaited.popleft(), predictions
 
     def _predict(self, examples: Sequence[Any]) -> list[Any]:
-        encoded = self.encode_examples(examples)
-        self._count_unknown(encoded.rows)
-        return self.definition.predict(self.loaded.model, encoded, examples)
+        predict = ChunkPredictor(self.loaded, self.definition, self.loaded.device.type)
+        predictions, unknown_tokens = predict(examples)
+        self._merge_unknown(unknown_tokens)
+        return predictions
 
     def evaluate(self, data: Any, **columns: Any) -> Evaluation:
         """Score the model on labelled data; return the report of `bertsmith evaluate`.
@@ -306,8 +305,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         )
         return accumulator.result(num_skipped)
 
-    def _count_unknown(self, rows: EncodedTexts) -> None:
-        self.unknown_tokens.add(rows.ids.flat, self.loaded.tokenizer)
+    def _merge_unknown(self, counted: UnknownTokens) -> None:
+        self.unknown_tokens.merge(counted)
         self.unknown_tokens.warn(self.loaded.folder.path)
 
     def num_tokens(self, example: Any) -> int:
@@ -402,7 +401,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
             pairs = iter_pairs(texts)
             while chunk := list(islice(pairs, size)):
                 rows = encode_texts(loaded.tokenizer, chunk, min(own.max_length, loaded.max_length))
-                self._count_unknown(rows)
+                self.unknown_tokens.add(rows.ids.flat, loaded.tokenizer)
+                self.unknown_tokens.warn(loaded.folder.path)
                 yield from own.vectors(loaded.model, rows)
                 advance(len(chunk))
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from launches import end_ranks, start_ranks
+from launches import at_start_of, end_ranks, limit_on_files, start_ranks
 from tiny_runs import SIZE
 
 from bertsmith.model.loading import load_model
@@ -130,16 +130,6 @@ def test_more_ranks_than_rows_are_refused(corpus_dir, tmp_path):
     assert answers[1][1:] == ("", "") and not out.exists()
 
 
-def at_start_of(rank, code, folder):
-    """Write a folder whose code runs when Python starts on one rank; gives the folder."""
-    folder.mkdir()
-    body = "".join(f"    {line}\n" for line in code.splitlines())
-    (folder / "sitecustomize.py").write_text(
-        f"import os\nif os.environ.get('RANK') == '{rank}':\n{body}"
-    )
-    return folder
-
-
 def test_a_rank_that_starts_late_is_awaited(corpus_dir, tmp_path):
     late = at_start_of(1, "import time\ntime.sleep(4)", tmp_path / "late")
     words = command(corpus_dir, tmp_path / "run", "--steps", 2)
@@ -149,8 +139,7 @@ def test_a_rank_that_starts_late_is_awaited(corpus_dir, tmp_path):
 
 def test_a_full_disk_ends_all_ranks_with_one_message(corpus_dir, tmp_path):
     """A limit on the size of files stands for the disk: the run has begun when it is met."""
-    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
-    full = at_start_of(0, limit, tmp_path / "full")
+    full = at_start_of(0, limit_on_files(100_000), tmp_path / "full")
     out = tmp_path / "run"
     words = command(corpus_dir, out, "--steps", 200, "--checkpoint-every", 3)
     answers = end_ranks(start_ranks(words, 2, front=full))

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from launches import end_ranks, start_ranks
+from launches import at_start_of, end_ranks, limit_on_files, start_ranks
 from tiny_models import GOOD, OTHER, save_tiny
 
 NUM_TEXTS = 2500
@@ -60,6 +60,16 @@ def test_vectors(model, table, tmp_path):
     words = ["embed", model, table]
     alone = run(words, 1, tmp_path / "alone.npy")
     assert run(words, 2, tmp_path / "together.npy") == alone
+
+
+def test_a_result_that_cannot_be_written_ends_all_ranks(model, table, tmp_path):
+    """The limit on the size of files stands for a full disk, on rank 0 alone."""
+    front = at_start_of(0, limit_on_files(20_000), tmp_path / "full")
+    words = ["-m", "bertsmith", "predict", model, "--file", table, "--out", tmp_path / "p.jsonl"]
+    answers = end_ranks(start_ranks([*words, "--device", "cpu"], 2, front=front))
+    assert [code for code, *_ in answers] == [2, 2], answers
+    assert "p.jsonl: cannot be written" in answers[0][2] and answers[1][1:] == ("", "")
+    assert "Traceback" not in answers[0][2] and not (tmp_path / "p.jsonl").exists()
 
 
 def test_a_row_that_cannot_be_scored_ends_all_ranks(model, tmp_path):

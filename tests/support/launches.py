@@ -66,3 +66,18 @@ def end_ranks(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str
     return [
         (process.returncode, *output) for process, output in zip(processes, outputs, strict=True)
     ]
+
+
+def at_start_of(rank: int, code: str, folder: Path) -> Path:
+    """Write a folder whose code runs when Python starts on one rank; gives the folder."""
+    folder.mkdir()
+    body = "".join(f"    {line}\n" for line in code.splitlines())
+    (folder / "sitecustomize.py").write_text(
+        f"import os\nif os.environ.get('RANK') == '{rank}':\n{body}"
+    )
+    return folder
+
+
+def limit_on_files(num_bytes: int) -> str:
+    """Return code that limits the size of files, which stands for a full disk."""
+    return f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({num_bytes}, {num_bytes}))"

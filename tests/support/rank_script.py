@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from small_workers import small_model, small_objective, train
 
+from bertsmith.pretraining import row_source
 from bertsmith.system.launch import read_launch
 from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.machine import EXACT_PARTS
@@ -20,6 +21,7 @@ from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.rank_group import RankGroup
 
+row_source.EVALUATION_TOKENS = 64  # several eval batches, for the ranks to share
 ADAMW = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
 SCENARIOS: dict[str, tuple[OptimSettings, torch.dtype, bool]] = {
     "adamw": (ADAMW, torch.float32, False),
@@ -38,7 +40,8 @@ SCENARIOS: dict[str, tuple[OptimSettings, torch.dtype, bool]] = {
 
 def results_of(corpus: Any, ranks: RankGroup | None) -> dict[str, Any]:
     """Train each scenario for four steps, with the six rows of a step in three micro-batches."""
-    results = {}
+    results: dict[str, Any] = {}
+    num_parts: dict[str, int] = {}
     num_ranks = 1 if ranks is None else ranks.num_ranks
     for name, (optim, dtype, is_exact) in SCENARIOS.items():
         num_members = EXACT_PARTS // num_ranks if is_exact else 2
@@ -50,14 +53,17 @@ def results_of(corpus: Any, ranks: RankGroup | None) -> dict[str, Any]:
             workers = DistributedWorkers(small_model(), dtype, plan, ranks, num_processes=1)
         with workers:
             figures = train(workers, 1, 5)
+            evaluated = workers.evaluate()
+            figures.append(plan.objective.combine(evaluated))
             state = workers.state_dict()
         local = workers if isinstance(workers, LocalWorkers) else workers.local
         tensors = [*local.layout.views(local.arrays.weights).values(), *state.values()]
         digest = hashlib.sha256()
         for tensor in tensors:
             digest.update(tensor.contiguous().numpy().tobytes())
+        num_parts[name] = len(evaluated)
         results[name] = {"figures": figures, "digest": digest.hexdigest()}
-    return results
+    return {"results": results, "num_parts": num_parts}
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import BatchSize, Figures
 from bertsmith.training.workers.rank_errors import results_of, sendable
 from bertsmith.training.workers.rank_group import RankGroup
-from bertsmith.training.workers.rank_map import MAP, serve_map
+from bertsmith.training.workers.rank_map import MAP, NEXT_ITEMS, MappedFunction
 
 BEGIN_RUN = "begin"
 END_RUN = "end of run"
@@ -198,6 +198,7 @@ def shared_facts(plan: Plan) -> dict[str, Any]:
 
 def serve_rank(ranks: RankGroup) -> int:
     """Compute what rank 0 asks for until it ends; return its exit code."""
+    mapped = MappedFunction(ranks)
     while True:
         name, *arguments = ranks.hear()
         if name == "end":
@@ -206,7 +207,9 @@ def serve_rank(ranks: RankGroup) -> int:
         if name == "train":
             _serve_run(ranks, *arguments)
         elif name == MAP:
-            serve_map(ranks, *arguments)
+            mapped.load(*arguments)
+        elif name == NEXT_ITEMS:
+            mapped.compute_item()
 
 
 def _serve_run(ranks: RankGroup, pickled: bytes) -> None:

@@ -18,7 +18,6 @@ from bertsmith.training.workers.rank_group import RankGroup
 
 MAP = "map"
 NEXT_ITEMS = "next items"
-END_MAP = "end of map"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,15 +42,11 @@ def map_on_ranks(
     iterator = iter(items)
     choices = compute_choices(precision, attention_paths())
     ranks.tell((MAP, pickle.dumps((function, choices))))
-    try:
-        while portion := list(islice(iterator, ranks.num_ranks)):
-            ranks.tell((NEXT_ITEMS,))
-            missing = ranks.num_ranks - len(portion)
-            ranks.scatter([*((item,) for item in portion), *[None] * missing])
-            yield from _answers(ranks, function, portion)
-    finally:
-        if not ranks.is_broken:
-            ranks.tell((END_MAP,))
+    while portion := list(islice(iterator, ranks.num_ranks)):
+        ranks.tell((NEXT_ITEMS,))
+        missing = ranks.num_ranks - len(portion)
+        ranks.scatter([*((item,) for item in portion), *[None] * missing])
+        yield from _answers(ranks, function, portion)
 
 
 def _answers(
@@ -66,24 +61,33 @@ def _answers(
     return results_of(ranks.gather((None, own)), ranks.hosts)[: len(portion)]
 
 
-def serve_map(ranks: RankGroup, pickled: bytes) -> None:
-    """Compute this rank's items, until rank 0 has no more."""
-    function: Callable[[Any], Any] | None = None
-    problem: BertsmithError | None = None
-    choices: ComputeChoices
-    if torch.cuda.is_available():
-        torch.cuda.set_device(ranks.local_rank)
-    try:
-        function, choices = pickle.loads(pickled)
-        keep_computing_as(replace(choices, threads=usable_threads()))
-    except Exception as error:
-        problem = sendable(error)
-    while ranks.hear()[0] == NEXT_ITEMS:
-        item = ranks.scatter()
+class MappedFunction:
+    """The function that rank 0 maps over items, on another rank."""
+
+    def __init__(self, ranks: RankGroup) -> None:
+        self._ranks = ranks
+        self._function: Callable[[Any], Any] | None = None
+        self._problem: BertsmithError | None = None
+
+    def load(self, pickled: bytes) -> None:
+        """Take over a function from rank 0; an error is told with the first item."""
+        self._function = self._problem = None
+        choices: ComputeChoices
+        if torch.cuda.is_available():
+            torch.cuda.set_device(self._ranks.local_rank)
+        try:
+            self._function, choices = pickle.loads(pickled)
+            keep_computing_as(replace(choices, threads=usable_threads()))
+        except Exception as error:
+            self._problem = sendable(error)
+
+    def compute_item(self) -> None:
+        """Compute this rank's item of a portion, if there is one, and answer rank 0."""
+        item = self._ranks.scatter()
         result = None
-        if item is not None and function is not None:
+        if item is not None and self._function is not None:
             try:
-                result = function(*item)
+                result = self._function(*item)
             except Exception as error:
-                problem = sendable(error)
-        ranks.gather((problem, result))
+                self._problem = sendable(error)
+        self._ranks.gather((self._problem, result))
