@@ -91,14 +91,10 @@ def read_texts(settings: VocabularySettings, read: SourceReport | None = None) -
         settings.vocabulary or (),
         text_column=settings.texts_column,
         errors=settings.errors,
+        column_option="texts_column",
         report=read,
     )
-    try:
-        for document in documents:
-            yield document.text
-    except InputError as error:  # which names the option of `corpus build`
-        message = error.message.replace(option("text_column"), option("texts_column"))
-        raise InputError(message) from None
+    return (document.text for document in documents)
 
 
 def sample_texts(settings: VocabularySettings, source: SourceModel) -> list[str]:

@@ -80,7 +80,7 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
     if name not in names:
         problem = reading.describe_missing_column(names)
         raise InputError(
-            f"{reading.source.path}: {problem}. Choose one with {option('text_column')}."
+            f"{reading.source.path}: {problem}. Choose one with {option(reading.column_option)}."
         )
     if names.count(name) > 1:
         raise InputError(f"{reading.source.path}: {reading.describe_repeated_column()}")
@@ -88,7 +88,7 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
     if not _is_text(kind):
         raise InputError(
             f"{reading.source.path}: column {name!r} holds {kind}, not strings. "
-            f"Choose another with {option('text_column')}."
+            f"Choose another with {option(reading.column_option)}."
         )
     rows = rows_at_once(table.metadata)
     for batch in table.iter_batches(rows, columns=[name], use_threads=False):
@@ -152,6 +152,7 @@ class DocumentReader:
 
     text_column: str = "text"
     errors: Errors = "strict"
+    column_option: str = "text_column"
 
     def read(self, partition: Partition, report: SourceReport) -> Iterator[Document]:
         """Stream the documents of a partition; invisible ones are skipped and counted.
@@ -160,7 +161,9 @@ class DocumentReader:
             InputError: the file, or a line or row of it, cannot be read.
         """
         source = partition.source
-        reading = Reading(source, self.text_column, self.errors, report, partition.start)
+        reading = Reading(
+            source, self.text_column, self.errors, report, partition.start, self.column_option
+        )
         report.files += not partition.start
         with open_partition(partition, reading.count_bytes) as stream:
             texts: Iterable[str] = ()
@@ -211,12 +214,14 @@ def iter_documents(
     held_out: Iterable[str | Path] = (),
     text_column: str = "text",
     errors: Errors = "strict",
+    column_option: str = "text_column",
     report: SourceReport | None = None,
 ) -> Iterator[Document]:
     """Stream the documents of texts; those of files sorted by path (see `DocumentReader`).
 
     Files of `texts` that `held_out` names too, by whatever name, are left out and counted, as are
-    documents without a visible character.
+    documents without a visible character. Messages name `column_option` as the option that chooses
+    the text column.
 
     Raises:
         InputError: at once for a path that cannot be read, later for what is inside.
@@ -224,7 +229,7 @@ def iter_documents(
     report = SourceReport() if report is None else report
     if isinstance(texts, TextsInMemory):
         return texts.read(report)
-    reader = DocumentReader(text_column, errors)
+    reader = DocumentReader(text_column, errors, column_option)
     sources = select_sources(texts, report, held_out)
     return chain.from_iterable(reader.read(Partition(source), report) for source in sources)
 
@@ -313,14 +318,14 @@ def _json_text(lines: Lines, line: str) -> str | None:
             lines.reject("bad_json", f"found {json_type(row)}, not an object", advice)
         elif column not in row:
             problem = lines.reading.describe_missing_column(row)
-            lines.reject("missing_column", problem, f"Choose one with {option('text_column')}")
+            choice = option(lines.reading.column_option)
+            lines.reject("missing_column", problem, f"Choose one with {choice}")
         elif (text := row[column]) is None:
             return ""
         elif not isinstance(text, str):
             problem = f"column {column!r} holds {json_type(text)}, not a string"
-            lines.reject(
-                "not_a_string", problem, f"Fix the row, choose another {option('text_column')}"
-            )
+            choice = option(lines.reading.column_option)
+            lines.reject("not_a_string", problem, f"Fix the row, choose another {choice}")
         else:
             return text
     return None
@@ -333,7 +338,7 @@ def _iter_table(lines: Lines, *, quoted: bool) -> Iterator[str]:
     if reading.text_column not in header:
         problem = reading.describe_missing_column(header)
         raise InputError(
-            f"{reading.source.path}:1: {problem}. Choose one with {option('text_column')}; "
+            f"{reading.source.path}:1: {problem}. Choose one with {option(reading.column_option)}; "
             "the first line has to name the columns."
         )
     if header.count(reading.text_column) > 1:

@@ -97,6 +97,8 @@ class Reading:
     errors: Errors
     report: SourceReport
     start: int = 0
+    column_option: str = "text_column"
+    """Name of the option by which the user chooses the text column."""
 
     def count_bytes(self, count: int) -> None:
         """Count bytes of the file on disk that were read."""

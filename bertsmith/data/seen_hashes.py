@@ -4,20 +4,20 @@ A million hashes take 8 MB, on disk beyond the first two million; as a Python se
 ten times as much of memory.
 """
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
+
+from bertsmith.system.scratch_folder import ScratchFolder
 
 MAX_IN_MEMORY = 1 << 21
 """Hashes of a table in memory; a larger table is a file."""
 ROWS_AT_ONCE = 1 << 18
 
 
-class SeenHashes:
+class SeenHashes(ScratchFolder):
     """Growing set of hashes; a context manager, which removes its files.
 
     Tables are merged with others of their size, so there are few, and each hash is written a few
@@ -25,22 +25,8 @@ class SeenHashes:
     """
 
     def __init__(self) -> None:
+        super().__init__("bertsmith-hashes-")
         self._tables: list[np.ndarray] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._num_files = 0
-
-    def __enter__(self) -> "SeenHashes":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._tables.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
 
     def add(self, hashes: Sequence[int]) -> np.ndarray:
         """Add hashes; return for each whether it is new, bool `[hashes]`."""
@@ -64,10 +50,7 @@ class SeenHashes:
         if len(one) + len(other) <= MAX_IN_MEMORY:
             return np.sort(np.concatenate([one, other]), kind="stable")
         one, other = sorted((one, other), key=len, reverse=True)  # it is read in blocks
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="bertsmith-hashes-")
-        path = Path(self._folder.name, f"{self._num_files}.bin")
-        self._num_files += 1
+        path = self.new_path(".bin")
         with path.open("wb") as file:
             start = 0
             for end in range(ROWS_AT_ONCE, len(one) + ROWS_AT_ONCE, ROWS_AT_ONCE):

@@ -86,7 +86,7 @@ class Choose(Task[ChoiceExample, ChoicePrediction]):
     name = "choose"
     baselines = ChoiceBaselines()
     noun = "prompt"
-    target = "with choices"
+    target_phrase = "with choices"
     settings = ChooseSettings
     pipeline = "multiple-choice"
     example_type = ChoiceExample

@@ -96,7 +96,7 @@ class Regress(TextTask[NumberPrediction]):
     name = "regress"
     baselines = NumberBaselines()
     are_classes_named = False
-    target = "with numbers"
+    target_phrase = "with numbers"
     settings = RegressSettings
     heads = ("regress",)
     cell_types: ClassVar = {"value": float}

@@ -194,7 +194,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     name: ClassVar[str]
     """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
-    target: ClassVar[str] = ""
+    target_phrase: ClassVar[str] = ""
     """The result of `describe_target`; empty for a task that has `labels`."""
     noun: ClassVar[str] = "text"
     """Noun for an example in messages; its plural ends in s."""
@@ -365,7 +365,7 @@ class Task(TaskHooks[ExampleT, PredictionT]):
 
     def describe_target(self) -> str:
         """Describe the labels of examples in a few words, which follow a count of examples."""
-        return self.target or f"with {count_noun(len(self.labels), 'label')}"
+        return self.target_phrase or f"with {count_noun(len(self.labels), 'label')}"
 
 
 def named_settings(task: Task[Any, Any]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.workers.rank_group import joined_ranks
 
 EXACT_PARTS = 12
-"""With `--exact`, the number of parts of a step, each summed in the same order on any number of
-ranks. 1, 2, 3, 4, 6 and 12 ranks share 12 parts evenly."""
+"""Number of parts of a step with `--exact`. Their gradients are added in the same order on any
+number of ranks; 1, 2, 3, 4, 6 and 12 ranks share 12 parts evenly."""
 
 
 @dataclass(frozen=True)

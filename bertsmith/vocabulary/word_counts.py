@@ -6,18 +6,17 @@ that counted.
 """
 
 import heapq
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from bertsmith.data.splits import text_hash
 from bertsmith.system.files import atomic_write
+from bertsmith.system.scratch_folder import ScratchFolder
 
 MAX_WORDS = 1 << 22
 """Largest number of distinct words that are held in memory, and that are learned from; about 100
@@ -35,34 +34,20 @@ class FrequentWords:
     total: int
 
 
-class WordCounts:
+class WordCounts(ScratchFolder):
     """Growing counts of words; a context manager, which removes its files."""
 
     def __init__(self, max_words: int | None = None) -> None:
+        super().__init__("bertsmith-words-")
         self._max_words = max_words or MAX_WORDS
         self._counts: Counter[str] = Counter()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._paths: list[Path] = []
-
-    def __enter__(self) -> "WordCounts":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
 
     def update(self, words: Iterable[str] | Mapping[str, int]) -> None:
         """Count more words, or add their counts."""
         self._counts.update(words)
         if len(self._counts) > self._max_words:
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="bertsmith-words-")
-            path = Path(self._folder.name, f"{len(self._paths)}.arrow")
+            path = self.new_path(".arrow")
             write_counts(path, sorted(self._counts.items()))
             self._paths.append(path)
             self._counts.clear()

@@ -6,7 +6,8 @@ import pytest
 from clusters import KillingExecutor, local_cluster
 from folders import contents
 from refusals import refuses
-from tiny_tokenizers import TEXT, tiny_wordpiece
+from tiny_tokenizers import tiny_wordpiece
+from unit_texts import write_texts
 
 from bertsmith.data import work_units
 from bertsmith.data.corpus import build_corpus
@@ -34,11 +35,7 @@ def small_units(monkeypatch):
 
 @pytest.fixture
 def texts(tmp_path):
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    (folder / "a.txt").write_text("\n\n".join(f"{TEXT[:n]} {n % 70}" for n in range(1, 99)))
-    (folder / "b.csv").write_text("text\n" + "".join(f"{n % 30} rivers\n" for n in range(50)))
-    return folder
+    return write_texts(tmp_path / "texts")
 
 
 def test_a_killed_worker_changes_no_byte(cluster, texts, tmp_path):

@@ -9,7 +9,8 @@ import pytest
 from folders import contents
 from memory_peak import peak
 from refusals import refuses
-from tiny_tokenizers import TEXT, tiny_wordpiece
+from tiny_tokenizers import tiny_wordpiece
+from unit_texts import write_texts
 
 from bertsmith.data import corpus as corpus_module
 from bertsmith.data import encoded_units, work_units
@@ -32,10 +33,7 @@ def small_units(monkeypatch):
 
 @pytest.fixture
 def texts(tmp_path):
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    (folder / "a.txt").write_text("\n\n".join(f"{TEXT[:n]} {n % 70}" for n in range(1, 99)))
-    (folder / "b.csv").write_text("text\n" + "".join(f"{n % 30} rivers\n" for n in range(50)))
+    folder = write_texts(tmp_path / "texts")
     (folder / "c.txt.gz").write_bytes(gzip.compress(b"The river. It flows.\n\n" * 9))
     (folder / "d.pdf").write_bytes(b"%PDF")
     return folder

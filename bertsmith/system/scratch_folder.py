@@ -1,0 +1,34 @@
+"""A temporary folder that is made when the first file needs it."""
+
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class ScratchFolder:
+    """Temporary files of an object; a context manager, which removes them."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._num_files = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def new_path(self, suffix: str) -> Path:
+        """Return the path of a file that is not there yet."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix=self._prefix)
+        self._num_files += 1
+        return Path(self._folder.name, f"{self._num_files}{suffix}")

@@ -1,0 +1,13 @@
+"""Files of text that make several work units, with documents that stand in them twice."""
+
+from pathlib import Path
+
+from tiny_tokenizers import TEXT
+
+
+def write_texts(folder: Path) -> Path:
+    """Write a file of documents and a table; gives the folder."""
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n\n".join(f"{TEXT[:n]} {n % 70}" for n in range(1, 99)))
+    (folder / "b.csv").write_text("text\n" + "".join(f"{n % 30} rivers\n" for n in range(50)))
+    return folder
