@@ -88,7 +88,7 @@ def pretrain(
 
     >>> model = pretrain("reviews.txt", minutes=15, vocab_size=8000)  # doctest: +SKIP
     >>> model  # doctest: +SKIP
-    <Pretrained 'runs/reviews-bert': 4,026 steps in 15.0 minutes, eval loss of masked LM 3.638, …>
+    <Pretrained 'runs/reviews-bert': 4,270 steps in 15.0 minutes, eval loss of masked LM 3.739, …>
 
     The vocabulary and the corpus stand beside the model: of `runs/reviews-bert` in
     `runs/reviews-tokenizer` and `runs/reviews-corpus`.
