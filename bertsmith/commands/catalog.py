@@ -51,6 +51,7 @@ COMMANDS = {
     "predict": Command("Task", "run a fine-tuned model on new texts"),
     "embed": Command("Task", "turn texts into vectors, to compare or search them"),
     "compress": Command("Task", "make a model smaller: fewer layers or tokens"),
+    "serve": Command("Task", "serve models over HTTP, for any program"),
     "push": Command("Task", "send a model to the Hugging Face hub"),
     "score": Command("Task", "score the predictions of any system, without a model"),
     "glue": Command("All", "fine-tune and score a model on the tasks of the GLUE benchmark"),

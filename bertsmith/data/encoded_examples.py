@@ -46,6 +46,23 @@ class EncodedExamples:
         """Build examples of one row each."""
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
+    @classmethod
+    def concat(cls, parts: Sequence["EncodedExamples"]) -> "EncodedExamples":
+        """Join the examples of several parts, in order; targets are left out.
+
+        Either all parts have an `alignment` and `num_parts`, or none has.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        counts = np.concatenate([np.diff(part.starts) for part in parts])
+        has_parts = parts[0].num_parts is not None
+        return cls(
+            EncodedTexts.concat([part.rows for part in parts]),
+            np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
+            alignment=[entry for part in parts for entry in part.alignment],
+            num_parts=np.concatenate([part.num_parts for part in parts]) if has_parts else None,
+        )
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 

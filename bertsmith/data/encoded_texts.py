@@ -4,12 +4,12 @@ Texts are encoded once and the ids are kept, so that epochs need no tokenizing.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import starmap
 from numbers import Number
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,13 @@ class TokenRows:
 
     flat: NDArray[np.int32]
     starts: NDArray[np.int64]
+
+    @classmethod
+    def concat(cls, parts: Sequence["TokenRows"]) -> "TokenRows":
+        """Join the rows of several parts, in order."""
+        lengths = np.concatenate([np.diff(part.starts) for part in parts])
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        return cls(np.concatenate([part.flat for part in parts]), starts)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -76,6 +83,15 @@ class EncodedTexts:
             tuple(num_cut),
         )
 
+    @classmethod
+    def concat(cls, parts: Sequence["EncodedTexts"]) -> "EncodedTexts":
+        """Join the texts of several parts, in order."""
+        return cls(
+            TokenRows.concat([part.ids for part in parts]),
+            TokenRows.concat([part.type_ids for part in parts]),
+            tuple(cut for part in parts for cut in part.num_cut),
+        )
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -92,8 +108,15 @@ class EncodedTexts:
         return replace(self, ids=replace(self.ids, flat=numbers[self.ids.flat]))
 
 
+TruncationSide = Literal["left", "right"]
+"""The end of a text at which tokens are cut off, as `truncation_side` of transformers."""
+
+
 def encode_texts(
-    tokenizer: Tokenizer, texts: Iterable[tuple[str, str | None]], max_length: int
+    tokenizer: Tokenizer,
+    texts: Iterable[tuple[str, str | None]],
+    max_length: int,
+    truncation_side: TruncationSide = "right",
 ) -> EncodedTexts:
     """Encode texts, alone or in pairs, cut to `max_length` tokens, the longer text first.
 
@@ -107,7 +130,10 @@ def encode_texts(
             lengths, max_length - tokenizer.num_special_tokens(len(parts))
         )
         row = tokenizer.build_row(
-            [part[:length] for part, length in zip(parts, kept_lengths, strict=True)]
+            [
+                part[:length] if truncation_side == "right" else part[len(part) - length :]
+                for part, length in zip(parts, kept_lengths, strict=True)
+            ]
         )
         return row.ids, row.type_ids, sum(lengths) - sum(kept_lengths)
 

@@ -45,6 +45,13 @@ LARGEST: Mapping[str, int] = {
     "num_examples": 1_000_000_000,
     "min_count": 1_000_000_000_000,
     "min_frequency": 1_000_000_000_000,
+    # A server.
+    "max_queue": 1_000_000,
+    "max_texts": 1_000_000,
+    "max_batch_tokens": 10_000_000,
+    "max_text_tokens": 10_000_000,
+    "max_body_bytes": 1_000_000_000,
+    "timeout": 86_400,
     # A computer.
     "measure_seconds": 86_400,
     "threads": 1_024,

@@ -40,8 +40,9 @@ from bertsmith.tasks.notebook_tables import Predictions
 from bertsmith.tasks.prediction import InferenceTask
 from bertsmith.tasks.protocols import PredictionT
 from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
+from bertsmith.tasks.similarity import compute_similarity
 from bertsmith.tasks.task import Task, named_settings
-from bertsmith.tasks.text_vectors import TextVectors, compute_similarity
+from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.model_card import rename_card
 from bertsmith.training.workers.rank_group import RankGroup

@@ -15,7 +15,12 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts, check_stored_length, encode_texts
+from bertsmith.data.encoded_texts import (
+    EncodedTexts,
+    TruncationSide,
+    check_stored_length,
+    encode_texts,
+)
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, SettingError, option
 from bertsmith.metrics.retrieval import unit_length
@@ -48,6 +53,8 @@ class TextVectors(InferenceTask[Example, TextVector]):
     """Whether vectors are scaled to length 1."""
     similarity: Similarity = "cosine"
     """The comparison of two vectors."""
+    truncation_side: TruncationSide = "right"
+    """The end at which a text above `max_length` is cut."""
 
     pipeline = "feature-extraction"
     heads = ()
@@ -58,6 +65,7 @@ class TextVectors(InferenceTask[Example, TextVector]):
     def __post_init__(self) -> None:
         check_choice("pooling", self.pooling, get_args(Pooling))
         check_choice("similarity", self.similarity, get_args(Similarity))
+        check_choice("truncation_side", self.truncation_side, get_args(TruncationSide))
         if self.max_length < FEWEST_TOKENS:
             raise SettingError("max_length", self.max_length, f"{FEWEST_TOKENS} or more")
 
@@ -96,10 +104,11 @@ class TextVectors(InferenceTask[Example, TextVector]):
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """Encode each text or pair to a row, cut at its end."""
+        """Encode each text or pair to a row, cut at the `truncation_side`."""
         texts = ((example.text, example.pair) for example in examples)
         length = min(max_length, self.max_length)
-        return EncodedExamples.of_texts(encode_texts(tokenizer, texts, length))
+        rows = encode_texts(tokenizer, texts, length, self.truncation_side)
+        return EncodedExamples.of_texts(rows)
 
     def compute_outputs(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         return self.vectors(model, encoded.rows)
@@ -122,22 +131,6 @@ class TextVectors(InferenceTask[Example, TextVector]):
             return np.empty((0, model.config.hidden_size), np.float32)
         vectors = compute_in_order(model, texts, COMPUTE[self.pooling])
         return unit_length(vectors) if self.normalize else vectors
-
-
-def compute_similarity(
-    first: NDArray[np.float32], second: NDArray[np.float32], similarity: Similarity
-) -> NDArray[np.float32]:
-    """Compare vectors `[n, hidden]` with vectors `[m, hidden]`; the result is `[n, m]`, all fp32.
-
-    Larger numbers mean more similar vectors; distances are negated.
-    """
-    if similarity == "dot":
-        return first @ second.T
-    if similarity == "cosine":
-        return (unit_length(first) @ unit_length(second).T).clip(-1, 1)
-    order = 1 if similarity == "manhattan" else 2
-    distances = [np.linalg.norm(second - vector, ord=order, axis=1) for vector in first]
-    return -np.array(distances, dtype=np.float32).reshape(len(first), len(second))
 
 
 def mean_vectors(model: BertModel, batch: Batch) -> Tensor:

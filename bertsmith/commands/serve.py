@@ -1,0 +1,62 @@
+"""`bertsmith serve`: model folders → a server over HTTP."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from functools import partial
+
+from bertsmith.commands.flags import tell
+from bertsmith.commands.settings.serve import Settings, named_folders
+from bertsmith.serving.engine_main import EngineSettings
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.server import address_of, bind, serve
+from bertsmith.serving.service import Limits, Service
+from bertsmith.system.cores import available_cores
+from bertsmith.system.counts import count_noun
+
+
+def main(settings: Settings, line: Sequence[str]) -> None:
+    service = Service(
+        EngineSettings(
+            models=named_folders(settings.models),
+            device=settings.device,
+            precision=settings.precision,
+            threads=settings.threads,
+            max_length=settings.max_length,
+            max_batch_tokens=settings.max_batch_tokens,
+            max_text_tokens=settings.max_text_tokens,
+        ),
+        Limits(settings.max_queue, settings.max_texts, settings.max_body_bytes, settings.timeout),
+        tell,
+    )
+    with bind(settings.host, settings.port) as listener:
+        asyncio.run(
+            serve(
+                service,
+                listener,
+                api_key=settings.api_key,
+                timeout_seconds=settings.timeout,
+                on_ready=partial(_tell_address, service, listener),
+            )
+        )
+
+
+def _tell_address(service: Service, listener: socket.socket) -> None:
+    models = "; ".join(
+        f"{model.name}: {describe_model(model)}" for model in service.models.values()
+    )
+    print(f"{address_of(listener)} serves {models}", flush=True)
+
+
+def describe_model(model: ModelInfo) -> str:
+    """Say what a model gives, and how it computes."""
+    return f"{model.task}, {model.precision}, {_describe_threads(model)}"
+
+
+def _describe_threads(model: ModelInfo) -> str:
+    if model.computes_on != "cpu":
+        return model.computes_on
+    threads = count_noun(model.num_threads, "thread")
+    cores = available_cores()
+    why = "one for each core" if model.num_threads == cores else f"of {count_noun(cores, 'core')}"
+    return f"{threads} ({why})"

@@ -1,0 +1,96 @@
+"""Settings of `bertsmith serve`."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from bertsmith.commands.flags import parse_settings
+from bertsmith.errors import ConfigError, SettingError
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
+
+PACKAGES = ("starlette", "uvicorn", "msgspec", "orjson", "prometheus_client")
+
+
+@dataclass(frozen=True)
+class Settings(InferenceCompute):
+    """Serve models over HTTP, for any program that sends JSON.
+
+    The routes are those of text-embeddings-inference, of huggingface_hub's InferenceClient, of
+    OpenAI's embeddings and of Open Inference (v2). The address itself is a page for people.
+    """
+
+    models: tyro.conf.Positional[tuple[str, ...]]
+    """Model folders: DIR, or NAME=DIR to choose the name; a DIR alone is served under the folder's
+    name."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 lets other computers in."""
+    port: int = 8080
+    """Port to listen on; 0 takes a free one."""
+    api_key: str | None = None
+    """Key that each request has to send as `Authorization: Bearer KEY`."""
+    threads: int | None = None
+    """Number of processor threads; by default one for each core."""
+    max_length: Advanced[int | None] = None
+    """Maximum length of a text in tokens. Default: the model's."""
+    max_queue: Advanced[int] = 2048
+    """Number of texts that may wait or be computed; more are refused (429)."""
+    max_texts: Advanced[int] = 1024
+    """Number of texts of one request; more are refused (413)."""
+    max_batch_tokens: Advanced[int] = 4096
+    """Number of tokens that the model computes together."""
+    max_text_tokens: Advanced[int] = 16_384
+    """Number of tokens of one text that is read in windows; more are refused (422)."""
+    max_body_bytes: Advanced[int] = 2_000_000
+    """Size of a request; larger ones are refused (413)."""
+    timeout: Advanced[float] = 60.0
+    """Seconds after which a request that is not computed is given up (503)."""
+
+    def __post_init__(self) -> None:
+        if missing := [name for name in PACKAGES if not is_installed(name)]:
+            raise ConfigError(
+                f"bertsmith serve needs {' and '.join(missing)}, which "
+                f"{'is' if len(missing) == 1 else 'are'} not installed. Run: "
+                "pip install 'bertsmith[serve]'."
+            )
+        if not 0 <= self.port <= 65_535:
+            raise SettingError("port", self.port, "0 to 65535")
+        check_all_largest(self)
+        for name in ("max_queue", "max_texts", "max_batch_tokens", "max_text_tokens",
+                     "max_body_bytes", "threads"):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SettingError(name, value, "1 or more")
+        if not self.timeout > 0:
+            raise SettingError("timeout", self.timeout, "a number of seconds above 0")
+        if self.api_key == "":
+            raise SettingError("api_key", self.api_key, "a key of one character or more")
+        named_folders(self.models)
+
+
+def named_folders(models: tuple[str, ...]) -> dict[str, Path]:
+    """Return the folders by the names under which they are served.
+
+    Raises:
+        ConfigError: two have the same name.
+    """
+    folders: dict[str, Path] = {}
+    for text in models:
+        name, equals, directory = text.partition("=")
+        path = Path(directory if equals else text)
+        if not equals:
+            name = path.resolve().name
+        if not name or not str(directory if equals else text):
+            raise ConfigError(f"'{text}': give a folder, or NAME=DIR.")
+        if name in folders:
+            raise ConfigError(
+                f"Two models have the name '{name}': {folders[name]} and {path}. Choose names: "
+                f"{name}-1={folders[name]} {name}-2={path}."
+            )
+        folders[name] = path
+    return folders
+
+
+parse = partial(parse_settings, Settings)

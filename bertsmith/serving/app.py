@@ -1,0 +1,198 @@
+"""The ASGI application: all routes, the key, and what the server says of itself."""
+
+import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bertsmith._version import __version__
+from bertsmith.serving.call import answer_json
+from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
+from bertsmith.serving.contracts.openai import openai_routes
+from bertsmith.serving.contracts.tei.routes import tei_routes
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import Problem
+from bertsmith.serving.service import Service
+
+OPEN_PATHS = frozenset({"/health", "/ping", "/metrics"})
+"""Paths that need no key: probes and Prometheus have none."""
+
+
+def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
+    """Build the application.
+
+    If the service has not been started, it is started and stopped with the application.
+
+    Args:
+        api_key: the key that clients send as `Authorization: Bearer KEY`; None asks for none.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if not service.is_ready:
+            await service.start()
+        yield
+        await service.stop()
+
+    app: ASGIApp = Starlette(
+        routes=[
+            *own_routes(service),
+            *tei_routes(service),
+            *openai_routes(service),
+            *hugging_face_routes(service),
+        ],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _unknown_route, Exception: _fault},
+    )
+    return app if api_key is None else KeyCheck(app, api_key)
+
+
+class KeyCheck:
+    """Lets only requests with the right key pass."""
+
+    def __init__(self, app: ASGIApp, api_key: str) -> None:
+        self.app = app
+        self._expected = f"Bearer {api_key}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            sent = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(sent, self._expected):
+                problem = Problem(
+                    401,
+                    "Unauthorized",
+                    "the key is missing or wrong. Send the header 'Authorization: Bearer KEY'.",
+                    {"WWW-Authenticate": "Bearer"},
+                )
+                response = answer_json(problem.to_json(), problem.headers)
+                response.status_code = problem.status
+                await response(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+
+def own_routes(service: Service) -> list[Route]:
+    """Return the routes that tell about the server and its models."""
+
+    async def health(request: Request) -> Response:
+        if service.is_ready:
+            return Response(status_code=200)
+        problem = Problem(503, "Unhealthy", "the models are not loaded")
+        response = answer_json(problem.to_json())
+        response.status_code = problem.status
+        return response
+
+    async def metrics(request: Request) -> Response:
+        return Response(service.metrics.as_text(), media_type="text/plain; version=0.0.4")
+
+    async def info(request: Request) -> Response:
+        try:
+            model = service.model(request.path_params.get("model"))
+        except Problem as problem:
+            response = answer_json(problem.to_json())
+            response.status_code = problem.status
+            return response
+        return answer_json(served_info(service, model))
+
+    async def models(request: Request) -> Response:
+        data = [
+            {"id": model.name, "object": "model", "created": 0, "owned_by": "local"}
+            for model in service.models.values()
+        ]
+        return answer_json({"object": "list", "data": data})
+
+    return [
+        Route("/health", health),
+        Route("/ping", health),
+        Route("/metrics", metrics),
+        Route("/info", info),
+        Route("/models/{model}/info", info),
+        Route("/models/{model}/health", health),
+        Route("/v1/models", models),
+        Route("/models", models),
+    ]
+
+
+def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
+    """Describe a model and the limits of the server, as text-embeddings-inference does.
+
+    Further fields say how the model computes.
+    """
+    limits = service.limits
+    return {
+        "model_id": model.path,
+        "model_sha": None,
+        "model_dtype": {"fp32": "float32", "bf16": "bfloat16"}.get(
+            model.precision, model.precision
+        ),
+        "served_model_name": model.name,
+        "model_type": _model_type(model),
+        "max_concurrent_requests": limits.max_places,
+        "max_input_length": model.max_length,
+        "max_batch_tokens": service.settings.max_batch_tokens,
+        "max_batch_requests": None,
+        "max_client_batch_size": limits.max_texts,
+        "auto_truncate": True,
+        "tokenization_workers": 1,
+        "version": __version__,
+        "sha": None,
+        "docker_label": None,
+        "task": model.task,
+        "architecture": model.model_type,
+        "labels": list(model.labels),
+        "hidden_size": model.hidden_size,
+        "pooling": model.pooling,
+        "prompts": dict(model.prompts),
+        "precision": model.precision,
+        "threads": model.num_threads,
+        "device": model.computes_on,
+        "has_changed_on_disk": service.has_changed(model),
+    }
+
+
+def _model_type(model: ModelInfo) -> dict[str, Any]:
+    if model.is_number:
+        return {"reranker": _label_ids(model)}
+    if model.task == "text-classification":
+        return {"classifier": _label_ids(model)}
+    if model.pooling is not None:
+        pooling = {"first_token": "cls"}.get(model.pooling, model.pooling)
+        return {"embedding": {"pooling": pooling}}
+    return {model.task: _label_ids(model)}
+
+
+def _label_ids(model: ModelInfo) -> dict[str, Any]:
+    return {
+        "id2label": {str(id_): label for id_, label in enumerate(model.labels)},
+        "label2id": {label: id_ for id_, label in enumerate(model.labels)},
+    }
+
+
+async def _unknown_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentences = {
+        404: f"there is no route {request.url.path} here. GET /openapi.json lists the routes.",
+        405: f"{request.url.path} does not take {request.method}.",
+    }
+    problem = Problem(
+        error.status_code, "Validation", sentences.get(error.status_code, str(error.detail))
+    )
+    response = answer_json(problem.to_json(), error.headers)
+    response.status_code = error.status_code
+    return response
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    """Answer where this program has a fault; the server prints the traceback."""
+    response = answer_json(
+        Problem(500, "Backend", "the server has a fault, which it has printed.").to_json()
+    )
+    response.status_code = 500
+    return response

@@ -1,0 +1,236 @@
+"""One request of HTTP: its body, its model, and the way to an answer."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from bertsmith.serving.messages import Answers, Kind, ModelInfo
+from bertsmith.serving.problems import Problem, invalid, wrong_head
+from bertsmith.serving.service import Service
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class Call:
+    """A request to one model.
+
+    The model is the one that the path names, else the first.
+    """
+
+    def __init__(self, service: Service, request: Request) -> None:
+        self.service = service
+        self.request = request
+        self.answers: Answers | None = None
+        self.num_characters = 0
+        self.started_at = time.perf_counter()
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model that the path names, else the first.
+
+        Raises:
+            Problem: 404 if there is none of this name.
+        """
+        return self.service.model(self.request.path_params.get("model"))
+
+    async def read(self) -> bytes:
+        """Read the whole body.
+
+        Raises:
+            Problem: 413 if it is too large.
+        """
+        limit = self.service.limits.max_body_bytes
+        announced = self.request.headers.get("content-length", "0")
+        chunks = []
+        size = int(announced) if announced.isdecimal() else 0
+        if size > limit:
+            raise too_large(limit)
+        size = 0
+        try:
+            async for chunk in self.request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise too_large(limit)
+                chunks.append(chunk)
+        except ClientDisconnect:
+            raise Problem(499, "Overloaded", "the client closed the connection") from None
+        return b"".join(chunks)
+
+    async def body(self, kind: type[Body]) -> Body:
+        """Read and check the body.
+
+        Raises:
+            Problem: 400 if it is no JSON, or 422 if a field is missing, unknown or of another type.
+        """
+        return parse(await self.read(), kind)
+
+    def need(self, kind: Kind, route: str) -> ModelInfo:
+        """Return the model if it has results of this kind.
+
+        Raises:
+            Problem: 424 if its head has not.
+        """
+        model = self.model
+        self.check_kind(model, kind, route)
+        return model
+
+    def check_kind(self, model: ModelInfo, kind: Kind, route: str) -> None:
+        """Check that a model has results of this kind.
+
+        Raises:
+            Problem: 424 if its head has not.
+        """
+        if kind not in model.kinds:
+            raise wrong_head(
+                f"{route} needs {NEEDED[kind]}, and '{model.name}' is a model for {model.task}. "
+                f"{ROUTES_OF[model.task]}"
+            )
+
+    def named_model(self, name: str | None) -> ModelInfo:
+        """Return the model that a body names; if there is only one, any name means it.
+
+        Clients of OpenAI have to give a name, which is often that of a model of OpenAI.
+
+        Raises:
+            Problem: 404 if there are several, and none of this name.
+        """
+        return self.model if len(self.service.models) == 1 else self.service.model(name)
+
+    async def compute(
+        self,
+        model: ModelInfo,
+        kind: Kind,
+        records: Sequence[Mapping[str, Any]],
+        *,
+        options: Mapping[str, Any] | None = None,
+        may_cut: bool = True,
+        field: str = "inputs",
+    ) -> Answers:
+        """Compute texts, as `Service.compute` does, until the client hangs up."""
+        name = "te_embed" if kind != "predict" else "te_predict"
+        self.service.metrics.counters.add(f"{name}_count", len(records))
+        self.num_characters = sum(
+            len(value) for record in records for value in record.values() if isinstance(value, str)
+        )
+        self.answers = await self.service.compute(
+            model,
+            kind,
+            records,
+            options=options,
+            may_cut=may_cut,
+            field=field,
+            hung_up=self.request.receive(),
+        )
+        self.service.metrics.counters.add(f"{name}_success", len(records))
+        return self.answers
+
+    def headers(self) -> dict[str, str]:
+        """Describe what the request took, under the names of text-embeddings-inference."""
+        answers = self.answers
+        if answers is None:
+            return {}
+        milliseconds = {
+            "x-total-time": time.perf_counter() - self.started_at,
+            "x-tokenization-time": answers.encoding_seconds,
+            "x-queue-time": answers.queue_seconds,
+            "x-inference-time": answers.compute_seconds,
+        }
+        return {
+            "x-compute-type": self.service.compute_type,
+            "x-compute-time": f"{milliseconds['x-total-time'] * 1000:.0f}",
+            "x-compute-characters": str(self.num_characters),
+            "x-compute-tokens": str(sum(answers.num_tokens)),
+            **{name: f"{seconds * 1000:.0f}" for name, seconds in milliseconds.items()},
+        }
+
+
+NEEDED = {
+    "vectors": "a model for vectors",
+    "token_vectors": "a model for vectors",
+    "predict": "a model with a head that predicts",
+}
+ROUTES_OF = {
+    "feature-extraction": "Its routes are /embed, /embed_all, /similarity and /v1/embeddings.",
+    "fill-mask": "Send texts with the mask token to /, or use /embed for vectors.",
+    "text-classification": "Its route is /predict.",
+    "token-classification": "Send texts to /.",
+    "question-answering": "Send a question and a context to /.",
+    "multiple-choice": "Send a text and its choices to /.",
+}
+"""For each task, a sentence that says which routes answer it."""
+
+
+def too_large(limit: int) -> Problem:
+    return invalid(
+        f"the body has more than {limit:,} bytes, the limit of this server. Divide the request.",
+        status=413,
+    )
+
+
+def parse(body: bytes, kind: type[Body]) -> Body:
+    """Read JSON as `kind`.
+
+    Raises:
+        Problem: 400 if it is no JSON, or 422 if a field is missing, unknown or of another type.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise invalid(f"{error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise no_json(body) from None
+
+
+def no_json(body: bytes) -> Problem:
+    """Say why a body is no JSON; orjson describes it better than msgspec."""
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return invalid(f"the body cannot be read as JSON: {error}.", status=400)
+    return invalid("the body cannot be read as JSON: it is nested too deeply.", status=400)
+
+
+def answer_json(content: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """Write `content`, which may have arrays of numpy, as JSON."""
+    return Response(
+        orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS),
+        media_type="application/json",
+        headers=dict(headers or {}),
+    )
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+ProblemFormat = Callable[[Problem], Any]
+
+
+def endpoint(
+    service: Service, handler: Handler, *, method: str, problem_format: ProblemFormat
+) -> Callable[[Request], Awaitable[Response]]:
+    """Build an endpoint of Starlette from a handler.
+
+    Args:
+        method: name of the route in the metrics.
+        problem_format: makes the body of an error, which differs between contracts.
+    """
+
+    async def respond(request: Request) -> Response:
+        call = Call(service, request)
+        service.metrics.count_request(method)
+        try:
+            response = await handler(call)
+        except Problem as problem:
+            if problem.status != 499:
+                service.metrics.count_failure(problem.error_type.lower())
+            response = answer_json(problem_format(problem), problem.headers)
+            response.status_code = problem.status
+            return response
+        service.metrics.count_success(method, time.perf_counter() - call.started_at)
+        response.headers.update(call.headers())
+        return response
+
+    return respond

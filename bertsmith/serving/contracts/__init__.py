@@ -1,0 +1,1 @@
+"""The routes, bodies and answers of other servers, whose clients can talk to this one."""

@@ -1,0 +1,73 @@
+"""Question answering."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from bertsmith.serving.call import Call
+from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.tasks.answer_prediction import AnswerPrediction
+
+
+class QuestionAndContext(Struct, forbid_unknown_fields=True):
+    """A question, and the passage that has its answer."""
+
+    question: str
+    context: str
+
+
+class AnswerParameters(Struct, forbid_unknown_fields=True, frozen=True):
+    """Parameters of question answering; windows and alignment are those of training."""
+
+    top_k: TopK = None
+    max_answer_len: Annotated[int, Meta(ge=1)] | None = None
+    handle_impossible_answer: bool | None = None
+    align_to_words: bool | None = None
+    doc_stride: int | None = None
+    max_question_len: int | None = None
+    max_seq_len: int | None = None
+
+
+class AnswerBody(Struct, forbid_unknown_fields=True):
+    """Body of question answering."""
+
+    inputs: QuestionAndContext
+    parameters: AnswerParameters = AnswerParameters()
+    options: HubOptions | None = None
+
+
+async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+    body: AnswerBody = convert(content, AnswerBody)
+    parameters = body.parameters
+    for name in ("question", "context"):
+        check_texts(getattr(body.inputs, name), f"inputs.{name}")
+    options: dict[str, Any] = {}
+    if parameters.max_answer_len is not None:
+        options["max_answer_length"] = parameters.max_answer_len
+    record = {"question": body.inputs.question, "context": body.inputs.context}
+    answers = await call.compute(model, "predict", [record], options=options)
+    (prediction,) = answers.predictions
+    rows = answer_rows(
+        prediction, parameters.top_k or 1, may_abstain=parameters.handle_impossible_answer
+    )
+    return rows if (parameters.top_k or 1) > 1 else rows[0]
+
+
+def answer_rows(
+    prediction: AnswerPrediction, count: int, *, may_abstain: bool | None
+) -> list[dict[str, Any]]:
+    """Return the best answers; "no answer" is an empty one at 0.
+
+    Args:
+        may_abstain: whether "no answer" is allowed; None leaves it to the model.
+    """
+    rows = [
+        {"answer": text, "score": score, "start": start, "end": end}
+        for text, start, end, score in prediction.candidates(count)
+    ]
+    if not prediction.is_answered and may_abstain is not False:
+        rows.insert(0, {"answer": "", "score": prediction.probability, "start": 0, "end": 0})
+    return rows[:count] or [{"answer": "", "score": 0.0, "start": 0, "end": 0}]

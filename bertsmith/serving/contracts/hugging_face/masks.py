@@ -1,0 +1,92 @@
+"""Mask filling."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from bertsmith.serving.call import Call
+from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import invalid
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+class FillParameters(Struct, forbid_unknown_fields=True, frozen=True):
+    """Parameters of mask filling."""
+
+    top_k: TopK = None
+    targets: list[str] | str | None = None
+
+
+class FillBody(Struct, forbid_unknown_fields=True):
+    """Body of mask filling."""
+
+    inputs: str | list[str]
+    parameters: FillParameters = FillParameters()
+    options: HubOptions | None = None
+
+
+async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+    """Return the likeliest tokens of each mask; with several masks, a list for each."""
+    body: FillBody = convert(content, FillBody)
+    tokenizer = call.service.tokenizer(model.name)
+    texts = check_texts(body.inputs)  # type: ignore[arg-type]
+    targets = body.parameters.targets
+    wanted = None if targets is None else _target_ids(tokenizer, targets)
+    top = body.parameters.top_k or 5
+    most = tokenizer.vocab_size - len(tokenizer.special_ids)
+    answers = await call.compute(
+        model,
+        "predict",
+        [{"text": text} for text in texts],
+        options={"top": most if wanted is not None else min(top, most)},
+    )
+    rows = []
+    for text, masks in zip(texts, answers.raw, strict=True):
+        of_masks = [
+            [
+                {
+                    "score": float(score),
+                    "token": int(id_),
+                    "token_str": tokenizer.decode([int(id_)]),
+                    "sequence": _fill(tokenizer, text, number, int(id_)),
+                }
+                for id_, score in words
+                if wanted is None or int(id_) in wanted
+            ][:top]
+            for number, words in enumerate(masks)
+        ]
+        rows.append(of_masks[0] if len(of_masks) == 1 else of_masks)
+    return rows[0] if isinstance(body.inputs, str) else rows
+
+
+def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> set[int]:
+    """Return the ids of target words.
+
+    Raises:
+        Problem: 422 if a word is not one token.
+    """
+    ids = set()
+    for word in [targets] if isinstance(targets, str) else targets:
+        id_ = tokenizer.token_to_id(word)
+        if id_ is None:
+            parts = tokenizer.encode_ids(word)
+            if len(parts) != 1:
+                raise invalid(
+                    f"parameters.targets: '{word}' is {len(parts)} tokens of this model, and a "
+                    "mask stands for one. Choose a word that the vocabulary has."
+                )
+            id_ = parts[0]
+        ids.add(id_)
+    return ids
+
+
+def _fill(tokenizer: Tokenizer, text: str, number: int, id_: int) -> str:
+    """Return the text with a token in place of mask `number`, as the tokenizer spells it."""
+    ids = np.array(tokenizer.encode_ids(text))
+    places = np.flatnonzero(ids == tokenizer.mask_id)
+    ids[places[number]] = id_
+    return str(tokenizer.decode(ids.tolist()))

@@ -1,0 +1,78 @@
+"""Token classification: words with labels, or the entities that they form."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from bertsmith.serving.call import Call
+from bertsmith.serving.contracts.hugging_face.body import HubOptions, convert
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.tasks.tag_prediction import TagPrediction
+
+
+class TagParameters(Struct, forbid_unknown_fields=True, frozen=True):
+    """Parameters of token classification.
+
+    The model labels whole words, so all strategies but "none" give the same entities, and `stride`
+    is that of training.
+    """
+
+    aggregation_strategy: Literal["none", "simple", "first", "average", "max"] = "simple"
+    ignore_labels: tuple[str, ...] = ("O",)
+    stride: int | None = None
+
+
+class TagBody(Struct, forbid_unknown_fields=True):
+    """Body of token classification."""
+
+    inputs: str | list[str]
+    parameters: TagParameters = TagParameters()
+    options: HubOptions | None = None
+
+
+async def tags(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
+    body: TagBody = convert(content, TagBody)
+    texts = check_texts(body.inputs)  # type: ignore[arg-type]
+    answers = await call.compute(model, "predict", [{"text": text} for text in texts])
+    write = labelled_words if body.parameters.aggregation_strategy == "none" else labelled_entities
+    rows = [write(prediction, body.parameters.ignore_labels) for prediction in answers.predictions]
+    return rows[0] if isinstance(body.inputs, str) else rows
+
+
+def labelled_words(prediction: TagPrediction, ignored: Sequence[str]) -> list[dict[str, Any]]:
+    """List the words whose label is not ignored."""
+    words = zip(
+        prediction.label_names,
+        prediction.label_probabilities,
+        prediction.words,
+        prediction.sentence.places,
+        strict=True,
+    )
+    return [
+        {"entity": label, "score": score, "index": index, "word": word, "start": start, "end": end}
+        for index, (label, score, word, (start, end)) in enumerate(words, start=1)
+        if label not in ignored
+    ]
+
+
+def labelled_entities(prediction: TagPrediction, ignored: Sequence[str]) -> list[dict[str, Any]]:
+    """List the entities; if labels are plain, each word whose label is not ignored."""
+    if prediction.scheme == "plain":
+        return [
+            {"entity_group" if name == "entity" else name: value for name, value in word.items()
+             if name != "index"}
+            for word in labelled_words(prediction, ignored)
+        ]  # fmt: skip
+    return [
+        {
+            "entity_group": entity.label,
+            "score": entity.probability,
+            "word": entity.text,
+            "start": entity.start,
+            "end": entity.end,
+        }
+        for entity in prediction.entities
+        if entity.label not in ignored
+    ]

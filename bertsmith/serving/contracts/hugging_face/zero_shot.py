@@ -1,0 +1,84 @@
+"""Zero-shot classification: labels that the model was not trained for."""
+
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from bertsmith.serving.call import Call
+from bertsmith.serving.contracts.hugging_face.body import HubOptions
+from bertsmith.serving.contracts.texts import check_texts, check_unicode
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import empty, invalid
+from bertsmith.tasks.probabilities import softmax64
+
+
+class ZeroShotParameters(Struct, forbid_unknown_fields=True, frozen=True):
+    """Parameters of zero-shot classification."""
+
+    candidate_labels: list[str] | str
+    multi_label: bool = False
+    hypothesis_template: str = "This example is {}."
+
+
+class ZeroShotBody(Struct, forbid_unknown_fields=True):
+    """Body of zero-shot classification."""
+
+    inputs: str
+    parameters: ZeroShotParameters
+    options: HubOptions | None = None
+
+
+async def zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -> Any:
+    """Score labels that the model was not trained for, by a model of entailment.
+
+    Each label makes a sentence (Yin et al. 2019), and its score is the probability that the text
+    entails it: among all labels, or with `multi_label` beside the contradiction.
+
+    Raises:
+        Problem: 422 if the model has no label for entailment, or there are no labels.
+    """
+    entailment = _index_of(model, "entail")
+    if entailment is None:
+        names = ", ".join(model.labels)
+        raise invalid(
+            f"candidate_labels: '{model.name}' has the labels {names}, and none for entailment. "
+            "Serve a model that was trained on natural language inference, such as MNLI."
+        )
+    parameters = body.parameters
+    labels = parameters.candidate_labels
+    if isinstance(labels, str):
+        labels = [label.strip() for label in labels.split(",") if label.strip()]
+    if not labels:
+        raise empty("parameters.candidate_labels: found none. Send at least one.")
+    if "{}" not in parameters.hypothesis_template:
+        raise invalid("parameters.hypothesis_template: write {} where the label belongs.")
+    (text,) = check_texts(body.inputs)
+    for label in labels:
+        check_unicode(label, "parameters.candidate_labels")
+    answers = await call.compute(
+        model,
+        "predict",
+        [
+            {"text": text, "pair": parameters.hypothesis_template.replace("{}", label)}
+            for label in labels
+        ],
+        field="parameters.candidate_labels",
+    )
+    logits = np.array(answers.raw)
+    if parameters.multi_label or len(labels) == 1:
+        contradiction = _index_of(model, "contra")
+        if contradiction is None:
+            contradiction = 0 if entailment else len(model.labels) - 1
+        scores = softmax64(logits[:, [contradiction, entailment]])[:, 1]
+    else:
+        scores = softmax64(logits[:, entailment])
+    order = np.argsort(-scores, kind="stable").tolist()
+    return [{"label": labels[index], "score": float(scores[index])} for index in order]
+
+
+def _index_of(model: ModelInfo, beginning: str) -> int | None:
+    for index, label in enumerate(model.labels):
+        if label.lower().startswith(beginning):
+            return index
+    return None

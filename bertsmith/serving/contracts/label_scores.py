@@ -1,0 +1,26 @@
+"""Scores of labels, for all contracts."""
+
+import numpy as np
+
+from bertsmith.serving.messages import Answers, ModelInfo
+
+
+def label_scores(
+    model: ModelInfo, answers: Answers, *, raw: bool = False
+) -> list[list[tuple[str, float]]]:
+    """Return (label, score) of every label of each text, the best first.
+
+    A score is a probability, or with `raw` a logit. A model of numbers has one score, the number.
+    """
+    names = model.labels if not model.is_number else model.labels[:1] or ("LABEL_0",)
+    rows = []
+    for prediction, logits in zip(answers.predictions, answers.raw, strict=True):
+        if raw:
+            scores = np.asarray(logits, dtype=np.float64)
+        elif model.is_number:
+            scores = np.array([prediction.value])
+        else:
+            scores = np.array(list(prediction.probabilities.values()))
+        order = np.argsort(-scores, kind="stable")
+        rows.append([(names[index], float(scores[index])) for index in order.tolist()])
+    return rows

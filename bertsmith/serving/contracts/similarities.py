@@ -1,0 +1,50 @@
+"""Similarities of one sentence with others, in the body that two contracts share."""
+
+from msgspec import Struct
+
+from bertsmith.serving.call import Call
+from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.contracts.vectors import compute_vectors, stack_vectors
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.tasks.similarity import compute_similarity
+
+
+class SentencesToCompare(Struct, forbid_unknown_fields=True):
+    """A sentence, and those that it is compared with."""
+
+    source_sentence: str
+    sentences: list[str]
+
+
+class SimilarityParameters(Struct, forbid_unknown_fields=True, frozen=True):
+    """Options of /similarity."""
+
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection = "right"
+    prompt_name: str | None = None
+
+
+class SimilarityBody(Struct, forbid_unknown_fields=True):
+    """Body of /similarity."""
+
+    inputs: SentencesToCompare
+    parameters: SimilarityParameters | None = None
+
+
+async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBody) -> list[float]:
+    """Compare a sentence with others, as the model's folder says (usually by the cosine)."""
+    parameters = body.parameters or SimilarityParameters()
+    source = check_texts(body.inputs.source_sentence, "inputs.source_sentence")
+    sentences = check_texts(body.inputs.sentences, "inputs.sentences")  # type: ignore[arg-type]
+    answers = await compute_vectors(
+        call,
+        model,
+        [*source, *sentences],
+        prompt_name=parameters.prompt_name,
+        normalize=model.similarity == "cosine",
+        direction=parameters.truncation_direction,
+        may_cut=parameters.truncate is not False,
+    )
+    vectors = stack_vectors(answers)
+    return compute_similarity(vectors[:1], vectors[1:], model.similarity)[0].tolist()  # type: ignore[arg-type]

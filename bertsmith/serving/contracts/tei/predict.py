@@ -1,0 +1,61 @@
+"""/predict: classes of texts and pairs."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from bertsmith.serving.call import Call, answer_json
+from bertsmith.serving.contracts.label_scores import label_scores
+from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.texts import check_unicode
+from bertsmith.serving.problems import empty, invalid, wrong_head
+
+Pair = str | list[str]
+"""A text, a list with one text, or a pair of texts."""
+
+
+class PredictBody(Struct, forbid_unknown_fields=True):
+    """Body of /predict: a text, a pair `["a", "b"]`, or a batch `[["a"], ["a", "b"]]`."""
+
+    inputs: str | list[Pair]
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection = "right"
+    raw_scores: bool = False
+
+
+async def predict(call: Call) -> Response:
+    model = call.need("predict", "/predict")
+    if model.task != "text-classification":
+        raise wrong_head(
+            f"/predict gives classes of texts, and '{model.name}' is a model for {model.task}. "
+            "Send its texts to /."
+        )
+    body = await call.body(PredictBody)
+    is_batch = isinstance(body.inputs, list) and not _is_pair(body.inputs)
+    rows: Sequence[Pair] = body.inputs if is_batch else [body.inputs]  # type: ignore[list-item]
+    if not rows:
+        raise empty("inputs: found no text. Send at least one.")
+    records = [_record(row, f"inputs[{index}]") for index, row in enumerate(rows)]
+    answers = await call.compute(model, "predict", records, may_cut=body.truncate is not False)
+    scored = [
+        [{"score": score, "label": label} for label, score in scores]
+        for scores in label_scores(model, answers, raw=body.raw_scores)
+    ]
+    return answer_json(scored if is_batch else scored[0])
+
+
+def _is_pair(inputs: Sequence[Pair]) -> bool:
+    """Return whether a list is a pair of texts, as the contract reads a list of two texts."""
+    return len(inputs) == 2 and all(isinstance(one, str) for one in inputs)
+
+
+def _record(row: Pair, where: str) -> dict[str, str]:
+    texts = [row] if isinstance(row, str) else row
+    if len(texts) not in (1, 2):
+        raise invalid(f"{where}: found {len(texts)} texts. Send one text, or a pair of two.")
+    for text in texts:
+        if not text:
+            raise empty(f"{where}: the text is empty.")
+        check_unicode(text, where)
+    return dict(zip(("text", "pair"), texts, strict=False))

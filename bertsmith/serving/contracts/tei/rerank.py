@@ -1,0 +1,63 @@
+"""/rerank: texts by the score that a model gives each of them with a query."""
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from bertsmith.serving.call import Call, answer_json
+from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.messages import Answers
+from bertsmith.serving.problems import wrong_head
+
+
+class RerankBody(Struct, forbid_unknown_fields=True):
+    """Body of /rerank."""
+
+    query: str
+    texts: list[str]
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection = "right"
+    raw_scores: bool = False
+    return_text: bool = False
+
+
+async def rerank(call: Call) -> Response:
+    model = call.model
+    if not model.is_number:
+        labels = f" It has {len(model.labels)} labels." if model.labels else ""
+        raise wrong_head(
+            f"/rerank needs a model that gives one score for a pair of texts, and '{model.name}' "
+            f"is a model for {model.task}.{labels}"
+        )
+    body = await call.body(RerankBody)
+    texts = check_texts(body.texts, "texts")  # type: ignore[arg-type]
+    (query,) = check_texts(body.query, "query")
+    answers = await call.compute(
+        model,
+        "predict",
+        [{"text": query, "pair": text} for text in texts],
+        may_cut=body.truncate is not False,
+        field="texts",
+    )
+    scores = rerank_scores(answers, raw=body.raw_scores)
+    return answer_json(
+        [
+            {
+                "index": index,
+                **({"text": texts[index]} if body.return_text else {}),
+                "score": float(scores[index]),
+            }
+            for index in np.argsort(-scores, kind="stable").tolist()
+        ]
+    )
+
+
+def rerank_scores(answers: Answers, *, raw: bool) -> NDArray[np.float64]:
+    """Return the score of each pair, fp64 `[pairs]`: as the model gives it, or with `raw` before
+    its sigmoid, if it has one.
+    """
+    if raw:
+        return np.array([float(logits[0]) for logits in answers.raw])
+    return np.array([prediction.value for prediction in answers.predictions], dtype=np.float64)

@@ -1,0 +1,72 @@
+"""/tokenize and /decode: texts to tokens and back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from bertsmith.serving.call import Call, answer_json
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.problems import empty, invalid
+from bertsmith.serving.service import with_prompt
+
+
+class TokenizeBody(Struct, forbid_unknown_fields=True):
+    """Body of /tokenize."""
+
+    inputs: str | list[str]
+    add_special_tokens: bool = True
+    prompt_name: str | None = None
+
+
+class DecodeBody(Struct, forbid_unknown_fields=True):
+    """Body of /decode."""
+
+    ids: list[int] | list[list[int]]
+    skip_special_tokens: bool = True
+
+
+async def tokenize(call: Call) -> Response:
+    model = call.model
+    body = await call.body(TokenizeBody)
+    texts = with_prompt(model, check_texts(body.inputs), body.prompt_name)  # type: ignore[arg-type]
+    tokenizer = call.service.tokenizer(model.name)
+    answer = []
+    for text in texts:
+        encoding = tokenizer.encode(text)
+        tokens = zip(
+            encoding.ids, encoding.tokens, encoding.special_tokens_mask, encoding.offsets,
+            strict=True,
+        )  # fmt: skip
+        answer.append(
+            [
+                {
+                    "id": id_,
+                    "text": token if special else text[start:end],
+                    "special": bool(special),
+                    "start": None if special else start,
+                    "stop": None if special else end,
+                }
+                for id_, token, special, (start, end) in tokens
+                if body.add_special_tokens or not special
+            ]
+        )
+    return answer_json(answer)
+
+
+async def decode(call: Call) -> Response:
+    model = call.model
+    body = await call.body(DecodeBody)
+    if not body.ids:
+        raise empty("ids: found none. Send at least one.")
+    tokenizer = call.service.tokenizer(model.name)
+    rows: Sequence[Any] = body.ids if isinstance(body.ids[0], list) else [body.ids]
+    for row in rows:
+        for id_ in row:
+            if not 0 <= id_ < tokenizer.vocab_size:
+                raise invalid(
+                    f"ids: found {id_}; this model has the token ids 0 to "
+                    f"{tokenizer.vocab_size - 1:,}."
+                )
+    return answer_json([tokenizer.decode(row, body.skip_special_tokens) for row in rows])

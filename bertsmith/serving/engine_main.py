@@ -1,0 +1,85 @@
+"""The engine's process: loads the models, computes until the HTTP process stops or dies.
+
+Nothing here may import torch at the top: threads and memory have to be set first.
+"""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from bertsmith.errors import BertsmithError
+from bertsmith.serving.messages import Failed, Message, Ready, Stop
+from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.process_options import configure_process
+from bertsmith.system.stop_signal import SIGNALS
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings(InferenceCompute):
+    """Models and limits of an engine."""
+
+    models: Mapping[str, Path]
+    """Model folders by the names under which they are served."""
+    threads: int | None = None
+    """Number of threads; None for one for each core."""
+    max_length: int | None = None
+    max_batch_tokens: int = 4096
+    max_text_tokens: int = 16_384
+
+
+def run_engine(connection: Connection, settings: EngineSettings) -> None:
+    """Load the models, say so, and compute requests until a `Stop` or until nobody listens."""
+    for number in SIGNALS:  # the HTTP process decides, even if the whole group gets a signal
+        signal.signal(number, signal.SIG_IGN)
+    configure_process()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the HTTP process is gone
+        _run(connection, settings)
+
+
+def _run(connection: Connection, settings: EngineSettings) -> None:
+    if settings.threads is not None:
+        import_module("torch").set_num_threads(settings.threads)
+    served_model = import_module("bertsmith.serving.served_model")
+    engine_module = import_module("bertsmith.serving.engine")
+    try:
+        models = {
+            name: served_model.ServedModel.load(
+                name,
+                path,
+                device=settings.device,
+                precision=settings.precision,
+                max_length=settings.max_length,
+            )
+            for name, path in settings.models.items()
+        }
+    except BertsmithError as error:
+        connection.send(Failed(error.message))
+        return
+    for model in models.values():
+        model.warm_up(settings.max_batch_tokens)
+    engine = engine_module.Engine(
+        models,
+        connection,
+        max_batch_tokens=settings.max_batch_tokens,
+        max_text_tokens=settings.max_text_tokens,
+    )
+    inbox: SimpleQueue[Message] = SimpleQueue()
+    threading.Thread(target=_receive, args=(connection, inbox), daemon=True).start()
+    connection.send(Ready([model.info for model in models.values()]))
+    engine.run(inbox)
+
+
+def _receive(connection: Connection, inbox: "SimpleQueue[Any]") -> None:
+    """Put what arrives into `inbox`; the end of the connection is a `Stop`."""
+    try:
+        while True:
+            inbox.put(connection.recv())
+    except (EOFError, OSError):
+        inbox.put(Stop())

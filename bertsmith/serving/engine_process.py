@@ -1,0 +1,113 @@
+"""The engine's process, as the HTTP process sees it: starting, sending, receiving, stopping."""
+
+import asyncio
+import contextlib
+import multiprocessing
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
+from typing import Any
+
+from bertsmith.errors import ConfigError
+from bertsmith.serving.engine_main import EngineSettings, run_engine
+from bertsmith.serving.messages import Failed, Message, Ready, Stop
+from bertsmith.system.processes import without_script
+
+STOP_SECONDS = 10.0
+"""Seconds that the process may take to end after its last answer."""
+
+
+class EngineProcess:
+    """A process that computes; two threads move messages, so that the event loop never waits.
+
+    Args:
+        receive: gets each message of the engine, in the event loop.
+        on_death: is called in the event loop if the process ends without being asked to.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        receive: Callable[[Message], None],
+        on_death: Callable[[], None],
+    ) -> None:
+        self.settings = settings
+        self._receive = receive
+        self._on_death = on_death
+        self._outbox: SimpleQueue[Message | None] = SimpleQueue()
+        self._process: BaseProcess | None = None
+        self._connection: Connection | None = None
+        self._is_stopping = False
+
+    @property
+    def process_id(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> Ready:
+        """Start the process, and wait until its models are loaded and warm.
+
+        Raises:
+            ConfigError: a model cannot be loaded, or the process ended.
+        """
+        context = multiprocessing.get_context("spawn")
+        self._connection, other_end = context.Pipe()
+        with without_script():
+            self._process = context.Process(
+                target=run_engine, args=(other_end, self.settings), name="bertsmith-engine"
+            )
+            self._process.start()
+        other_end.close()
+        loop = asyncio.get_running_loop()
+        try:
+            first = await loop.run_in_executor(None, self._connection.recv)
+        except (EOFError, OSError):
+            self._process.join()
+            raise ConfigError(
+                f"the process that computes has ended (exit code {self._process.exitcode}) before "
+                "its models were loaded. Perhaps the memory was not enough."
+            ) from None
+        if isinstance(first, Failed):
+            self._process.join()
+            raise ConfigError(first.message)
+        for move in (self._send_all, self._receive_all):
+            threading.Thread(target=move, args=(loop,), daemon=True).start()
+        return first
+
+    def send(self, message: Message) -> None:
+        """Send a message; returns at once."""
+        self._outbox.put(message)
+
+    async def stop(self) -> None:
+        """Let the engine finish its requests, and wait for its end."""
+        self._is_stopping = True
+        if self._process is None:
+            return
+        self.send(Stop())
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._process.join, STOP_SECONDS)
+        self._outbox.put(None)
+        if self._process.is_alive():
+            self._process.kill()
+
+    def _send_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._connection is not None
+        while (message := self._outbox.get()) is not None:
+            with contextlib.suppress(OSError):  # its end is noticed where messages are received
+                self._connection.send(message)
+
+    def _receive_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._connection is not None
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            try:
+                while True:
+                    self._call(loop, self._receive, self._connection.recv())
+            except (EOFError, OSError):
+                self._outbox.put(None)
+                if not self._is_stopping:
+                    self._call(loop, self._on_death)
+
+    @staticmethod
+    def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *args: Any) -> None:
+        loop.call_soon_threadsafe(function, *args)

@@ -1,0 +1,120 @@
+"""Messages between the HTTP process and the engine process; none of them needs torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["predict", "vectors", "token_vectors"]
+"""The result of a request: predictions of the model's head, a vector for each text, or a vector for
+each token of each text."""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model as the HTTP process knows it."""
+
+    name: str
+    path: str
+    task: str
+    """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
+    kinds: tuple[Kind, ...]
+    is_multi_label: bool
+    """Whether a text may have several labels."""
+    is_number: bool
+    """Whether the head gives a number, such as the score of a pair of texts."""
+    reads_pairs: bool | None
+    """Whether the model was trained on pairs of texts; None if that is not known."""
+    labels: tuple[str, ...]
+    max_length: int
+    """Maximum number of tokens of a text, with special tokens."""
+    hidden_size: int
+    vocab_size: int
+    model_type: str
+    precision: str
+    computes_on: str
+    """The device, such as cpu or cuda:0."""
+    num_threads: int
+    pooling: str | None = None
+    """Pooling of the vectors, and None if the model gives none."""
+    similarity: str = "cosine"
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Texts to put before each text, by name."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """The texts of one request, for one model.
+
+    `records` have the fields of the task, such as `{"text": "…"}`. `options` are settings of the
+    task for this request alone, such as `("top", 10)`.
+    """
+
+    number: int
+    model: str
+    kind: Kind
+    records: Sequence[Mapping[str, Any]]
+    options: tuple[tuple[str, Any], ...] = ()
+    may_cut: bool = True
+    """Whether a text above the model's maximum length is cut; otherwise it is refused."""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """The client of request `number` has hung up."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """No more requests follow."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The engine has loaded and warmed up all models."""
+
+    models: Sequence[ModelInfo]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The engine cannot start; `message` names options as bertsmith.errors does."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The results of one request.
+
+    `predictions` has one entry for each record. `raw` has the outputs of the head that a prediction
+    was made of: logits, fp32 `[labels]`, or for hidden words an array `[masks, top, 2]` of token
+    ids and probabilities; None for other heads.
+    """
+
+    number: int
+    predictions: Sequence[Any]
+    raw: Sequence[Any]
+    num_tokens: Sequence[int]
+    """Number of tokens that the model read for each record."""
+    encoding_seconds: float
+    queue_seconds: float
+    compute_seconds: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that the engine did not compute.
+
+    `index` is the index of the record that is the reason, if there is one. `is_backend` is true if
+    the model, not the request, is the reason.
+    """
+
+    number: int
+    message: str
+    index: int | None = None
+    is_backend: bool = False
+
+
+Message = Work | Cancel | Stop | Ready | Failed | Answers | Refusal

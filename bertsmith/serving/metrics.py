@@ -1,0 +1,96 @@
+"""Figures for Prometheus, under the names of text-embeddings-inference: dashboards know them."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.core import Metric
+
+from bertsmith.serving.messages import Answers
+from bertsmith.serving.places import Places
+
+DURATIONS = [15e-6 * 1.5**power for power in range(35)]
+"""Upper bounds in seconds: 15 microseconds to a quarter of a minute."""
+LENGTHS = [2.0**power for power in range(20)]
+SIZES = [2.0**power for power in range(13)]
+BATCH_TOKENS = [2.0**power for power in range(21)]
+
+COUNTERS = {
+    "te_request_count": "Requests, by method",
+    "te_request_success": "Requests that were answered, by method",
+    "te_request_failure": "Requests that were refused or dropped, by reason",
+    "te_embed_count": "Texts that were sent for vectors",
+    "te_embed_success": "Texts that got a vector",
+    "te_predict_count": "Texts that were sent for predictions",
+    "te_predict_success": "Texts that got a prediction",
+}
+
+
+class _Counters:
+    """Counters without the ending `_total`, which prometheus_client's own counters add."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Counter[tuple[tuple[str, str], ...]]] = {
+            name: Counter() for name in COUNTERS
+        }
+
+    def add(self, name: str, amount: int = 1, **labels: str) -> None:
+        self.values[name][tuple(labels.items())] += amount
+
+    def collect(self) -> Iterator[Metric]:
+        for name, counts in self.values.items():
+            metric = Metric(name, COUNTERS[name], "unknown")
+            for labels, amount in counts.items():
+                metric.add_sample(name, dict(labels), amount)
+            yield metric
+
+
+class Metrics:
+    """The figures of one server."""
+
+    def __init__(self, places: Places) -> None:
+        self.registry = CollectorRegistry()
+        self.counters = _Counters()
+        self.registry.register(self.counters)
+        queue = Gauge("te_queue_size", "Texts that wait or are computed", registry=self.registry)
+        queue.set_function(lambda: places.num_taken)
+        self.duration = self._histogram("te_request_duration", "Seconds of a request", DURATIONS)
+        self.encoding = self._histogram(
+            "te_request_tokenization_duration", "Seconds of tokenizing", DURATIONS
+        )
+        self.queueing = self._histogram(
+            "te_request_queue_duration", "Seconds in the queue", DURATIONS
+        )
+        self.computing = self._histogram(
+            "te_request_inference_duration", "Seconds in the model", DURATIONS
+        )
+        self.lengths = self._histogram("te_request_input_length", "Tokens of a text", LENGTHS)
+        self.sizes = self._histogram("te_batch_next_size", "Texts of a request", SIZES)
+        self.tokens = self._histogram("te_batch_next_tokens", "Tokens of a request", BATCH_TOKENS)
+
+    def _histogram(self, name: str, description: str, bounds: list[float]) -> Histogram:
+        return Histogram(name, description, buckets=bounds, registry=self.registry)
+
+    def count_request(self, method: str) -> None:
+        self.counters.add("te_request_count", method=method)
+
+    def count_success(self, method: str, seconds: float) -> None:
+        self.counters.add("te_request_success", method=method)
+        self.duration.observe(seconds)
+
+    def count_failure(self, reason: str) -> None:
+        self.counters.add("te_request_failure", err=reason)
+
+    def observe_batch(self, answers: Answers) -> None:
+        """Add the times and lengths of an answered request."""
+        self.encoding.observe(answers.encoding_seconds)
+        self.queueing.observe(answers.queue_seconds)
+        self.computing.observe(answers.compute_seconds)
+        for count in answers.num_tokens:
+            self.lengths.observe(count)
+        self.sizes.observe(len(answers.num_tokens))
+        self.tokens.observe(sum(answers.num_tokens))
+
+    def as_text(self) -> bytes:
+        """Write all figures in the text format of Prometheus."""
+        return generate_latest(self.registry)

@@ -1,0 +1,75 @@
+"""Problems that a client is told: a status of HTTP, a kind, and a sentence."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from bertsmith.errors import as_fields
+from bertsmith.serving.messages import Refusal
+
+ProblemType = Literal[
+    "Unhealthy", "Backend", "Overloaded", "Validation", "Tokenizer", "Empty", "Unauthorized"
+]
+"""Kinds of problems, as text-embeddings-inference names them; the last is ours."""
+
+
+class Problem(Exception):  # noqa: N818 - most of them are mistakes of clients
+    """A request that gets no answer.
+
+    Args:
+        status: the status of HTTP.
+        message: a sentence for the user; it may name fields as `bertsmith.errors.option` does.
+        headers: further headers of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        error_type: ProblemType,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_type = error_type
+        self.message = as_fields(message)
+        self.headers = dict(headers or {})
+
+    def to_json(self) -> dict[str, Any]:
+        return {"error": self.message, "error_type": self.error_type}
+
+
+def invalid(message: str, status: int = 422) -> Problem:
+    """Build the problem of a request that can never be answered as it is."""
+    return Problem(status, "Validation", message)
+
+
+def empty(message: str) -> Problem:
+    """Build the problem of a request without a text."""
+    return Problem(400, "Empty", message)
+
+
+def overloaded(message: str) -> Problem:
+    """Build the problem of a request that may be answered if it is sent again later."""
+    return Problem(429, "Overloaded", message, {"Retry-After": "1"})
+
+
+def unhealthy(message: str) -> Problem:
+    """Build the problem of a server that does not compute at the moment."""
+    return Problem(503, "Unhealthy", message, {"Retry-After": "5"})
+
+
+def wrong_head(message: str) -> Problem:
+    """Build the problem of a route that the model's head cannot answer."""
+    return Problem(424, "Backend", message)
+
+
+def of_refusal(refusal: Refusal, field: str) -> Problem:
+    """Build the problem of a request that the engine refused.
+
+    Args:
+        field: the field of the request that has the texts.
+    """
+    where = "" if refusal.index is None else f"{field}[{refusal.index}]: "
+    if refusal.is_backend:
+        return Problem(424, "Backend", where + refusal.message)
+    return invalid(where + refusal.message)

@@ -1,0 +1,137 @@
+"""A loaded model with the results that it can be asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.serving.messages import Kind, ModelInfo
+from bertsmith.serving.token_vectors import TokenVectors
+from bertsmith.system.threads import usable_threads
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.fill_mask import FillMask
+from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.prediction import InferenceTask
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.sentence_embedding import Embed
+from bertsmith.tasks.sentence_folder import SETTINGS_FILE, read_settings
+from bertsmith.tasks.text_vectors import TextVectors
+
+Definition = InferenceTask[Any, Any]
+
+MIN_WARM_UP_LENGTH = 8
+"""Number of tokens of the shortest text of the warm-up; the others are twice as long each."""
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model, and for each kind of result the definition that computes it."""
+
+    loaded: LoadedModel
+    definitions: Mapping[Kind, Definition]
+    info: ModelInfo
+
+    @classmethod
+    def load(
+        cls, name: str, path: Path, *, device: str, precision: str, max_length: int | None
+    ) -> "ServedModel":
+        """Load a model folder by its head.
+
+        Raises:
+            CheckpointError: the folder is incomplete, not a BERT, or a model of another kind.
+            ConfigError: this machine has no such device or precision, or the model cannot read so
+                many tokens.
+        """
+        predictor = load(path, device=device, precision=precision, max_length=max_length)
+        loaded = predictor.loaded
+        definition = predictor.definition
+        definitions: dict[Kind, Definition] = {}
+        if isinstance(definition, TextVectors | Embed | FillMask):
+            vectors = TextVectors.restore(loaded)
+            definitions |= {"vectors": vectors, "token_vectors": token_vectors_of(vectors)}
+        if not isinstance(definition, TextVectors | Embed):
+            definitions["predict"] = definition
+        return cls(loaded, definitions, model_info(name, path, loaded, definition, definitions))
+
+    def definition(self, kind: Kind, options: tuple[tuple[str, Any], ...]) -> Definition:
+        """Return the definition of a kind of result, with the options of a request."""
+        return _with_options(self.definitions[kind], options)
+
+    def warm_up(self, max_tokens: int) -> None:
+        """Compute texts of all lengths, alone and as a full batch, so that no request is slow.
+
+        oneDNN compiles a kernel for each new shape.
+        """
+        longest = self.info.max_length
+        length = MIN_WARM_UP_LENGTH
+        lengths = []
+        while length < longest:
+            lengths.append(length)
+            length *= 2
+        lengths.append(longest)
+        definition = next(iter(self.definitions.values()))
+        for length in lengths:
+            for count in {1, max(1, max_tokens // length)}:
+                rows = EncodedExamples.of_texts(self._random_texts(count, length))
+                definition.compute_outputs(self.loaded.model, rows)
+
+    def _random_texts(self, count: int, length: int) -> EncodedTexts:
+        """Make texts of random tokens; the second token is [MASK], for models that fill it in."""
+        generator = np.random.default_rng(0)
+        ids = generator.integers(
+            0, self.loaded.tokenizer.num_pieces, (count, length), dtype=np.int32
+        )
+        ids[:, 1] = self.loaded.tokenizer.mask_id
+        return EncodedTexts.of((row, np.zeros_like(row), 0) for row in ids)
+
+
+@lru_cache(maxsize=256)
+def _with_options(definition: Definition, options: tuple[tuple[str, Any], ...]) -> Definition:
+    return replace(definition, **dict(options)) if options else definition  # type: ignore[type-var]
+
+
+def token_vectors_of(vectors: TextVectors) -> TokenVectors:
+    """Return the definition of token vectors of the same model."""
+    return TokenVectors(vectors.max_length)
+
+
+def model_info(
+    name: str,
+    path: Path,
+    loaded: LoadedModel,
+    definition: Definition,
+    definitions: Mapping[Kind, Definition],
+) -> ModelInfo:
+    """Describe a model for the HTTP process."""
+    vectors = definitions.get("vectors")
+    config = loaded.model.config
+    own_length = vectors.max_length if isinstance(vectors, TextVectors) else loaded.max_length
+    settings = read_settings(loaded.folder.files, SETTINGS_FILE, {})
+    prompts = settings.get("prompts")
+    return ModelInfo(
+        name=name,
+        path=str(path),
+        task=definition.pipeline if "predict" in definitions else TextVectors.pipeline,
+        kinds=tuple(definitions),
+        is_multi_label=isinstance(definition, MultiLabel),
+        is_number=isinstance(definition, Regress),
+        reads_pairs=getattr(definition, "pairs", None),
+        labels=tuple(getattr(definition, "labels", ())),
+        max_length=min(own_length, loaded.max_length),
+        hidden_size=config.hidden_size,
+        vocab_size=loaded.tokenizer.vocab_size,
+        model_type=str(loaded.folder.settings.get("model_type", "bert")),
+        precision=loaded.precision,
+        computes_on=str(loaded.device),
+        num_threads=usable_threads() if loaded.device.type == "cpu" else torch.get_num_threads(),
+        pooling=vectors.pooling if isinstance(vectors, TextVectors) else None,
+        similarity=vectors.similarity if isinstance(vectors, TextVectors) else "cosine",
+        prompts=prompts if isinstance(prompts, dict) else {},
+    )

@@ -1,0 +1,80 @@
+"""The HTTP server: a socket, uvicorn, and the line that says where the models are."""
+
+import errno
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from bertsmith.errors import ConfigError, option
+from bertsmith.serving.app import create_app
+from bertsmith.serving.service import Service
+
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+KEEP_ALIVE_SECONDS = 75
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the address, before any model is loaded.
+
+    Raises:
+        ConfigError: another program has the port, or this computer has no such address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"Another program listens on {host}:{port}. Choose another port with "
+                f"{option('port')}; {option('port', 0)} takes a free one."
+            ) from None
+        if error.errno == errno.EACCES:
+            raise ConfigError(
+                f"The system does not let you listen on port {port}. Choose one from 1024 on with "
+                f"{option('port')}."
+            ) from None
+        raise ConfigError(
+            f"{option('host')}: found '{host}'; this computer has no such address "
+            f"({error.strerror or error})."
+        ) from None
+    return listener
+
+
+async def serve(
+    service: Service,
+    listener: socket.socket,
+    *,
+    api_key: str | None,
+    timeout_seconds: float,
+    on_ready: Callable[[], None],
+) -> None:
+    """Load the models, then serve until a signal asks to stop; finish what runs.
+
+    Raises:
+        ConfigError: a model cannot be loaded.
+    """
+    await service.start()
+    config = uvicorn.Config(
+        create_app(service, api_key=api_key),
+        log_level="warning",
+        access_log=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(timeout_seconds) + 1,
+        server_header=False,
+        date_header=True,
+    )
+    on_ready()
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def address_of(listener: socket.socket) -> str:
+    """Return the address that a browser opens."""
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
