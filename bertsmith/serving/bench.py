@@ -1,0 +1,259 @@
+"""How much load a server stands: its throughput, and the latency at shares of it.
+
+Callers that wait for their answers, ever more of them, show how many requests a second the server
+answers at most. Then requests come at random times: at 90 % of that rate the server must keep up,
+else the rate that it did keep up with counts. At 50 % and 80 % latency is measured, and at 200 %
+whether the server refuses what it cannot answer.
+"""
+
+import json
+import resource
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from bertsmith.data.text_files import iter_lines
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.serving.built_in_texts import built_in_texts
+from bertsmith.serving.http_client import HttpClient, split_url
+from bertsmith.serving.load import (
+    BROKEN,
+    OK,
+    UNANSWERED,
+    LoadResult,
+    run_closed_loop,
+    run_open_loop,
+    run_precisely,
+)
+from bertsmith.system.counts import percent
+
+MAX_CONNECTIONS = 4000
+"""More than a server lets wait: one that refuses nothing is to be seen, not the client's limit."""
+SPARE_FILES = 64
+MOST_CALLERS = 256
+LEAST_GAIN = 1.03
+MOST_FLAT = 2
+"""So many times in a row, twice as many callers may bring less than `LEAST_GAIN`."""
+KEPT_UP = 0.97
+CHECKED_SHARE = 0.9
+TEXT_FIELDS = {"/embeddings": "input", "/v1/embeddings": "input"}
+"""Paths whose body names the text in another way than text-embeddings-inference ("inputs")."""
+OUTCOMES = {
+    "429": "were refused with status 429 (too many requests)",
+    "503": "were refused with status 503 (not available)",
+    BROKEN: "lost their connection",
+    UNANSWERED: "had no answer half a minute later",
+}
+
+OnLoad = Callable[[str, LoadResult], None]
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """How a server stood every load; rates are requests a second."""
+
+    url: str
+    saturation: float
+    """The highest rate that the server answers."""
+    alone: LoadResult
+    """One request after another."""
+    callers: dict[int, LoadResult]
+    """By the number of callers that each wait for their answer."""
+    checked: LoadResult
+    """At 90 % of the rate that the callers reached."""
+    at_50: LoadResult
+    """At 50 % of the saturation."""
+    at_80: LoadResult
+    at_200: LoadResult
+    afterwards: LoadResult
+    """One request after another, just after the overload."""
+
+
+def read_bodies(url: str, file: Path | None = None) -> list[bytes]:
+    """Return bodies of requests: one for each text.
+
+    Args:
+        url: where they are posted; the path decides what the field of the text is called.
+        file: one text per line; or, as .jsonl, one whole body per line. Default: built-in texts.
+
+    Raises:
+        InputError: the file has no text, or a line of a .jsonl file is not JSON.
+    """
+    if file is None:
+        texts = built_in_texts()
+    else:
+        texts = [stripped for line in iter_lines(file) if (stripped := line.strip())]
+        if not texts:
+            raise InputError(f"{file}: there is no text in it. Give a file with one text per line.")
+    if file is not None and ".jsonl" in file.suffixes:
+        for number, text in enumerate(texts, start=1):
+            try:
+                json.loads(text)
+            except ValueError as error:
+                raise InputError(
+                    f"{file}: text {number} is not JSON. Each line of a .jsonl file is "
+                    "sent as the body of a request."
+                ) from error
+        return [text.encode() for text in texts]
+    field = TEXT_FIELDS.get(split_url(url).path, "inputs")
+    return [json.dumps({field: text}).encode() for text in texts]
+
+
+def complete_url(url: str) -> str:
+    """Return the URL with the path /embed if it has none."""
+    parts = split_url(url)
+    return url if parts.path.strip("/") else parts._replace(path="/embed").geturl()
+
+
+def measure_server(
+    url: str,
+    bodies: Sequence[bytes],
+    seconds: float,
+    seed: int = 1,
+    on_load: OnLoad = lambda name, result: None,
+) -> BenchResult:
+    """Measure a server that runs already; it takes six to ten times `seconds`.
+
+    Args:
+        url: where to post, with its path.
+        bodies: JSON; each request has one of them, drawn at random.
+        seconds: length of each load.
+        seed: of times and choices.
+        on_load: called with the name and result of each load.
+
+    Raises:
+        ConfigError: there is no server, or it does not answer with status 200.
+    """
+    return run_precisely(_measure(url, bodies, seconds, seed, on_load))
+
+
+async def _measure(
+    url: str, bodies: Sequence[bytes], seconds: float, seed: int, on_load: OnLoad
+) -> BenchResult:
+    client = HttpClient(url, allow_connections())
+    requests = [client.request(body) for body in bodies]
+
+    async def wait_in_turn(name: str, callers: int, seconds: float) -> LoadResult:
+        result = await run_closed_loop(client, requests, callers, seconds, seed)
+        on_load(name, result)
+        return result
+
+    async def send_at(share: float, full: float) -> LoadResult:
+        result = await run_open_loop(client, requests, share * full, seconds, seed)
+        on_load(f"at {share:.0%} of the rate", result)
+        return result
+
+    try:
+        await _check_answer(url, client, requests[0])
+        await run_closed_loop(client, requests, 4, seconds / 5, seed)  # warms up
+        alone = await wait_in_turn("one after another", 1, seconds / 2)
+        by_callers: dict[int, LoadResult] = {}
+        callers, best, num_flat = 4, alone.answered_per_second, 0
+        while num_flat < MOST_FLAT and callers <= MOST_CALLERS:
+            result = await wait_in_turn(f"{callers} callers that wait", callers, seconds / 2)
+            by_callers[callers] = result
+            is_rising = result.answered_per_second > LEAST_GAIN * best
+            num_flat = 0 if is_rising else num_flat + 1
+            best = max(best, result.answered_per_second)
+            callers *= 2
+        if not best:
+            raise ConfigError(f"{url}: no request was answered in {seconds:g} seconds.")
+        checked = await send_at(CHECKED_SHARE, best)
+        if checked.answered_per_second < KEPT_UP * checked.sent_per_second:
+            best = checked.answered_per_second
+        at_50 = await send_at(0.5, best)
+        at_80 = await send_at(0.8, best)
+        at_200 = await send_at(2.0, best)
+        afterwards = await wait_in_turn("one after another, again", 1, seconds / 5)
+    finally:
+        client.close()
+    return BenchResult(url, best, alone, by_callers, checked, at_50, at_80, at_200, afterwards)
+
+
+async def _check_answer(url: str, client: HttpClient, request: bytes) -> None:
+    try:
+        response = await client.send(request)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{url}: no server answers there ({error}). Start one, for example with "
+            "`bertsmith serve DIR`, or give another URL."
+        ) from error
+    if response.status != int(OK):
+        answer = response.body[:200].decode(errors="replace")
+        raise ConfigError(
+            f"{url}: the server answered a first text with status {response.status}: {answer!r}. "
+            "Check the path of the URL and what it expects."
+        )
+
+
+def allow_connections() -> int:
+    """Let this process open `MAX_CONNECTIONS`; return how many the system allows."""
+    wanted = MAX_CONNECTIONS + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, soft - SPARE_FILES)
+    return MAX_CONNECTIONS
+
+
+TABLE_HEADING = (
+    f"{'load':<28}{'sent/s':>9}{'answered/s':>12}{'p50 ms':>9}{'p90':>8}{'p99':>8}{'p99.9':>8}"
+    f"{'max':>8}  other answers"
+)
+
+
+def table_row(name: str, result: LoadResult) -> str:
+    """Format a load as a line below `TABLE_HEADING`."""
+    times = ["-"] * 5
+    if result.latencies:
+        times = [format_ms(value) for value in astuple(result.latencies)]
+    cells = [f"{name:<28}{result.sent_per_second:>9,.1f}{result.answered_per_second:>12,.1f}"]
+    cells += [f"{cell:>{width}}" for cell, width in zip(times, (9, 8, 8, 8, 8), strict=True)]
+    others = [f"{status}: {count:,}" for status, count in result.statuses.items() if status != OK]
+    return ("".join(cells) + f"  {', '.join(others)}").rstrip()
+
+
+def describe_bench(result: BenchResult) -> Iterator[str]:
+    """Yield what the loads say about the server, in sentences."""
+    yield f"The server answers {result.saturation:,.0f} requests a second at most."
+    if result.alone.latencies:
+        yield f"When nobody else asks, a request takes {format_ms(result.alone.latencies.p50)} ms."
+    for share, load in (("50 %", result.at_50), ("80 %", result.at_80)):
+        if load.latencies:
+            yield (
+                f"At {share} of that rate, half of the answers come within "
+                f"{format_ms(load.latencies.p50)} ms, and 99 of 100 within "
+                f"{format_ms(load.latencies.p99)} ms."
+            )
+    yield _describe_overload(result.at_200)
+    if result.afterwards.latencies:
+        yield f"Just afterwards a request takes {format_ms(result.afterwards.latencies.p50)} ms."
+    client_share = max(load.client_share for load in (result.checked, result.at_50, result.at_80))
+    yield (
+        f"This client used up to {percent(client_share, 0)} of a core. Times count from when a "
+        "request was due, so they include waiting in a queue."
+    )
+
+
+def _describe_overload(load: LoadResult) -> str:
+    text = f"At twice that rate it answered {load.answered_per_second:,.0f} requests a second"
+    if load.latencies:
+        text += f", half of them within {format_ms(load.latencies.p50)} ms"
+    others = [
+        f"{percent(count / load.num_requests, 0)} {OUTCOMES.get(status, f'got status {status}')}"
+        for status, count in load.statuses.items()
+        if status != OK
+    ]
+    if not others:
+        return f"{text}, and refused none, so requests waited ever longer."
+    return f"{text}. Of all requests, {', '.join(others)}."
+
+
+def format_ms(milliseconds: float) -> str:
+    """Format a time to about three digits.
+
+    >>> format_ms(3.14159), format_ms(31.4159), format_ms(31415.9)
+    ('3.1', '31', '31,416')
+    """
+    return f"{milliseconds:.1f}" if milliseconds < 10 else f"{milliseconds:,.0f}"

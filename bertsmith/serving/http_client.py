@@ -1,0 +1,268 @@
+"""A small HTTP/1.1 client for many requests at once, on connections that are kept open.
+
+A load generator shares its computer with the server that it measures, so it must be light: one
+request costs about a tenth of what it costs with a general client. It follows RFC 9112 as far as a
+server's answer to a POST needs: bodies by length, in chunks, or until the connection ends.
+"""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from bertsmith.errors import ConfigError
+
+NO_BODY = (204, 304)
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Response:
+    """A server's answer to one request."""
+
+    status: int
+    body: bytes
+    keeps_open: bool
+    """Whether the connection may carry another request."""
+
+
+class ResponseReader:
+    """Puts a response together, however its bytes are cut into portions."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._body = bytearray()  # of chunks
+        self._status = 0
+        self._headers: dict[bytes, bytes] = {}
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._bytes or self._status)
+
+    def feed(self, portion: bytes) -> Response | None:
+        """Take a portion of bytes; return the response if it is complete.
+
+        Raises:
+            ValueError: the bytes are no HTTP response.
+        """
+        self._bytes += portion
+        while not self._status:
+            if not self._read_head():
+                return None
+            if self._status // 100 == 1:  # an interim answer comes before the real one
+                self._status = 0
+        if self._status in NO_BODY:
+            return self._finish(b"")
+        if b"chunked" in self._headers.get(b"transfer-encoding", b"").lower():
+            return self._finish(bytes(self._body)) if self._read_chunks() else None
+        if b"content-length" not in self._headers:
+            return None  # the body ends with the connection
+        length = int(self._headers[b"content-length"])
+        if len(self._bytes) < length:
+            return None
+        body = bytes(self._bytes[:length])
+        del self._bytes[:length]
+        return self._finish(body)
+
+    def end(self) -> Response | None:
+        """Return the response that the end of the connection completes, if there is one."""
+        is_open_ended = self._status and not (
+            b"content-length" in self._headers or b"transfer-encoding" in self._headers
+        )
+        return Response(self._status, bytes(self._bytes), False) if is_open_ended else None
+
+    def _read_head(self) -> bool:
+        head, separator, rest = self._bytes.partition(b"\r\n\r\n")
+        if not separator:
+            return False
+        self._bytes = rest
+        first, *lines = bytes(head).split(b"\r\n")
+        version, _, after = first.partition(b" ")
+        if not version.startswith(b"HTTP/1."):
+            raise ValueError(f"not HTTP: {first[:80]!r}")
+        self._status = int(after[:3])
+        pairs = (line.partition(b":") for line in lines)
+        self._headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        if version == b"HTTP/1.0":
+            self._headers.setdefault(b"connection", b"close")
+        return True
+
+    def _read_chunks(self) -> bool:
+        """Move whole chunks to the body; return whether the last one was there."""
+        while True:
+            line_end = self._bytes.find(b"\r\n")
+            if line_end < 0:
+                return False
+            size = int(self._bytes[:line_end].partition(b";")[0], 16)
+            if size == 0:  # what follows are trailers, up to an empty line
+                trailers_end = self._bytes.find(b"\r\n\r\n", line_end)
+                if trailers_end < 0:
+                    return False
+                del self._bytes[: trailers_end + 4]
+                return True
+            start = line_end + 2
+            if len(self._bytes) < start + size + 2:
+                return False
+            self._body += self._bytes[start : start + size]
+            del self._bytes[: start + size + 2]
+
+    def _finish(self, body: bytes) -> Response:
+        keeps_open = self._headers.get(b"connection", b"").lower() != b"close" and not self._bytes
+        return Response(self._status, body, keeps_open)
+
+
+class Connection(asyncio.Protocol):
+    """A connection that carries one request at a time."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._reader = ResponseReader()
+        self._answer: asyncio.Future[Response] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether some of the answer has come."""
+        return self._reader.has_begun
+
+    async def exchange(self, request: bytes) -> Response:
+        """Send a request and wait for its response.
+
+        Raises:
+            ConnectionError: the connection ended first.
+            ValueError: the answer is no HTTP response.
+        """
+        if self._transport is None or not self.is_open:
+            raise ConnectionResetError("the server closed the connection")
+        self._reader = ResponseReader()
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return await self._answer
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"found {type(transport).__name__}; allowed is a stream")
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None or self._answer.done():
+            self.close()  # nobody asked
+            return
+        try:
+            response = self._reader.feed(data)
+        except ValueError as error:
+            self._answer.set_exception(error)
+            self.close()
+            return
+        if response is not None:
+            self._answer.set_result(response)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answer is None or self._answer.done():
+            return
+        response = self._reader.end() if exc is None else None
+        if response is None:
+            self._answer.set_exception(ConnectionResetError("the server closed the connection"))
+        else:
+            self._answer.set_result(response)
+
+
+class HttpClient:
+    """Posts JSON to one URL, each request on a connection that no other uses meanwhile.
+
+    Args:
+        url: where to post, such as http://127.0.0.1:8080/embed.
+        max_connections: further requests wait until one is free.
+    """
+
+    def __init__(self, url: str, max_connections: int) -> None:
+        self._url = split_url(url)
+        self._is_free = asyncio.Semaphore(max_connections)
+        self._idle: list[Connection] = []
+
+    def request(self, body: bytes) -> bytes:
+        """Return the bytes of a POST of JSON."""
+        url = self._url
+        path = url.path or "/"
+        target = f"{path}?{url.query}" if url.query else path
+        head = (
+            f"POST {target} HTTP/1.1\r\nHost: {url.netloc.rpartition('@')[2]}\r\n"
+            f"Accept: application/json\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode("ascii") + body
+
+    async def send(self, request: bytes) -> Response:
+        """Send the bytes of a request and return the response.
+
+        A server may close an idle connection just when a request is on its way. Such a request is
+        sent again on a new connection, as browsers do.
+
+        Raises:
+            OSError: the server cannot be reached, or closed the connection.
+            ValueError: the answer is no HTTP response.
+        """
+        async with self._is_free:
+            while connection := self._take_idle():
+                try:
+                    return await self._exchange(connection, request)
+                except ConnectionError:
+                    if connection.has_begun:
+                        raise
+            return await self._exchange(await self._connect(), request)
+
+    def close(self) -> None:
+        """Close the connections that no request uses."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+        return None
+
+    async def _connect(self) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            Connection,
+            self._url.hostname or "",
+            self._url.port or PORTS[self._url.scheme],
+            ssl=ssl.create_default_context() if self._url.scheme == "https" else None,
+        )
+        return connection
+
+    async def _exchange(self, connection: Connection, request: bytes) -> Response:
+        is_reusable = False
+        try:
+            response = await connection.exchange(request)
+            is_reusable = response.keeps_open
+        finally:  # cancelled, too: what is still to come belongs to no other request
+            if is_reusable:
+                self._idle.append(connection)
+            else:
+                connection.close()
+        return response
+
+
+def split_url(url: str) -> SplitResult:
+    """Split the URL of a server.
+
+    Raises:
+        ConfigError: it names no server, or is not HTTP.
+    """
+    try:
+        parts = urlsplit(url)
+        is_complete = parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        is_complete = False
+    if not is_complete or not url.isascii():
+        raise ConfigError(f"{url!r} is not the URL of a server, such as http://127.0.0.1:8080.")
+    return parts

@@ -1,0 +1,227 @@
+"""Load on a server: requests at random times, or from callers that wait for each answer.
+
+In an open loop, requests are due at the times of a Poisson process, as from many independent
+people, whether or not the server has answered earlier ones. Latency counts from the time at which
+a request was due, so the wait behind a slow one is part of it. A client that waits for each answer
+(a closed loop) sends less while the server stalls, and so leaves the worst times out ("coordinated
+omission", G. Tene, How NOT to Measure Latency, 2013): here it only measures throughput.
+"""
+
+import asyncio
+import random
+import select
+import selectors
+import time
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from bertsmith.serving.http_client import HttpClient
+
+T = TypeVar("T")
+
+OK = "200"
+BROKEN = "connection lost"
+UNANSWERED = "unanswered"
+PATIENCE = 30.0  # seconds after the last request for answers that are still to come
+REFUSED_PAUSE = 0.05  # seconds; else callers who are refused at once would do nothing but call
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Percentiles of the times of answers, in milliseconds."""
+
+    p50: float
+    p90: float
+    p99: float
+    p99_9: float
+    max: float
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """How a server stood a load of some seconds."""
+
+    sent_per_second: float
+    answered_per_second: float
+    """Answers with status 200 that came within these seconds."""
+    num_requests: int
+    statuses: dict[str, int]
+    """Number of requests by HTTP status, and those whose connection was lost or that had no answer
+    half a minute after the last was sent."""
+    latencies: Latencies | None
+    """Of answers with status 200, from when the request was due."""
+    refusal_latencies: Latencies | None
+    """Of all other answers."""
+    most_waiting: int
+    """The highest number of requests that waited for an answer at once."""
+    lateness_ms: float
+    """99 of 100 requests were sent at most so long after they were due; the client's own delay."""
+    client_share: float
+    """Processor time of the client, of one core."""
+
+    @property
+    def ok_share(self) -> float:
+        """Return the share of requests that were answered with status 200."""
+        return self.statuses.get(OK, 0) / max(self.num_requests, 1)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Return a percentile of sorted values, between neighbours in proportion, as numpy does."""
+    position = percent / 100 * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def poisson_times(rate: float, seconds: float, rng: random.Random) -> Iterator[float]:
+    """Yield the times of a Poisson process of `rate` a second, until `seconds`."""
+    due = rng.expovariate(rate)
+    while due < seconds:
+        yield due
+        due += rng.expovariate(rate)
+
+
+def run_precisely(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop whose timers are exact to a fraction of a millisecond."""
+    with asyncio.Runner(
+        loop_factory=lambda: asyncio.SelectorEventLoop(_PreciseSelector())
+    ) as runner:
+        return runner.run(coroutine)
+
+
+async def run_open_loop(
+    client: HttpClient, requests: Sequence[bytes], rate: float, seconds: float, seed: int
+) -> LoadResult:
+    """Send requests, drawn at random, at the times of a Poisson process.
+
+    Args:
+        client: where to send.
+        requests: bytes of whole requests.
+        rate: requests a second, in the mean.
+        seconds: how long requests are sent; answers may come for `PATIENCE` seconds more.
+        seed: of times and choices.
+    """
+    arrivals, choices = random.Random(seed), random.Random(f"requests {seed}")
+    record = _Record(seconds)
+    tasks = []
+    for due in poisson_times(rate, seconds, arrivals):
+        wait = record.began + due - time.perf_counter()
+        await asyncio.sleep(max(wait, 0.0))  # 0 lets answers be read, too
+        request = choices.choice(requests)
+        tasks.append(asyncio.create_task(record.follow(client, request, record.began + due)))
+    await asyncio.sleep(max(record.began + seconds - time.perf_counter(), 0.0))
+    record.stop_clock()
+    await _finish(tasks)
+    return record.summarize()
+
+
+async def run_closed_loop(
+    client: HttpClient, requests: Sequence[bytes], callers: int, seconds: float, seed: int
+) -> LoadResult:
+    """Let callers send requests, drawn at random, each the next one when it has its answer.
+
+    A caller who is refused waits for `REFUSED_PAUSE` seconds.
+    """
+    record = _Record(seconds)
+
+    async def call(rng: random.Random) -> None:
+        while (now := time.perf_counter()) < record.began + seconds:
+            if await record.follow(client, rng.choice(requests), now) != OK:
+                await asyncio.sleep(REFUSED_PAUSE)
+
+    rngs = [random.Random(f"{seed} {number}") for number in range(callers)]
+    tasks = [asyncio.create_task(call(rng)) for rng in rngs]
+    await asyncio.sleep(seconds)
+    record.stop_clock()
+    await _finish(tasks)
+    return record.summarize()
+
+
+async def _finish(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Wait for tasks, and cancel those that take longer than `PATIENCE`."""
+    if not tasks:
+        return
+    _, late = await asyncio.wait(tasks, timeout=PATIENCE)
+    for task in late:
+        task.cancel()
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+@dataclass
+class _Record:
+    """What becomes of the requests of one load."""
+
+    seconds: float
+    began: float = field(default_factory=time.perf_counter)
+    cpu_began: float = field(default_factory=time.process_time)
+    cpu_seconds: float = 0.0
+    statuses: Counter[str] = field(default_factory=Counter)
+    ok_times: list[float] = field(default_factory=list)
+    other_times: list[float] = field(default_factory=list)
+    lateness: list[float] = field(default_factory=list)
+    num_in_time: int = 0
+    num_waiting: int = 0
+    most_waiting: int = 0
+
+    def stop_clock(self) -> None:
+        self.cpu_seconds = time.process_time() - self.cpu_began
+
+    async def follow(self, client: HttpClient, request: bytes, due: float) -> str:
+        """Send a request, note its answer, and return its status."""
+        self.lateness.append(time.perf_counter() - due)
+        self.num_waiting += 1
+        self.most_waiting = max(self.most_waiting, self.num_waiting)
+        status = UNANSWERED
+        try:
+            status = str((await client.send(request)).status)
+        except (OSError, ValueError):
+            status = BROKEN
+        finally:  # cancelled, too
+            self.num_waiting -= 1
+            self.statuses[status] += 1
+        now = time.perf_counter()
+        if status == OK:
+            self.ok_times.append(now - due)
+            self.num_in_time += now <= self.began + self.seconds
+        elif status != BROKEN:
+            self.other_times.append(now - due)
+        return status
+
+    def summarize(self) -> LoadResult:
+        num_requests = self.statuses.total()
+        return LoadResult(
+            sent_per_second=num_requests / self.seconds,
+            answered_per_second=self.num_in_time / self.seconds,
+            num_requests=num_requests,
+            statuses=dict(sorted(self.statuses.items())),
+            latencies=_to_latencies(self.ok_times),
+            refusal_latencies=_to_latencies(self.other_times),
+            most_waiting=self.most_waiting,
+            lateness_ms=1000 * percentile(sorted(self.lateness), 99) if self.lateness else 0.0,
+            client_share=self.cpu_seconds / self.seconds,
+        )
+
+
+def _to_latencies(seconds: Sequence[float]) -> Latencies | None:
+    if not seconds:
+        return None
+    times = sorted(1000 * each for each in seconds)
+    return Latencies(*(percentile(times, percent) for percent in (50, 90, 99, 99.9, 100)))
+
+
+class _PreciseSelector(selectors.DefaultSelector):
+    """Waits to the microsecond: Python's epoll rounds up to whole milliseconds.
+
+    Without it every request is sent half a millisecond late in the mean, a tenth of the latency of
+    a small model. select() takes microseconds, and an epoll can itself be waited for.
+    """
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout > 0:
+            select.select([self.fileno()], [], [], timeout)
+            timeout = 0
+        return super().select(timeout)
