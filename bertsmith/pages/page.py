@@ -1,4 +1,4 @@
-"""HTML pages, each a single file that needs no scripts, fonts or network.
+"""HTML pages, each a single file that needs no fonts or network, and no scripts but its own.
 
 Templates are Jinja files beside the code that fills them; they extend `base.html`, which holds the
 style for wide and narrow screens, light and dark. All values are escaped, so that a text from a
@@ -62,16 +62,18 @@ def _environment(folder: Path) -> "jinja2.Environment":
     return environment
 
 
-def write_page(path: Path, template: str, **values: Any) -> None:
-    """Fill a template, named by its path in the package, such as `demo/page.html`.
+def render_page(template: str, **values: Any) -> str:
+    """Fill a template, named by its path in the package, such as `demo/page.html`."""
+    return _environment(TEMPLATES_DIR).get_template(template).render(**values)
 
-    An HTML page ends with the date, the version, and the command that made it.
-    """
+
+def write_page(path: Path, template: str, **values: Any) -> None:
+    """Write a page, which ends with the date, the version, and the command that made it."""
     footer = {
         "time": time.strftime("%Y-%m-%d, %H:%M"),
         "version": __version__,
         "command": _command.get(),
     }
-    page = _environment(TEMPLATES_DIR).get_template(template).render(footer=footer, **values)
+    page = render_page(template, footer=footer, **values)
     with atomic_write(path, "w") as file:
         file.write(page)

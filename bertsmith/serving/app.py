@@ -18,11 +18,13 @@ from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
 from bertsmith.serving.contracts.openai import openai_routes
 from bertsmith.serving.contracts.tei.routes import tei_routes
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.page import answer_page
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
 
-OPEN_PATHS = frozenset({"/health", "/ping", "/metrics"})
-"""Paths that need no key: probes and Prometheus have none."""
+OPEN_PATHS = frozenset({"/health", "/ping", "/metrics", "/"})
+"""Paths that can be read without the key: probes and Prometheus have none, and the page asks for
+it."""
 
 
 def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
@@ -62,7 +64,7 @@ class KeyCheck:
         self._expected = f"Bearer {api_key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+        if scope["type"] == "http" and not _is_open(scope["method"], scope["path"]):
             sent = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(sent, self._expected):
                 problem = Problem(
@@ -76,6 +78,11 @@ class KeyCheck:
                 await response(scope, receive, send)
                 return
         await self.app(scope, receive, send)
+
+
+def _is_open(method: str, path: str) -> bool:
+    is_page_of_model = path.startswith("/models/") and path.count("/") == 2
+    return method in ("GET", "HEAD") and (path in OPEN_PATHS or is_page_of_model)
 
 
 def own_routes(service: Service) -> list[Route]:
@@ -109,6 +116,8 @@ def own_routes(service: Service) -> list[Route]:
         return answer_json({"object": "list", "data": data})
 
     return [
+        Route("/", answer_page),
+        Route("/models/{model}", answer_page),
         Route("/health", health),
         Route("/ping", health),
         Route("/metrics", metrics),
@@ -147,6 +156,8 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
         "task": model.task,
         "architecture": model.model_type,
         "labels": list(model.labels),
+        "reads_pairs": model.reads_pairs,
+        "mask_token": service.tokenizer(model.name).mask_token,
         "hidden_size": model.hidden_size,
         "pooling": model.pooling,
         "prompts": dict(model.prompts),

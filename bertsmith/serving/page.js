@@ -1,0 +1,415 @@
+"use strict";
+
+// Texts of users and of models are set as text, never as HTML.
+
+const CHINESE = {
+  "Key of this server": "服务器的密钥",
+  "Use this key": "使用这个密钥",
+  "This is not the key of this server.": "密钥不对。",
+  "Model": "模型",
+  "Send": "发送",
+  "Copy": "复制",
+  "Copied": "已复制",
+  "The same from a program": "在程序中发送同样的请求",
+  "All routes": "全部接口",
+  "Text": "文本",
+  "Second text": "第二段文本",
+  "Second text (may be empty)": "第二段文本（可以不填）",
+  "Question": "问题",
+  "Passage": "文章",
+  "Choices, one on each line": "选项，每行一个",
+  "Texts to compare it with, one on each line (may be empty)": "要比较的文本，每行一个（可以不填）",
+  "Prompt": "提示",
+  "none": "无",
+  "Insert {token}": "插入 {token}",
+  "Enter sends, Shift+Enter begins a new line.": "按 Enter 发送，按 Shift+Enter 换行。",
+  "In a list, Enter begins a new line and Ctrl+Enter sends.": "在列表中按 Enter 换行，按 Ctrl+Enter 发送。",
+  "The text needs {token} where a word is hidden.": "在要填的位置写上 {token}。",
+  "Classes of texts": "文本分类",
+  "Numbers for texts": "为文本打分",
+  "Labels of words": "序列标注",
+  "Answers in passages": "在文章中找答案",
+  "Hidden words": "填空",
+  "Choices": "选择",
+  "Vectors of texts": "文本向量",
+  "{task} · {type} · {precision} on {device} · at most {count} tokens": "{task} · {type} · {precision}，{device} · 最多 {count} 个词元",
+  "All {count}": "全部 {count} 个",
+  "Hidden word {number}": "第 {number} 个空",
+  "The model labels nothing in this text.": "模型在这段文本中没有标出任何内容。",
+  "The passage has no answer to this question, says the model.": "模型认为文章中没有这个问题的答案。",
+  "Similarity": "相似度",
+  "Vector": "向量",
+  "{count} numbers; the first are {numbers} …": "{count} 个数，前几个是 {numbers} …",
+  "Tokens of the text": "文本的词元",
+  "and {count} more": "还有 {count} 个",
+  "The model read {tokens} tokens. The server took {server} ms, and {all} ms passed until the answer was here.": "模型读了 {tokens} 个词元。服务器用时 {server} 毫秒，从发送到收到结果共 {all} 毫秒。",
+  "The server does not answer. Perhaps it was stopped.": "服务器没有响应，可能已经停止。",
+};
+const isChinese = navigator.language.toLowerCase().startsWith("zh");
+const SPACE = "\u00a0";
+const MOST_BARS = 10;
+const MOST_TOKENS = 300;
+const FIRST_NUMBERS = 8;
+
+function say(text, values = {}) {
+  const sentence = (isChinese && CHINESE[text]) || text;
+  return sentence.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+}
+
+const part = (id) => document.getElementById(id);
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+// ---- What each head asks for, and how its answer looks ------------------------------------------
+
+const text = (name, label, more = {}) => ({ name, label: say(label), rows: 2, ...more });
+const lines = (name, label) => ({ name, label: say(label), rows: 3, isList: true });
+const SECOND = { true: "Second text", null: "Second text (may be empty)" };
+
+const labelled = {
+  fields: (info) => [
+    text("text", "Text"),
+    ...(info.reads_pairs === false ? [] : [text("pair", SECOND[info.reads_pairs])]),
+  ],
+  request: (values) => ["predict", { inputs: values.pair ? [values.text, values.pair] : values.text }],
+};
+
+const VIEWS = {
+  classes: {
+    title: "Classes of texts",
+    ...labelled,
+    show: (answer, values, info) => [
+      bars(answer.map((row) => [row.label, row.score, percent(row.score), info.labels.indexOf(row.label)])),
+    ],
+  },
+  number: {
+    title: "Numbers for texts",
+    ...labelled,
+    show: ([{ score }]) => [make("p", { className: "said" }, String(Number(score.toPrecision(4))))],
+  },
+  "token-classification": {
+    title: "Labels of words",
+    fields: () => [text("text", "Text", { rows: 3 })],
+    request: (values) => ["", { inputs: values.text }],
+    show: (spans, values, info) => {
+      if (!spans.length) return [make("p", {}, say("The model labels nothing in this text."))];
+      const kinds = [...new Set(info.labels.map((label) => label.replace(/^[A-Z]-/, "")))].filter((label) => label !== "O");
+      const colors = spans.map((span) => kinds.indexOf(span.entity_group));
+      return [
+        marked(values.text, spans.map((span, index) => ({ ...span, label: span.entity_group, color: colors[index] }))),
+        bars(spans.map((span, index) => [`${span.word} (${span.entity_group})`, span.score, percent(span.score), colors[index]]), "bars"),
+      ];
+    },
+  },
+  "question-answering": {
+    title: "Answers in passages",
+    fields: () => [text("question", "Question"), text("context", "Passage", { rows: 6 })],
+    request: (values) => ["", { inputs: { question: values.question, context: values.context }, parameters: { top_k: 3 } }],
+    show: (answers, values) => {
+      const [best] = answers;
+      const rows = answers.filter((row) => row.answer).map((row) => [row.answer, row.score, percent(row.score), 0]);
+      if (!best.answer) return [make("p", { className: "said" }, say("The passage has no answer to this question, says the model.")), bars(rows)];
+      return [
+        make("p", { className: "said", dir: "auto" }, best.answer),
+        marked(values.context, [{ ...best, color: 0 }]),
+        bars(rows),
+      ];
+    },
+  },
+  "fill-mask": {
+    title: "Hidden words",
+    fields: () => [text("text", "Text")],
+    request: (values) => ["", { inputs: values.text }],
+    show: (answer) => {
+      const masks = Array.isArray(answer[0]) ? answer : [answer];
+      return masks.flatMap((words, index) => [
+        ...(masks.length > 1 ? [make("h3", {}, say("Hidden word {number}", { number: index + 1 }))] : []),
+        bars(words.map((word) => [word.token_str, word.score, percent(word.score), 0])),
+      ]);
+    },
+  },
+  "multiple-choice": {
+    title: "Choices",
+    fields: () => [text("text", "Text"), lines("choices", "Choices, one on each line")],
+    request: (values) => ["", { inputs: { text: values.text, choices: values.choices } }],
+    show: (answer) => [bars(answer.map((row) => [row.choice, row.score, percent(row.score), row.index]))],
+  },
+  "feature-extraction": {
+    title: "Vectors of texts",
+    fields: (info) => [
+      text("text", "Text"),
+      lines("others", "Texts to compare it with, one on each line (may be empty)"),
+      ...(Object.keys(info.prompts).length ? [{ name: "prompt", label: say("Prompt"), options: ["", ...Object.keys(info.prompts)] }] : []),
+    ],
+    request: (values) => {
+      const prompt = values.prompt ? { prompt_name: values.prompt } : {};
+      if (!values.others.length) return ["embed", { inputs: values.text, ...prompt }];
+      const inputs = { source_sentence: values.text, sentences: values.others };
+      return ["similarity", values.prompt ? { inputs, parameters: prompt } : { inputs }];
+    },
+    show: (answer, values) => {
+      if (values.others.length) {
+        const rows = values.others.map((other, index) => [other, answer[index], answer[index].toFixed(3), 0]);
+        return [make("h3", {}, say("Similarity")), bars(rows.sort((one, other) => other[1] - one[1]))];
+      }
+      const numbers = answer[0].slice(0, FIRST_NUMBERS).map((number) => number.toFixed(4)).join(", ");
+      return [make("h3", {}, say("Vector")), make("p", {}, say("{count} numbers; the first are {numbers} …", { count: answer[0].length, numbers }))];
+    },
+  },
+};
+
+const view = () => VIEWS[info.task === "text-classification" ? (info.model_type.reranker ? "number" : "classes") : info.task];
+
+function percent(share) {
+  return `${(100 * share).toFixed(1)}${SPACE}%`;
+}
+
+// Rows are [text, length of the bar from 0 to 1, what stands beside it, color], usually the best first.
+function bars(rows, className = "bars best-first") {
+  const table = (some) => make("table", { className }, make("tbody", {}, ...some.map(bar)));
+  if (rows.length <= MOST_BARS) return table(rows);
+  const rest = make("details", {}, make("summary", {}, say("All {count}", { count: rows.length })), table(rows));
+  return make("div", {}, table(rows.slice(0, MOST_BARS)), rest);
+}
+
+function bar([name, length, shown, color]) {
+  const filled = make("i", { className: "bar" });
+  filled.style.width = `${100 * Math.min(1, Math.max(0, length))}%`;
+  return make(
+    "tr", {},
+    make("th", { scope: "row", dir: "auto" }, name),
+    make("td", { className: "number" }, shown),
+    make("td", { className: "drawn" }, make("span", { className: `track c${Math.max(0, color) % 8}`, ariaHidden: "true" }, filled)),
+  );
+}
+
+// The server counts characters, and strings of JavaScript count halves of emoji.
+function marked(passage, spans) {
+  const characters = Array.from(passage);
+  const nodes = [];
+  let last = 0;
+  for (const span of [...spans].sort((one, other) => one.start - other.start)) {
+    if (span.start < last) continue;
+    const label = span.label ? [make("small", { dir: "auto" }, span.label)] : [];
+    nodes.push(
+      characters.slice(last, span.start).join(""),
+      make("mark", { className: `c${Math.max(0, span.color) % 8}` }, characters.slice(span.start, span.end).join(""), ...label),
+    );
+    last = span.end;
+  }
+  return make("p", { className: "passage", dir: "auto" }, ...nodes, characters.slice(last).join(""));
+}
+
+// ---- The server ---------------------------------------------------------------------------------
+
+const BASE = location.pathname.replace(/(models\/[^/]*)?$/, ""); // the server may be below a path
+let names = [];
+let info = null;
+let key = "";
+let pending = null; // the request whose answer is awaited
+
+class Refused extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const modelPath = () => (names.length > 1 ? `models/${encodeURIComponent(info.served_model_name)}` : "");
+
+function pathOf(route) {
+  return BASE + [modelPath(), route].filter(Boolean).join("/");
+}
+
+async function ask(path, body, signal) {
+  // A header has bytes, so a key of any letters is sent as UTF-8.
+  const headers = key ? { Authorization: `Bearer ${String.fromCharCode(...new TextEncoder().encode(key))}` } : {};
+  const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, { ...sent, headers, signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(say("The server does not answer. Perhaps it was stopped."), 0);
+  }
+  const content = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Refused(content.error || `HTTP ${response.status}`, response.status);
+  return [content, response.headers];
+}
+
+// ---- The page -----------------------------------------------------------------------------------
+
+function showProblem(error) {
+  if (error.name === "AbortError") return;
+  if (error.status === 401) {
+    part("form").hidden = true;
+    part("key-problem").textContent = key ? say("This is not the key of this server.") : "";
+    part("key-form").hidden = false;
+    part("key").focus();
+    return;
+  }
+  part("answer").hidden = part("more").hidden = true;
+  part("problem").textContent = error.message;
+  part("problem").hidden = false;
+}
+
+function hideAnswer() {
+  for (const id of ["problem", "answer", "more"]) part(id).hidden = true;
+}
+
+async function begin() {
+  try {
+    names = (await ask(`${BASE}models`))[0].data.map((model) => model.id);
+    part("key-form").hidden = true;
+    part("model").replaceChildren(...names.map((name) => make("option", { value: name }, name)));
+    part("choice").hidden = names.length < 2;
+    const named = location.pathname.slice(BASE.length).match(/^models\/(.+)$/);
+    await choose(named ? decodeURIComponent(named[1]) : names[0]);
+  } catch (error) {
+    showProblem(error);
+  }
+}
+
+async function choose(name) {
+  pending?.abort();
+  hideAnswer();
+  [info] = await ask(`${BASE}models/${encodeURIComponent(name)}/info`);
+  part("model").value = name;
+  part("name").textContent = document.title = name;
+  part("about").textContent = say("{task} · {type} · {precision} on {device} · at most {count} tokens", {
+    task: say(view().title), type: info.architecture, precision: info.precision,
+    device: info.device, count: info.max_input_length.toLocaleString("en"),
+  });
+  const fields = view().fields(info);
+  part("fields").replaceChildren(...fields.map(makeField));
+  const token = info.mask_token;
+  const isFilling = info.task === "fill-mask";
+  part("insert-mask").hidden = !isFilling;
+  part("insert-mask").textContent = say("Insert {token}", { token });
+  const hints = ["Enter sends, Shift+Enter begins a new line."];
+  if (fields.some((field) => field.isList)) hints.push("In a list, Enter begins a new line and Ctrl+Enter sends.");
+  if (isFilling) hints.push("The text needs {token} where a word is hidden.");
+  part("hint").textContent = hints.map((hint) => say(hint, { token })).join(isChinese ? "" : " ");
+  part("form").hidden = false;
+  part("fields").querySelector("textarea").focus();
+}
+
+function makeField(field) {
+  const id = `field-${field.name}`;
+  const label = make("label", { htmlFor: id }, field.label);
+  if (field.options) {
+    const options = field.options.map((name) => make("option", { value: name }, name || say("none")));
+    return make("p", {}, label, make("select", { id, name: field.name }, ...options));
+  }
+  const area = make("textarea", { id, name: field.name, rows: field.rows, dir: "auto", spellcheck: false });
+  area.dataset.isList = field.isList ? "yes" : "";
+  area.addEventListener("keydown", (event) => {
+    // While Chinese is typed, Enter takes the characters that the input method offers.
+    if (event.key !== "Enter" || event.isComposing || event.keyCode === 229) return;
+    const sends = event.ctrlKey || event.metaKey || !(field.isList || event.shiftKey);
+    if (!sends) return;
+    event.preventDefault();
+    part("form").requestSubmit();
+  });
+  return make("p", {}, label, area);
+}
+
+function readFields() {
+  return Object.fromEntries(
+    [...part("fields").querySelectorAll("[name]")].map((field) => [
+      field.name,
+      field.dataset.isList ? field.value.split("\n").map((line) => line.trim()).filter(Boolean) : field.value,
+    ]),
+  );
+}
+
+async function send() {
+  pending?.abort();
+  pending = new AbortController();
+  const { signal } = pending;
+  const values = readFields();
+  const [route, body] = view().request(values);
+  part("form").ariaBusy = "true";
+  try {
+    const begun = performance.now();
+    const [answer, headers] = await ask(pathOf(route), body, signal);
+    const passed = performance.now() - begun;
+    part("problem").hidden = true;
+    part("answer").replaceChildren(...view().show(answer, values, info));
+    part("figures").textContent = say(
+      "The model read {tokens} tokens. The server took {server} ms, and {all} ms passed until the answer was here.",
+      { tokens: headers.get("x-compute-tokens"), server: headers.get("x-total-time"), all: passed.toFixed(0) },
+    );
+    part("curl").textContent = curlLine(route, body);
+    part("answer").hidden = part("more").hidden = false;
+    await showTokens(values, signal);
+  } catch (error) {
+    showProblem(error);
+  } finally {
+    if (pending.signal === signal) part("form").ariaBusy = "false";
+  }
+}
+
+async function showTokens(values, signal) {
+  const { prompt, ...texts } = values;
+  const inputs = Object.values(texts).flat().filter(Boolean);
+  const sent = { inputs, add_special_tokens: inputs.length === 1 };
+  if (prompt) sent.prompt_name = prompt;
+  const [rows] = await ask(pathOf("tokenize"), sent, signal);
+  part("token-title").textContent = say("Tokens of the text");
+  part("tokens").replaceChildren(...rows.map(tokenRow));
+}
+
+function tokenRow(tokens) {
+  const shown = tokens.slice(0, MOST_TOKENS).flatMap((token) => [
+    make("code", { className: token.special ? "special" : "", title: String(token.id) }, token.text), " ",
+  ]);
+  const rest = tokens.length - MOST_TOKENS;
+  const end = rest > 0 ? [say("and {count} more", { count: rest })] : [];
+  return make("p", { className: "pieces", dir: "auto" }, ...shown, ...end);
+}
+
+function curlLine(route, body) {
+  const quoted = JSON.stringify(body).replaceAll("'", "'\\''");
+  const header = key ? ' -H "Authorization: Bearer $KEY"' : "";
+  return `curl ${location.origin}${pathOf(route)}${header} -d '${quoted}'`;
+}
+
+function copyCurl() {
+  const range = document.createRange();
+  range.selectNodeContents(part("curl"));
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+  document.execCommand("copy"); // unlike navigator.clipboard, also without https
+  part("copy").textContent = say("Copied");
+  setTimeout(() => { part("copy").textContent = say("Copy"); }, 2000);
+}
+
+function insertMask() {
+  const area = part("field-text");
+  area.setRangeText(info.mask_token, area.selectionStart, area.selectionEnd, "end");
+  area.focus();
+}
+
+function translate() {
+  if (isChinese) document.documentElement.lang = "zh";
+  for (const element of document.querySelectorAll("[data-text]")) element.textContent = say(element.textContent);
+}
+
+translate();
+part("docs").href = `${BASE}docs`;
+part("openapi").href = `${BASE}openapi.json`;
+part("form").addEventListener("submit", (event) => { event.preventDefault(); send(); });
+part("key-form").addEventListener("submit", (event) => { event.preventDefault(); key = part("key").value; begin(); });
+part("model").addEventListener("change", () => {
+  history.replaceState(null, "", `${BASE}models/${encodeURIComponent(part("model").value)}`);
+  choose(part("model").value).catch(showProblem);
+});
+part("copy").addEventListener("click", copyCurl);
+part("insert-mask").addEventListener("click", insertMask);
+begin();
