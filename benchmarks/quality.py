@@ -272,13 +272,10 @@ def review_texts(source: Path) -> Iterator[str]:
 
 def pretrain(args: argparse.Namespace, seed: int, corpus: Path, model: Path) -> dict[str, Any]:
     """Pre-train a model, if it is not in the work folder, and return what it learned."""
-    length = ("--minutes", args.minutes) if args.steps is None else ("--steps", args.steps)
-    if args.from_scratch:
-        length = ("--steps", 1)
+    length = run_length(args)
     if not (model / "config.json").exists():
-        bertsmith("pretrain", args.recipe, "--corpus", corpus, "--out", model, "--seed", seed,
-                  "--page", f"{model}.html", *length, *TEXTS[args.text].flags, *args.flags,
-                  "--overwrite")  # fmt: skip
+        bertsmith("pretrain", *pretrain_flags(args), "--corpus", corpus, "--out", model, "--seed",
+                  seed, "--page", f"{model}.html", "--overwrite")  # fmt: skip
     summary = json.loads((model / "run.json").read_text("utf-8"))["summary"]
     split = json.loads((corpus / "manifest.json").read_text("utf-8"))["splits"]["held_out"]
     held_out = summary["held_out"]
@@ -290,6 +287,18 @@ def pretrain(args: argparse.Namespace, seed: int, corpus: Path, model: Path) -> 
         "bits per character": bits,
         **{name: value for name, value in held_out.items() if name.startswith("held_out_")},
     }
+
+
+def run_length(args: argparse.Namespace) -> tuple[str, Any]:
+    """Return the flag that says how long a run is; a model with random weights takes one step."""
+    if args.from_scratch:
+        return "--steps", 1
+    return ("--minutes", args.minutes) if args.steps is None else ("--steps", args.steps)
+
+
+def pretrain_flags(args: argparse.Namespace) -> list[Any]:
+    """Return the flags of a run, without its corpus, folder and seed."""
+    return ["--recipe", args.recipe, *run_length(args), *TEXTS[args.text].flags, *args.flags]
 
 
 def divided(task: Task, seed: int, args: argparse.Namespace) -> tuple[Path, Path]:

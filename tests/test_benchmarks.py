@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from torch_threads import threads
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
-from benchmarks import gpu  # noqa: E402
-from benchmarks.speed import readme  # noqa: E402
+from benchmarks import gpu, quality  # noqa: E402
+from benchmarks.speed import readme, time_to_quality  # noqa: E402
 from benchmarks.speed.contest import Claim, Contender, Contest, run  # noqa: E402
 from benchmarks.speed.plan import Plan  # noqa: E402
 from benchmarks.speed.report import page  # noqa: E402
 from benchmarks.tasks.cases import CASES, our_settings  # noqa: E402
 from benchmarks.tasks.peer import PEERS  # noqa: E402
+from bertsmith.commands.settings import pretrain  # noqa: E402
 from bertsmith.tasks.catalog import task_named  # noqa: E402
 
 CONTENDER = """
@@ -94,6 +96,19 @@ def test_bertsmith_takes_the_settings_of_every_case(name, tmp_path):
     assert isinstance(settings, task_named(case.task).settings)
     assert settings.learning_rate == case.learning_rate
     assert case.task in PEERS
+
+
+@pytest.mark.parametrize("text", quality.TEXTS)
+def test_pretrain_takes_the_flags_of_the_quality_benchmark(text):
+    args = Namespace(recipe="quarter-hour", text=text, minutes=1.0, steps=None,
+                     from_scratch=False, flags=["--micro-batch-size", "32"])  # fmt: skip
+    words = [str(word) for word in quality.pretrain_flags(args)]
+    settings = pretrain.parse([*words, "--corpus", "c", "--out", "o"], "bertsmith pretrain")
+    assert settings.training.minutes == 1.0
+
+
+def test_pretrain_takes_the_flags_of_the_time_to_quality_benchmark(corpus_dir):
+    assert time_to_quality.job(str(corpus_dir), 1.0).training.minutes == 1.0
 
 
 def test_pretraining_on_a_gpu_is_measured_from_rows_to_page_by_a_tiny_model(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HERE = "benchmarks.speed.time_to_quality"
 TEXTS = {"enwiki": "enwiki/small.txt", "imdb": "imdb/train.csv.xz"}
-RECIPE = ("quarter-hour", "--pairs", "next_sentence", "--optimizer", "adamw",
+RECIPE = ("--recipe", "quarter-hour", "--pairs", "next_sentence", "--optimizer", "adamw",
           "--word-initializer", "normal")  # fmt: skip
 VOCAB_SIZE = 8000
 SEEDS = (0, 1, 2)

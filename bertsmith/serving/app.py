@@ -145,7 +145,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
         "model_type": _model_type(model),
         "max_concurrent_requests": limits.max_places,
         "max_input_length": model.max_length,
-        "max_batch_tokens": service.settings.max_batch_tokens,
+        "max_batch_tokens": service.max_batch_tokens,
         "max_batch_requests": None,
         "max_client_batch_size": limits.max_texts,
         "auto_truncate": True,

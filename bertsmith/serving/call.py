@@ -124,7 +124,7 @@ class Call:
             options=options,
             may_cut=may_cut,
             field=field,
-            hung_up=self.request.receive(),
+            wait_for_hang_up=self.request.receive,
         )
         self.service.metrics.counters.add(f"{name}_success", len(records))
         return self.answers

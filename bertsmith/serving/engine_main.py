@@ -30,7 +30,8 @@ class EngineSettings(InferenceCompute):
     threads: int | None = None
     """Number of threads; None for one for each core."""
     max_length: int | None = None
-    max_batch_tokens: int = 4096
+    max_batch_tokens: int | None = None
+    """Number of tokens computed together; None for one forward pass for each thread."""
     max_text_tokens: int = 16_384
 
 
@@ -62,17 +63,18 @@ def _run(connection: Connection, settings: EngineSettings) -> None:
     except BertsmithError as error:
         connection.send(Failed(error.message))
         return
+    max_batch_tokens = settings.max_batch_tokens or served_model.tokens_of_all_threads()
     for model in models.values():
-        model.warm_up(settings.max_batch_tokens)
+        model.warm_up(max_batch_tokens)
     engine = engine_module.Engine(
         models,
         connection,
-        max_batch_tokens=settings.max_batch_tokens,
+        max_batch_tokens=max_batch_tokens,
         max_text_tokens=settings.max_text_tokens,
     )
     inbox: SimpleQueue[Message] = SimpleQueue()
     threading.Thread(target=_receive, args=(connection, inbox), daemon=True).start()
-    connection.send(Ready([model.info for model in models.values()]))
+    connection.send(Ready([model.info for model in models.values()], max_batch_tokens))
     engine.run(inbox)
 
 

@@ -75,6 +75,8 @@ class Ready:
     """The engine has loaded and warmed up all models."""
 
     models: Sequence[ModelInfo]
+    max_batch_tokens: int
+    """Number of tokens that are computed together."""
 
 
 @dataclass(frozen=True)

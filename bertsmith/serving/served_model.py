@@ -16,7 +16,7 @@ from bertsmith.serving.token_vectors import TokenVectors
 from bertsmith.system.threads import usable_threads
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.fill_mask import FillMask
-from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.inference import BYTES_PER_FORWARD_PASS, LoadedModel
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.prediction import InferenceTask
 from bertsmith.tasks.regression import Regress
@@ -26,8 +26,8 @@ from bertsmith.tasks.text_vectors import TextVectors
 
 Definition = InferenceTask[Any, Any]
 
-MIN_WARM_UP_LENGTH = 8
-"""Number of tokens of the shortest text of the warm-up; the others are twice as long each."""
+SHORTEST_WARM_UP = 16
+"""Number of tokens of the shortest text of the warm-up; each further one is twice as long."""
 
 
 @dataclass(frozen=True)
@@ -65,22 +65,21 @@ class ServedModel:
         return _with_options(self.definitions[kind], options)
 
     def warm_up(self, max_tokens: int) -> None:
-        """Compute texts of all lengths, alone and as a full batch, so that no request is slow.
+        """Compute single texts of several lengths and one full batch, so that no request is slow.
 
-        oneDNN compiles a kernel for each new shape.
+        oneDNN compiles a kernel for each new shape, and threads start with the first batch.
         """
-        longest = self.info.max_length
-        length = MIN_WARM_UP_LENGTH
-        lengths = []
-        while length < longest:
-            lengths.append(length)
+        length = SHORTEST_WARM_UP
+        while length < self.info.max_length:
+            self._compute_random(1, length)
             length *= 2
-        lengths.append(longest)
+        self._compute_random(1, self.info.max_length)
+        self._compute_random(max(1, max_tokens // SHORTEST_WARM_UP), SHORTEST_WARM_UP)
+
+    def _compute_random(self, count: int, length: int) -> None:
         definition = next(iter(self.definitions.values()))
-        for length in lengths:
-            for count in {1, max(1, max_tokens // length)}:
-                rows = EncodedExamples.of_texts(self._random_texts(count, length))
-                definition.compute_outputs(self.loaded.model, rows)
+        rows = EncodedExamples.of_texts(self._random_texts(count, length))
+        definition.compute_outputs(self.loaded.model, rows)
 
     def _random_texts(self, count: int, length: int) -> EncodedTexts:
         """Make texts of random tokens; the second token is [MASK], for models that fill it in."""
@@ -90,6 +89,11 @@ class ServedModel:
         )
         ids[:, 1] = self.loaded.tokenizer.mask_id
         return EncodedTexts.of((row, np.zeros_like(row), 0) for row in ids)
+
+
+def tokens_of_all_threads() -> int:
+    """Return the number of tokens that all threads compute at once, a forward pass for each."""
+    return usable_threads() * BYTES_PER_FORWARD_PASS // 4
 
 
 @lru_cache(maxsize=256)

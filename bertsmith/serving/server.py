@@ -69,6 +69,7 @@ async def serve(
         server_header=False,
         date_header=True,
     )
+    listener.listen(BACKLOG)  # from now on connections wait, until uvicorn accepts them
     on_ready()
     await uvicorn.Server(config).serve(sockets=[listener])
 

@@ -59,6 +59,8 @@ class Service:
         self.models: dict[str, ModelInfo] = {}
         self.places = Places(self.limits.max_places)
         self.metrics = Metrics(self.places)
+        self.max_batch_tokens = 0
+        """Number of tokens that the engine computes together."""
         self.is_ready = False
         self.is_stopping = False
         self.num_restarts = 0
@@ -103,6 +105,7 @@ class Service:
         """
         ready = await self._engine.start()
         self.models = {model.name: model for model in ready.models}
+        self.max_batch_tokens = ready.max_batch_tokens
         self._states = {name: folder_state(path) for name, path in self.settings.models.items()}
         self.is_ready = True
 
@@ -141,7 +144,7 @@ class Service:
         options: Mapping[str, Any] | None = None,
         may_cut: bool = True,
         field: str = "inputs",
-        hung_up: Awaitable[Any] | None = None,
+        wait_for_hang_up: Callable[[], Awaitable[Any]] | None = None,
     ) -> Answers:
         """Compute the texts of a request.
 
@@ -150,13 +153,13 @@ class Service:
             options: settings of the task for this request alone.
             may_cut: whether a text that is too long is cut.
             field: the field of the request that has the texts, for messages.
-            hung_up: is done when the client has closed the connection.
+            wait_for_hang_up: returns when the client has closed the connection.
 
         Raises:
             Problem: 413, 422, 424, 429 or 503.
         """
         if self.is_stopping or not self.is_ready:
-            reason = "is stopping" if self.is_stopping else "starts its engine again"
+            reason = "is stopping" if self.is_stopping else "is loading its models again"
             raise unhealthy(f"the server {reason}. Send the request again in a moment.")
         if len(records) > self.limits.max_texts:
             raise invalid(
@@ -172,7 +175,7 @@ class Service:
             self._engine.send(
                 Work(number, model.name, kind, records, tuple((options or {}).items()), may_cut)
             )
-            result = await self._wait(answer, hung_up)
+            result = await self._wait(answer, wait_for_hang_up)
         finally:
             self.places.give_back(len(records))
             if self._waiting.pop(number, None) is not None and not answer.done():
@@ -185,10 +188,14 @@ class Service:
         return result
 
     async def _wait(
-        self, answer: "asyncio.Future[Answers | Refusal]", hung_up: Awaitable[Any] | None
+        self,
+        answer: "asyncio.Future[Answers | Refusal]",
+        wait_for_hang_up: Callable[[], Awaitable[Any]] | None,
     ) -> Answers | Refusal:
         watched: set[asyncio.Future[Any]] = {answer}
-        watcher = None if hung_up is None else asyncio.ensure_future(hung_up)
+        watcher = None
+        if wait_for_hang_up is not None:
+            watcher = asyncio.ensure_future(wait_for_hang_up())
         if watcher is not None:
             watched.add(watcher)
         try:

@@ -39,8 +39,8 @@ class Settings(InferenceCompute):
     """Number of texts that may wait or be computed; more are refused (429)."""
     max_texts: Advanced[int] = 1024
     """Number of texts of one request; more are refused (413)."""
-    max_batch_tokens: Advanced[int] = 4096
-    """Number of tokens that the model computes together."""
+    max_batch_tokens: Advanced[int | None] = None
+    """Number of tokens that the model computes together. Default: 1,536 for each thread."""
     max_text_tokens: Advanced[int] = 16_384
     """Number of tokens of one text that is read in windows; more are refused (422)."""
     max_body_bytes: Advanced[int] = 2_000_000

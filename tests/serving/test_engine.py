@@ -1,0 +1,171 @@
+"""The engine answers each request as if it had come alone; refusing one harms no other."""
+
+from queue import SimpleQueue
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import reviews, save_tiny
+
+from bertsmith import load
+from bertsmith.serving.engine import Engine
+from bertsmith.serving.messages import Answers, Cancel, Refusal, Stop, Work
+from bertsmith.serving.served_model import ServedModel
+
+TEXTS = [example.text for example in reviews(12)]
+
+
+class Outbox:
+    """The messages that an engine has sent."""
+
+    def __init__(self):
+        self.messages = []
+
+    def send(self, message):
+        self.messages.append(message)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def classifier_folder(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("classifier"), "classify", labels=("bad", "good"))
+
+
+def served(**folders):
+    return {
+        name: ServedModel.load(name, folder, device="cpu", precision="fp32", max_length=None)
+        for name, folder in folders.items()
+    }
+
+
+def answers_of(models, *messages, max_batch_tokens=1000, max_text_tokens=1000):
+    outbox = Outbox()
+    engine = Engine(
+        models, outbox, max_batch_tokens=max_batch_tokens, max_text_tokens=max_text_tokens
+    )
+    inbox = SimpleQueue()
+    for message in [*messages, Stop()]:
+        inbox.put(message)
+    engine.run(inbox)
+    return {message.number: message for message in outbox.messages}
+
+
+def work(number, texts, kind="vectors", model="m", **options):
+    return Work(number, model, kind, [{"text": text} for text in texts], **options)
+
+
+@pytest.mark.parametrize("max_batch_tokens", [1, 40, 1000])
+def test_requests_that_share_batches_get_their_own_answers(folder, max_batch_tokens):
+    models = served(m=folder)
+    answers = answers_of(
+        models,
+        work(1, TEXTS[:5]),
+        work(2, TEXTS[5:6]),
+        work(3, TEXTS[6:]),
+        max_batch_tokens=max_batch_tokens,
+    )
+    vectors = [p.vector for number in (1, 2, 3) for p in answers[number].predictions]
+    expected = load(folder, task="vectors", device="cpu", precision="fp32").encode(TEXTS)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_a_classifier_gives_predictions_and_logits(classifier_folder):
+    models = served(m=classifier_folder)
+    answers = answers_of(models, work(1, TEXTS[:3], "predict"))[1]
+    expected = load(classifier_folder, device="cpu", precision="fp32").predict(TEXTS[:3])
+    assert [p.label for p in answers.predictions] == [p.label for p in expected]
+    for logits, prediction in zip(answers.raw, answers.predictions, strict=True):
+        shares = torch.tensor(logits).softmax(-1).tolist()
+        assert shares == pytest.approx(list(prediction.probabilities.values()), abs=1e-6)
+    assert models["m"].info.labels == ("bad", "good")
+    assert models["m"].info.kinds == ("predict",)
+
+
+def test_models_and_kinds_are_computed_apart(folder, classifier_folder):
+    models = served(a=folder, b=classifier_folder)
+    answers = answers_of(
+        models,
+        work(1, TEXTS[:2], model="a"),
+        work(2, TEXTS[:2], "predict", model="b"),
+        work(3, TEXTS[:1], "token_vectors", model="a"),
+    )
+    tokens = answers[3].predictions[0]
+    assert tokens.shape == (answers[3].num_tokens[0], models["a"].info.hidden_size)
+    vector = answers[1].predictions[0].vector
+    np.testing.assert_allclose(tokens.mean(0), vector, atol=1e-6)
+    assert len(answers[2].predictions) == 2
+
+
+def test_a_text_that_is_too_long_is_cut_or_refused(folder):
+    long = " ".join(TEXTS * 10)
+    models = served(m=folder)
+    answers = answers_of(
+        models,
+        work(1, [TEXTS[0], long]),
+        work(2, [TEXTS[0], long], may_cut=False),
+        work(3, [TEXTS[0]], may_cut=False),
+    )
+    assert answers[1].num_tokens[1] == models["m"].info.max_length
+    assert isinstance(answers[2], Refusal)
+    assert answers[2].index == 1
+    assert isinstance(answers[3], Answers)
+
+
+def test_a_text_above_the_limit_of_the_server_is_refused(classifier_folder):
+    models = served(m=classifier_folder)
+    refusal = answers_of(
+        models, work(1, [TEXTS[0], " ".join(TEXTS * 10)], "predict"), max_text_tokens=100
+    )[1]
+    assert isinstance(refusal, Refusal)
+    assert refusal.index == 1
+    assert not refusal.is_backend
+
+
+def test_a_text_whose_output_is_nan_is_refused_by_its_index(folder):
+    models = served(m=folder)
+    word = models["m"].loaded.tokenizer.encode_ids(TEXTS[2])[0]
+    with torch.no_grad():
+        models["m"].loaded.model.embeddings.word.weight[word] = torch.nan
+    clean = [t for t in TEXTS if word not in models["m"].loaded.tokenizer.encode_ids(t)][:2]
+    answers = answers_of(models, work(1, [*clean, TEXTS[2]]), work(2, clean))
+    assert isinstance(answers[1], Refusal)
+    assert answers[1].index == 2
+    assert answers[1].is_backend
+    assert isinstance(answers[2], Answers)
+
+
+def test_a_request_that_cannot_be_computed_fails_alone(folder):
+    models = served(m=folder)
+    bad_ids = models["m"].loaded.tokenizer.encode_ids(TEXTS[2])
+
+    def lack_memory(module, args):
+        ids = args[0].input_ids.tolist()
+        if any(ids[start : start + len(bad_ids)] == bad_ids for start in range(len(ids))):
+            raise RuntimeError("could not allocate\nwith a stack below")
+
+    models["m"].loaded.model.embeddings.register_forward_pre_hook(lack_memory)
+    answers = answers_of(models, work(1, TEXTS[:2]), work(2, [TEXTS[2]]), work(3, TEXTS[3:5]))
+    assert isinstance(answers[1], Answers)
+    assert isinstance(answers[3], Answers)
+    assert answers[2].is_backend
+    assert "stack" not in answers[2].message
+
+
+def test_the_input_that_is_wrong_is_named(folder):
+    refusal = answers_of(served(m=folder), Work(1, "m", "vectors", [{"text": "a"}, {"text": 3}]))[1]
+    assert refusal.index == 1
+    assert not refusal.is_backend
+
+
+def test_a_cancelled_request_is_not_computed(folder):
+    answers = answers_of(served(m=folder), work(1, TEXTS), work(2, TEXTS[:1]), Cancel(1))
+    assert set(answers) == {2}
+
+
+def test_the_warm_up_reaches_all_lengths(folder, classifier_folder):
+    for model in served(a=folder, b=classifier_folder).values():
+        model.warm_up(100)
