@@ -1,6 +1,6 @@
-"""Parse CoNLL files: a word per line, sentences as blocks of lines.
+"""Parse CoNLL files: each word has a line, and an empty line ends a sentence.
 
-Columns, as in CoNLL's shared tasks, stand between tabs or between spaces.
+The columns of a line are separated by tabs or by spaces, as in CoNLL's shared tasks.
 """
 
 import itertools
@@ -23,14 +23,17 @@ Row = tuple[int, str]
 
 DOCUMENT_START = "-DOCSTART-"
 LOOKED_AT = 200
-"""Rows that are read to find the number of columns."""
+"""Number of rows that are read ahead to find the number of columns."""
 MAX_SENTENCE_ROWS = 1_000_000
-"""Maximum rows of a sentence: a file that has lost its empty lines would be a single one. Its
-characters are at most `MAX_ROW_BYTES`."""
+"""Maximum number of rows of a sentence. Without a limit, a file that lost its empty lines would be
+read into memory as one sentence. A sentence has at most `MAX_ROW_BYTES` characters, too."""
 
 
 class LineBlock(NamedTuple):
-    """Lines between empty ones, and the lines `before` them; empty ones are ""."""
+    """The rows of a sentence, and the empty and `-DOCSTART-` lines `before` them.
+
+    Empty lines are "".
+    """
 
     rows: list[Row]
     before: list[str]
@@ -39,12 +42,12 @@ class LineBlock(NamedTuple):
 def iter_blocks(source_name: str, lines: Iterable[str]) -> Iterator[LineBlock]:
     """Yield the blocks between empty lines and `-DOCSTART-` lines.
 
-    After a row that is not a comment, and with the label of an entity, `-DOCSTART-` is an ordinary
-    word.
+    `-DOCSTART-` is an ordinary word if it has the label of an entity, or if the block already has a
+    row that is not a comment.
 
     Raises:
-        InputError: a carriage return within a line of the file `source_name`, or more
-            than `MAX_SENTENCE_ROWS` lines or `MAX_ROW_BYTES` characters of one block.
+        InputError: a line of the file `source_name` has a carriage return inside, or a block has
+            more than `MAX_SENTENCE_ROWS` lines or `MAX_ROW_BYTES` characters.
     """
     block = LineBlock([], [])
     size = 0
@@ -54,10 +57,10 @@ def iter_blocks(source_name: str, lines: Iterable[str]) -> Iterator[LineBlock]:
         size += len(line)
         is_long = len(block.rows) == MAX_SENTENCE_ROWS
         if is_long or size > MAX_ROW_BYTES:
-            most = f"{MAX_SENTENCE_ROWS:,} rows" if is_long else f"{MAX_ROW_BYTES:,} characters"
+            limit = f"{MAX_SENTENCE_ROWS:,} rows" if is_long else f"{MAX_ROW_BYTES:,} characters"
             raise InputError(
-                f"{source_name}:{row}: found more than {most} without an empty line. An empty line "
-                "stands after each sentence: put one there."
+                f"{source_name}:{row}: found more than {limit} without an empty line. Put an "
+                "empty line after each sentence."
             )
         starts_document = is_document_start(content) and all(
             earlier.startswith("# ") for _, earlier in block.rows
@@ -82,18 +85,19 @@ def is_document_start(line: str) -> bool:
 
 @dataclass(frozen=True)
 class Shape:
-    """Column layout of a file.
-
-    `row` is the first row that has it. `ends_in_tab`: a tab stands behind the last column.
-    """
+    """Column layout of a file."""
 
     row: int
+    """Number of the first row with this layout, for messages."""
     tabs: bool
+    """Whether columns are separated by tabs, not by spaces."""
     width: int
+    """Number of columns."""
     ends_in_tab: bool = False
+    """Whether each row ends with a tab, behind which there is no column."""
 
     def cut(self, line: str) -> list[str]:
-        """Cut a row into cells, as many as it has."""
+        """Split a row into its cells, however many there are."""
         return split_columns(line.removesuffix("\t") if self.ends_in_tab else line, self.tabs)
 
     def cells(self, line: str) -> list[str] | None:
@@ -105,32 +109,35 @@ class Shape:
 def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
     """Find the layout that most rows have; None if all look like comments.
 
-    Rows that begin with # count only where there are no others. A last column that is empty
-    everywhere is dropped, unless it would hold the labels.
+    Rows that begin with # count only if there are no others. A last column that is empty in all
+    rows of this layout is dropped, if a column remains for the word, and with `labelled` one for
+    the label.
     """
-    telling = [row for row in rows if not row[1].startswith("#")]
-    telling = telling or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
-    if not telling:
+    data_rows = [row for row in rows if not row[1].startswith("#")]
+    data_rows = data_rows or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
+    if not data_rows:
         return None
-    layouts = [("\t" in line, len(split_columns(line, "\t" in line))) for _, line in telling]
+    layouts = [("\t" in line, len(split_columns(line, "\t" in line))) for _, line in data_rows]
     (tabs, width), _ = Counter(layouts).most_common(1)[0]
-    alike = [row for row, shape in zip(telling, layouts, strict=True) if shape == (tabs, width)]
+    alike = [row for row, shape in zip(data_rows, layouts, strict=True) if shape == (tabs, width)]
     first_row = alike[0][0]
     ends_in_tab = width > 1 + labelled and all(line.endswith("\t") for _, line in alike)
     return Shape(first_row, tabs, width - ends_in_tab, ends_in_tab)
 
 
 class ColumnParser:
-    """Parser of sentences in columns, whose layout the first rows decide.
+    """Parser of sentences in columns; the first rows of the file decide its layout.
 
-    A line at the head of a block that begins with # is a comment, unless it has as many columns as
-    the others. `# id = 7` may have as many by chance: between spaces, a line that begins with # and
-    a space is a row only if its label is `O` or one such as `B-PER`.
+    Lines at the start of a block that begin with # are comments, unless they have as many columns
+    as the other rows. A comment such as `# id = 7` may have as many by chance. So if spaces
+    separate the columns, a line that begins with # and a space is a row only if its label is `O` or
+    one such as `B-PER`.
 
     Args:
-        source_name: how messages call the file.
-        columns: numbers of word and label, counted from 1; the first and the last if None.
-        labelled: whether a label is wanted.
+        source_name: the file's name in messages.
+        columns: numbers of the columns of word and label, counted from 1; by default the first and
+            the last.
+        labelled: whether labels are read.
     """
 
     def __init__(self, source_name: str, columns: TagColumns, labelled: bool) -> None:
@@ -138,18 +145,18 @@ class ColumnParser:
         self.columns = columns
         self.labelled = labelled
         self._shape = Shape(0, tabs=False, width=0)
-        # Of no sentence yet: lines to keep in their places, and the number of comments.
+        # Lines and number of comments since the last sentence; the next sentence takes them over.
         self._before: list[str] = []
         self._num_comments = 0
         self._is_first = True
 
     def look(self, blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
-        """Find the file's layout in its first blocks, then return all blocks.
+        """Find the file's layout in its first blocks, then yield all blocks.
 
-        Comments after the last sentence are left out, and counted with it.
+        Blocks of comments after the last sentence are left out; that sentence counts them.
 
         Raises:
-            InputError: the rows look like a table of texts, or the first names the columns.
+            InputError: the rows look like a table of texts, or the first row names the columns.
         """
         head: list[LineBlock] = []
         num_rows = 0
@@ -177,26 +184,28 @@ class ColumnParser:
         """Parse a block from `look`; None if it has only comments.
 
         Raises:
-            InputError: a row that does not have the columns of the others, or an empty cell.
+            InputError: a row has other columns than the rest of the file, a word or label is empty,
+                a label holds a space, or a column that `columns` names does not exist.
         """
         rows = list(itertools.dropwhile(lambda row: self._is_comment(row[1]), block.rows))
         comments = block.rows[: len(block.rows) - len(rows)]
         self._num_comments += len(comments)
-        if not self.labelled:  # predictions stand in the lines that their words have
+        if not self.labelled:  # a file of predictions repeats all lines, so that words keep theirs
             self._before += [*block.before, *(line for _, line in comments)]
         if not rows:
             return None
         cells = [(row, self._cells(row, line)) for row, line in rows]
-        word_index = self._find("word", self.columns.word_column, 0)
+        word_index = self._column_index("word", self.columns.word_column, 0)
         words = [self._cell(row, "word", row_cells[word_index]) for row, row_cells in cells]
         labels: list[str] = []
         if self.labelled:
-            label_index = self._find("label", self.columns.label_column, self._shape.width - 1)
+            last = self._shape.width - 1
+            label_index = self._column_index("label", self.columns.label_column, last)
             if label_index == word_index:
                 raise InputError(
                     f"{self.source_name}:{self._shape.row}: column {word_index + 1} of "
-                    f"{self._shape.width} is taken for both word and label. Columns stand between "
-                    f"tabs or spaces; choose them with {option('word_column')} and "
+                    f"{self._shape.width} is taken for both word and label. Columns are separated "
+                    f"by tabs or spaces; choose them with {option('word_column')} and "
                     f"{option('label_column')}."
                 )
             labels = [self._label(row, row_cells[label_index]) for row, row_cells in cells]
@@ -216,11 +225,12 @@ class ColumnParser:
             return False
         if (cells := self._shape.cells(line)) is None:
             return True
-        return line.startswith("# ") and not self._shape.tabs and not is_label(cells[self._labels])
+        is_spaced = line.startswith("# ") and not self._shape.tabs
+        return is_spaced and not is_label(cells[self._label_index])
 
     @property
-    def _labels(self) -> int:
-        """Index of the label column. A wrong number is refused only where labels are wanted."""
+    def _label_index(self) -> int:
+        """Index of the label column; a wrong number is refused only if labels are read."""
         index = column_number(self.columns.label_column or "", self._shape.width)
         return self._shape.width - 1 if index is None else index
 
@@ -231,8 +241,8 @@ class ColumnParser:
         if shape.tabs != ("\t" in line) and len(line.split()) > 1:
             separator, expected = ("spaces", "tabs") if shape.tabs else ("tabs", "spaces")
             raise InputError(
-                f"{self.source_name}:{row}: columns between {separator}, where row {shape.row} has "
-                f"them between {expected}. Use one of the two in the whole file."
+                f"{self.source_name}:{row}: columns are separated by {separator}, but in row "
+                f"{shape.row} by {expected}. Use one of the two in the whole file."
             )
         raise InputError(
             f"{self.source_name}:{row}: columns: found {len(shape.cut(line))}, where row "
@@ -241,13 +251,13 @@ class ColumnParser:
             "(skipped sentences are counted)."
         )
 
-    def _find(self, role: str, asked: str | None, usual: int) -> int:
-        if asked is None:
-            return usual
-        index = column_number(asked, self._shape.width)
+    def _column_index(self, role: str, chosen: str | None, default: int) -> int:
+        if chosen is None:
+            return default
+        index = column_number(chosen, self._shape.width)
         if index is None:
             raise InputError(
-                f"{self.source_name}:{self._shape.row}: no column '{asked}' for the {role}. The "
+                f"{self.source_name}:{self._shape.row}: no column '{chosen}' for the {role}. The "
                 f"row has {self._shape.width}; give --{role}-column a number from 1 to "
                 f"{self._shape.width}."
             )
@@ -281,6 +291,6 @@ def is_label(text: str) -> bool:
 def split_columns(line: str, tabs: bool) -> list[str]:
     """Split a row into cells, at tabs or at runs of spaces.
 
-    Only the plain space (U+0020) separates, so that a word may be any other.
+    Only the plain space (U+0020) separates, so that a word may hold any other kind of space.
     """
     return line.split("\t") if tabs else [cell for cell in line.split(" ") if cell]

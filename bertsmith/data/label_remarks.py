@@ -1,4 +1,4 @@
-"""Remarks on the labels of training examples that may not be what their author meant."""
+"""Remarks on labels of training examples that were probably meant in another way."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ LABEL_SEPARATORS = ",;|"
 
 
 def mixed_labels(examples: Sequence[Example]) -> str | None:
-    """Describe a mix of numbers and names among the labels; None without."""
+    """Describe a mix of numbers and names among the labels; None if there is no mix."""
     counts = Counter(example.label for example in examples if example.label)
     numbers = [name for name in counts if NUMBER_TEXT.fullmatch(name)]
     words = [name for name in counts if name not in numbers]
@@ -33,10 +33,11 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
 
 
 def several_in_one(names: Sequence[str]) -> str | None:
-    """Describe classes that seem to be several labels each, as `toxic,insult`; None for others.
+    """Describe classes that each seem to be several labels, such as `toxic,insult`; else None.
 
-    At least half of them are lists written as text, as pandas writes them to a file; or at least
-    half of them hold a separator, and most of the parts occur in several classes.
+    Classes seem to be so if at least half of them are lists written as text, as pandas writes them
+    to a file; or if at least half of them hold a separator, and more than half of the parts occur
+    in several classes.
     """
     lists = [name for name in names if LIST_TEXT.fullmatch(name)]
     if 2 * len(lists) >= len(names) > 0:
@@ -62,9 +63,9 @@ def several_in_one(names: Sequence[str]) -> str | None:
 
 
 def look_alike(names: Sequence[str]) -> str | None:
-    """Describe two classes whose names look the same; None where each looks different.
+    """Describe two classes whose names look the same; None if all look different.
 
-    They differ in case, in characters without a width, or in how Unicode composes them.
+    Such names differ only in case, in characters without a width, or in how Unicode composes them.
 
     >>> look_alike(["Pos", "neg", "pos"])
     "the labels 'Pos' and 'pos' look alike, and are classes of their own"
@@ -76,7 +77,7 @@ def look_alike(names: Sequence[str]) -> str | None:
         first = first_names.setdefault(seen.lower(), name)
         if first == name:
             continue
-        # Where not only case differs, escapes show what does.
+        # If more than case differs, show the difference by escapes.
         show = repr if first.lower() == name.lower() else ascii
         return f"the labels {show(first)} and {show(name)} look alike, and are classes of their own"
     return None

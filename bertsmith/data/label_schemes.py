@@ -1,11 +1,11 @@
 """Label schemes for spans of words: IOB1, IOB2, BIOES, BMES, BILOU, plain labels.
 
-A label is `O`, or a letter for the word's part in its span, a hyphen and the span's type (`B-PER`);
-where there is only one type, as in word segmentation, the letter stands alone. In the plain scheme
-a label belongs to its word alone, as parts of speech do.
+A label is `O` outside of spans. Inside, it is a letter for the word's position in its span, a
+hyphen and the span's type (`B-PER`); if there is only one type, as in word segmentation, it may be
+the letter alone. In the plain scheme, a label describes a single word, such as its part of speech.
 
-Spans are read as conlleval and seqeval read them: whatever does not continue a span begins one, so
-that sequences which break their scheme have spans too. `strict` leaves those spans out.
+Spans are read as conlleval and seqeval read them: a label that does not continue a span begins one,
+so that sequences which break their scheme have spans, too. `strict` leaves those spans out.
 """
 
 import re
@@ -37,14 +37,14 @@ OUTSIDE = "O"
 
 
 class Part(NamedTuple):
-    """Role of a word in a span, and the span's type."""
+    """Role of a word, such as the first of a span, and the span's type."""
 
     role: Role
     type: str
 
 
 class Span(NamedTuple):
-    """Label of the words `start` up to, but not including, `end`."""
+    """A span of the words from `start` up to, but not including, `end`, and its label."""
 
     label: str
     start: int
@@ -59,7 +59,7 @@ def parse_label(label: str) -> Part:
     """Parse a label of any scheme but the plain one.
 
     Raises:
-        InputError: the label is neither `O` nor begins with a letter of a scheme.
+        InputError: the label is neither `O`, nor a scheme's letter, nor one such as `B-PER`.
     """
     if label == OUTSIDE:
         return NO_PART
@@ -75,14 +75,15 @@ def parse_label(label: str) -> Part:
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
-    """Detect the scheme of label sequences by letters and beginnings of spans.
+    """Detect the scheme of label sequences from their letters and from how spans begin.
 
     >>> detect_scheme([["I-PER", "I-PER", "O"]]), detect_scheme([["NOUN", "VERB"]])
     ('IOB1', 'plain')
 
     Raises:
-        InputError: some labels mark spans and others do not, unless those that seem to are few and
-            may do so by chance; or labels nearly follow a scheme, such as `B_PER`.
+        InputError: some labels mark spans and others do not. The labels are plain instead if only
+            few look as if they marked spans, which they may do by chance. Also raised if labels
+            nearly follow a scheme, such as `B_PER`.
     """
     sequences = list(sequences)
     scheme = _detect(sequences)
@@ -109,14 +110,14 @@ def _check_not_near(labels: Counter[str]) -> None:
 
 def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
     labels: Counter[str] = Counter()
-    fresh: Counter[Role] = Counter()
-    """Roles of the first words of spans, unless a span of the same type stands before."""
+    # Only spans with no span of the same type directly before them tell IOB1 and IOB2 apart.
+    first_roles: Counter[Role] = Counter()
     for sequence in sequences:
         labels.update(sequence)
         for before, label in pairwise([OUTSIDE, *sequence]):
             part = _part_or_outside(label)
             if part.type != (earlier := _part_or_outside(before)).type or earlier.role == "O":
-                fresh[part.role] += 1
+                first_roles[part.role] += 1
     letters = _letters(labels)
     if letters is None:
         return "plain"
@@ -126,22 +127,23 @@ def _detect(sequences: Iterable[Sequence[str]]) -> Scheme:
         # Word segmentation of short words has no M.
         is_bare = not any(PREFIXED.fullmatch(label) for label in labels)
         return "BMES" if "M" in letters or (is_bare and "I" not in letters) else "BIOES"
-    return "IOB1" if fresh["I"] > fresh["B"] else "IOB2"
+    return "IOB1" if first_roles["I"] > first_roles["B"] else "IOB2"
 
 
 def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> Scheme:
-    """Detect the scheme of predicted labels: the gold one, if it can be.
+    """Detect the scheme of predicted labels; it is the gold one if the labels allow that.
 
-    Predictions may begin spans with I, or lack what is rare, and yet be of the gold scheme. They
-    are of another scheme if a letter is none of the gold scheme's; if they have B and I alone and
-    the gold scheme has letters for last words, too; or if the gold scheme is IOB1 and they look
-    like IOB2 (in IOB1 hardly a span begins with B).
+    Predictions of the gold scheme may by mistake begin spans with I, or lack a rare letter. They
+    have another scheme in three cases: they use a letter that the gold scheme does not have; they
+    use only B and I, but the gold scheme also has letters for last words; or the gold scheme is
+    IOB1 and they look like IOB2 (in IOB1 hardly a span begins with B).
 
     >>> scheme_of_predictions([["I-PER", "O"]], "IOB2")
     'IOB2'
 
     Raises:
-        InputError: as in `detect_scheme`.
+        InputError: some predicted labels mark spans and others do not; or the gold scheme marks
+            spans, and the predicted labels only nearly follow a scheme, such as `B_PER`.
     """
     sequences = list(sequences)
     scheme = _detect(sequences) if gold == "plain" else detect_scheme(sequences)
@@ -154,30 +156,34 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
 
 
 def _letters(labels: Counter[str]) -> set[str] | None:
-    """Collect the letters of all labels; None if the labels are plain."""
-    named = [label for label in labels if label != OUTSIDE]
-    if not named:
+    """Collect the letters of all labels; None if the labels are plain.
+
+    Raises:
+        InputError: some labels mark spans and others do not.
+    """
+    inside = [label for label in labels if label != OUTSIDE]
+    if not inside:
         return set()
-    if set(named) <= {"B", "M", "E", "S"} or set(named) <= {"B", "I", "E", "S"}:
-        return set(named)  # one type alone, so the letters stand by themselves
-    matches = {label: PREFIXED.fullmatch(label) for label in named}
-    strange = [label for label, match in matches.items() if not match]
-    if not strange:
-        return {label[0] for label in named}
-    if 2 * len(strange) < len(named) or _mark_spans(filter(None, matches.values()), strange):
+    if set(inside) <= {"B", "M", "E", "S"} or set(inside) <= {"B", "I", "E", "S"}:
+        return set(inside)  # spans have one type, which the labels do not name
+    matches = {label: PREFIXED.fullmatch(label) for label in inside}
+    unmatched = [label for label, match in matches.items() if not match]
+    if not unmatched:
+        return {label[0] for label in inside}
+    if 2 * len(unmatched) < len(inside) or _mark_spans(filter(None, matches.values()), unmatched):
         raise InputError(
-            f"the label '{strange[0]}' (found {labels[strange[0]]:,}×) does not tell where a span "
-            f"begins, as '{next(label for label in named if matches[label])}' does. Fix it, or "
-            f"pass {option('scheme', 'plain')} if each label stands for one word."
+            f"the label '{unmatched[0]}' (found {labels[unmatched[0]]:,}×) does not tell where a "
+            f"span begins, as '{next(label for label in inside if matches[label])}' does. Fix it, "
+            f"or pass {option('scheme', 'plain')} if each label stands for one word."
         )
     return None
 
 
-def _mark_spans(matches: Iterable[re.Match[str]], strange: Iterable[str]) -> bool:
+def _mark_spans(matches: Iterable[re.Match[str]], unmatched: Iterable[str]) -> bool:
     """Return whether labels that look like those of a scheme really mark spans.
 
-    The `strange` labels do not. The others do if some type has B and a letter for further words, or
-    if all strange labels are fillers such as [CLS] (`is_filler`).
+    They do if some type has both B and a letter for later words, or if all `unmatched` labels are
+    fillers such as [CLS] (`is_filler`).
     """
     letters = defaultdict(set)
     for match in matches:
@@ -185,7 +191,7 @@ def _mark_spans(matches: Iterable[re.Match[str]], strange: Iterable[str]) -> boo
     is_begun_and_goes_on = any(
         "B" in type_letters and type_letters & {*"IMEL"} for type_letters in letters.values()
     )
-    return is_begun_and_goes_on or (bool(letters) and all(map(is_filler, strange)))
+    return is_begun_and_goes_on or (bool(letters) and all(map(is_filler, unmatched)))
 
 
 def _part_or_outside(label: str) -> Part:
@@ -195,9 +201,10 @@ def _part_or_outside(label: str) -> Part:
 def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -> list[Span]:
     """Find the spans of one sequence, in order.
 
-    In the plain scheme each word but `O` is a span. `strict` leaves out spans that break the
-    scheme, as seqeval's strict mode does. One difference: in IOB1 a span that begins with B without
-    one of its type before it is left out whole, where seqeval keeps the words after the B.
+    In the plain scheme, each word whose label is not `O` is a span. `strict` leaves out spans that
+    break the scheme, as seqeval's strict mode does, with one difference: if a span in IOB1 begins
+    with B although no span of its type ends directly before it, the whole span is left out, whereas
+    seqeval keeps the words after the B.
 
     >>> find_spans(["I-PER", "I-PER", "B-PER", "O"], "IOB1")
     [Span(label='PER', start=0, end=2), Span(label='PER', start=2, end=3)]
@@ -219,7 +226,7 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
 
 
 def _begins(before: Part, part: Part) -> bool:
-    """Return whether a span begins with `part`: it says so, or continues none."""
+    """Return whether a span begins with `part`: its letter says so, or no such span is open."""
     if part.role == "O":
         return False
     return part.role in ("B", "S") or before.role in ("O", "E", "S") or before.type != part.type
@@ -256,7 +263,10 @@ def count_illegal(labels: Sequence[str], scheme: Scheme) -> int:
 
 
 def is_legal(before: Part, part: Part, scheme: Scheme) -> bool:
-    """Return whether a scheme allows `part` after `before`; sequence ends are `O`."""
+    """Return whether a scheme allows `part` after `before`.
+
+    `NO_PART` stands before the first word and after the last one.
+    """
     if scheme in ("IOB1", "IOB2"):
         if part.role in ("E", "S"):
             return False
@@ -268,7 +278,7 @@ def is_legal(before: Part, part: Part, scheme: Scheme) -> bool:
 
 
 def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[str]:
-    """Write the labels of a sequence with these spans, which are in order and do not overlap.
+    """Write spans, which are in order and do not overlap, as the labels of `num_words` words.
 
     >>> write_labels([Span("PER", 0, 2), Span("PER", 2, 3)], 4, "IOB1")
     ['I-PER', 'I-PER', 'B-PER', 'O']
@@ -284,7 +294,7 @@ def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[
 
 
 def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | list[str]:
-    """Choose the letters of a span's words; `labels` holds those before it."""
+    """Choose the letters of a span's words; `labels` holds the labels before the span."""
     size = span.end - span.start
     if scheme == "plain":
         return [""] * size
@@ -304,9 +314,9 @@ def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> lis
     ['B-PER', 'E-PER', 'O']
 
     Raises:
-        InputError: only one of the two schemes is plain, and there are spans.
+        InputError: only one of the two schemes is plain, and not all labels are `O`.
     """
-    # O alone is the same in all schemes, and does not show which one a file has.
+    # Labels that are all O are the same in each scheme.
     if scheme == target == "plain" or all(label == OUTSIDE for label in labels):
         return list(labels)
     if "plain" in (scheme, target):

@@ -12,7 +12,7 @@ LABEL_TYPES: Mapping[str, type] = {"int": int, "float": float, "bool": bool}
 
 
 def label_name(label: Any) -> str:
-    """Return the name of a class, by which models and files call it.
+    """Return the text by which models and files name a label.
 
     >>> label_name(" >50K"), label_name(1), label_name(True)
     (' >50K', '1', 'true')
@@ -22,9 +22,10 @@ def label_name(label: Any) -> str:
 
 
 def label_values(names: Sequence[str], kind: LabelKind | None) -> tuple[Any, ...]:
-    """Return the labels that classes were named after: `label_name` in reverse.
+    """Return the labels that have these names: `label_name` in reverse.
 
-    Names that are no such values, as after a change of config.json by hand, stay strings.
+    All stay strings if one of the names is no value of this kind, for example because config.json
+    was edited by hand.
 
     >>> label_values(["0", "1"], "int"), label_values(["no", "yes"], "int")
     ((0, 1), ('no', 'yes'))

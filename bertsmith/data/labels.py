@@ -1,7 +1,7 @@
 """Convert labels to the class indices of a model, or to numbers.
 
-A model's classes are the labels of its training examples, sorted, so the same examples give the
-same numbering in any order. Labels that cannot be classes are refused before training.
+The classes of a model are the labels of its training examples, sorted, so that examples in another
+order give the same indices. Labels that cannot be classes are refused before training.
 """
 
 import math
@@ -21,17 +21,17 @@ from bertsmith.data.text_files import IN_MEMORY, locate_row
 from bertsmith.errors import ExamplesError, InputError, option
 
 MAX_FRACTIONS = 20
-"""More different fractional numbers than this are scores, not names of classes."""
+"""Maximum number of different labels with a decimal point; more of them are scores, not classes."""
 NUMBER_TEXT = re.compile(r"[+-]?\d+(\.\d+)?")
 INTEGER = re.compile(r"[+-]?\d+")
 TRUTH = {"true": Decimal(1), "false": Decimal(0)}
-"""Numbers that are equal to these truth values, in any letter case."""
+"""The numbers that stand for the same as these labels, in upper or lower case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
 """Largest number of fp32; a model reads larger ones as infinite."""
 
 
 def label_array(labels: Sequence[Any]) -> NDArray[Any]:
-    """Return labels as an array, of objects where numpy's types would change them.
+    """Return labels as an array, `[labels]`; of objects if numpy's own types would change a label.
 
     numpy makes floats of whole numbers beyond int64, and drops NUL at the end of a text.
     """
@@ -46,7 +46,7 @@ def check_classes(examples: Sequence[Example], path: Path) -> None:
     """Check that there are labels of two classes or more.
 
     Raises:
-        ExamplesError: there is only one.
+        ExamplesError: there are fewer.
     """
     names = dict.fromkeys(example.label for example in examples if example.label)
     if len(names) < 2:
@@ -58,13 +58,13 @@ def check_classes(examples: Sequence[Example], path: Path) -> None:
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
     """Collect the labels, sorted by value if all are numbers, else by name.
 
-    Whole numbers among names are allowed, as in `1, 2, spam`; `mixed_labels` says so.
+    Whole numbers among names are allowed, as in `1, 2, spam`; `mixed_labels` warns of them.
 
     Raises:
-        InputError: the labels cannot be classes, in one of four cases: each row has a label of its
-            own; there are many fractional numbers, or some beside names; all are numbers, and one
-            has two spellings (`1` and `1.0`); one truth value has two spellings (`true` and
-            `True`).
+        InputError: the labels cannot be classes, for one of three reasons: each row has a label of
+            its own, in more than `MAX_FRACTIONS` rows; there are more fractional numbers than that,
+            or some beside names; or one value has two spellings, such as `1` and `1.0`, `true` and
+            `True`, or `1` and `true` (among names, only if one label is a truth value).
     """
     rows = {example.label: example.row for example in reversed(examples) if example.label}
     fractions = [
@@ -88,10 +88,10 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
 
 
 def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
-    """Refuse a value in two spellings; `rows` has the first row of each label.
+    """Raise InputError if a value has two spellings; `rows` has the first row of each label.
 
-    If some labels are other names, numbers may be names, too. Spellings are then checked only if
-    a label is a truth value.
+    If some labels are names, numbers may be names, too, such as `1` and `1.0` beside `none`. Then
+    spellings are checked only if a label is a truth value.
     """
     values = {name: value for name in rows if (value := _value(name)) is not None}
     if len(values) < len(rows) and not any(name.lower() in TRUTH for name in rows):
@@ -120,13 +120,15 @@ def _same_as(name: str, other: str) -> str:
 def check_predicted_names(
     rows: Mapping[str, int], gold: Path, first_predictions: Mapping[str, int], predictions: Path
 ) -> None:
-    """Refuse one value in two spellings, as training does: `1` here and `1.0` or `true` there.
+    """Raise InputError if a value has two spellings, such as `1` in one file and `1.0` in another.
 
-    Other names among the predictions change nothing: a system may answer `none` beside `1` and `0`.
+    Predictions may hold other names: a system may answer `none` beside `1` and `0`.
 
     Args:
-        rows: where in `gold` each label stands first.
+        rows: for each gold label the number of the first row with it.
+        gold: the file of gold labels.
         first_predictions: for each label the number of the first prediction with it, ascending.
+        predictions: the file of predictions.
 
     Raises:
         InputError: one value has two spellings, among the gold labels or across both files.
@@ -140,11 +142,11 @@ def check_predicted_names(
     for name, prediction in first_predictions.items():
         if name in rows or (value := _value(name)) is None:
             continue
-        other, there = seen.setdefault(value, (name, f"prediction {prediction:,}"))
+        other, location = seen.setdefault(value, (name, f"prediction {prediction:,}"))
         if other != name:
             raise InputError(
                 f"{predictions}: prediction {prediction:,} is '{name}', {_same_as(name, other)} "
-                f"in {there}. Write each class in one way."
+                f"in {location}. Write each class in one way."
             )
 
 
@@ -163,10 +165,10 @@ def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
 def class_numbers(
     examples: Sequence[Example], names: Sequence[str], path: Path
 ) -> NDArray[np.int64]:
-    """Return the index of each label in `names`, int64 `[examples]`.
+    """Return the index of each example's label in `names`, int64 `[examples]`.
 
     Raises:
-        ExamplesError: a label that is not in `names`; says where and which are known.
+        ExamplesError: a label is not in `names`; the message names its row and the known labels.
     """
     numbers = _numbers_of(names, path)
     for example in examples:
@@ -176,9 +178,10 @@ def class_numbers(
 
 
 def _numbers_of(names: Sequence[str], path: Path) -> dict[str | None, int]:
-    """Number the names.
+    """Return the index of each name.
 
-    Labels that are read from a file are stripped, so a name is also known in its stripped form.
+    Labels from a file come without blanks at their ends, so the stripped form of a name has its
+    index, too, unless two names have the same stripped form.
     """
     stripped = Counter(name.strip() for name in names)
     numbers: dict[str | None, int] = {}
@@ -188,7 +191,7 @@ def _numbers_of(names: Sequence[str], path: Path) -> dict[str | None, int]:
 
 
 def label_set(example: Example, separator: str) -> tuple[str, ...]:
-    """Split an example's label into its several labels, or none."""
+    """Split the label of a multi-label example into its labels, without duplicates."""
     label = example.label or ""
     if LIST_SEPARATOR in label:
         parts = [part for part in label.split(LIST_SEPARATOR) if part.strip()]
@@ -201,7 +204,7 @@ def label_names(examples: Sequence[Example], separator: str, path: Path) -> tupl
     """Collect the labels of multi-label examples, sorted by name.
 
     Raises:
-        ExamplesError: no example has one.
+        ExamplesError: no example has a label.
     """
     names = sorted({name for example in examples for name in label_set(example, separator)})
     if not names:
@@ -214,10 +217,10 @@ def label_names(examples: Sequence[Example], separator: str, path: Path) -> tupl
 def label_flags(
     examples: Sequence[Example], names: Sequence[str], separator: str, path: Path
 ) -> NDArray[np.bool_]:
-    """Encode multi-label examples as flags, bool `[examples, labels]`.
+    """Encode the labels of multi-label examples as flags, bool `[examples, labels]`.
 
     Raises:
-        ExamplesError: a label that is not in `names`; says where and which are known.
+        ExamplesError: a label is not in `names`; the message names its row and the known labels.
     """
     numbers = _numbers_of(names, path)
     flags = np.zeros((len(examples), len(names)), dtype=np.bool_)
@@ -248,7 +251,7 @@ def numeric_labels(examples: Sequence[Example], path: Path) -> NDArray[np.float6
     """Convert the labels to numbers, float64 `[examples]`.
 
     Raises:
-        InputError: a label that is not a number, or none that fp32 holds; says where.
+        InputError: a label is not a number, or is too large for fp32; the message names its row.
     """
     values = (
         number(example.label, f"{locate_row(path, example.row)}: the label") for example in examples
@@ -264,7 +267,8 @@ def number(
     """Convert a label to a number that fp32 can hold.
 
     Raises:
-        InputError: it is none; the message begins with `what` and ends in `advice`.
+        InputError: the label is not a number, or is too large for fp32. The message begins with
+            `what`; if the label is not a number, it ends with `advice`.
     """
     text = str(label)
     try:

@@ -1,6 +1,6 @@
 """Recognize labels that nearly follow a scheme, such as `B_PER`, `b-per`, `PER-B` or `BPER`.
 
-They would be taken for plain labels, and scored word by word, where entities are meant.
+Without this check they would be taken for plain labels, and words would be scored, not entities.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 MARKS = r"[-‐‒–—−_:./|+~]"
-"""Characters that stand for a hyphen, after NFKC made full-width and other forms the usual ones."""
+"""Characters that are used in place of a hyphen, after NFKC has replaced full-width forms."""
 WORDS = {
     **dict.fromkeys(("begin", "beginning", "start", "first"), "B"),
     **dict.fromkeys(("inside", "in", "inner", "middle", "mid", "intermediate", "continue"), "I"),
@@ -32,16 +32,16 @@ CHANCY_FORMS = [
     LETTER_GLUED,
     *(re.compile(form, re.DOTALL | re.IGNORECASE) for form in (WORD_BEFORE, WORD_BEHIND)),
 ]
-"""Forms that other labels have by chance, such as `BAD` or `in stock`."""
+"""Forms that plain labels may have by chance, such as `BAD` or `in stock`."""
 LETTERS_ALONE = ({"b", "i"}, {"b", "i", "e", "s"}, {"b", "m", "e", "s"})
 OUTSIDE_NAMES = {"o", "0", "_", "other", "none", "null", "out", "outside"}
-"""Names in lower case of the label of words outside of all spans."""
+"""Usual labels, in lower case, of words outside of spans."""
 FILLERS = {"[cls]", "[sep]", "[pad]", "cls", "sep", "pad", "<s>", "</s>", "<pad>", "x", "-100"}
-"""Names in lower case of labels that programs give to tokens that are no words."""
+"""Labels, in lower case, that programs give to tokens that are no words."""
 
 
 class NearLabel(NamedTuple):
-    """A label, and how a scheme writes it."""
+    """A label as it is `written` in a scheme, beside the label that was found."""
 
     label: str
     written: str
@@ -55,7 +55,7 @@ class _Reading(NamedTuple):
 def find_near_label(labels: Collection[str]) -> NearLabel | None:
     """Find a label that nearly follows a scheme; None if the labels seem to be plain.
 
-    All of them must look alike, so that `Hepatitis-B` beside `Influenza` stays a plain label.
+    All labels must have the same form, so that `Hepatitis-B` beside `Influenza` stays plain.
 
     >>> find_near_label(["O", "B_PER", "I_PER"])
     NearLabel(label='B_PER', written='B-PER')
@@ -74,17 +74,20 @@ def find_near_label(labels: Collection[str]) -> NearLabel | None:
 
 
 def is_filler(label: str) -> bool:
-    """Return whether a label is one of tokens that are no words, such as [CLS]."""
+    """Return whether a label is one that marks tokens which are no words, such as [CLS]."""
     return label.casefold() in FILLERS
 
 
 def _usual(label: str) -> str:
-    """Return a label with the usual forms of its characters, such as of full-width letters."""
+    """Return a label without blanks at its ends, and with usual letters for full-width ones."""
     return unicodedata.normalize("NFKC", label).strip()
 
 
 def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
-    """Yield each way to read all labels as letters and types, and whether it may be by chance."""
+    """Yield each form that all labels have, as their letters and types.
+
+    Beside it stands whether plain labels may have this form by chance.
+    """
     lowered = list(map(str.lower, named))
     if any(set(lowered) <= letters for letters in LETTERS_ALONE):
         yield [_Reading(label.upper(), "") for label in lowered], False
@@ -102,9 +105,9 @@ def _readings(named: Collection[str]) -> Iterator[tuple[list[_Reading], bool]]:
 
 
 def _share_types(readings: Collection[_Reading]) -> bool:
-    """Return whether a type has letters for the beginning and for what follows.
+    """Return whether a type has both the letter B and a letter for later words.
 
-    E alone is not enough, as in `Vitamin-B` and `Vitamin-E`, unless letters have no type.
+    With a type, the letter E does not count, because of labels such as `Vitamin-B` and `Vitamin-E`.
     """
     begun = {type_ for letter, type_ in readings if letter == "B"}
     return any(
@@ -113,5 +116,5 @@ def _share_types(readings: Collection[_Reading]) -> bool:
 
 
 def _begin(readings: Collection[_Reading]) -> bool:
-    """Return whether some letter says that a span begins or goes on."""
+    """Return whether some letter is B or I."""
     return any(letter in "BI" for letter, _ in readings)

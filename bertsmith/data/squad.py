@@ -1,12 +1,12 @@
 """Read questions about passages from SQuAD's files and rows of objects, one at a time.
 
 SQuAD 1.1 and 2.0 are one format (Rajpurkar et al., 2016 and 2018). A question without answers is
-unanswerable: `is_impossible` is ignored, as in the official scorer, and an answer without a text is
-none. A line of `.jsonl`, a row of `.parquet` or an object in the list of a `.json` is one question,
-as in the `datasets` library.
+unanswerable; as in the official scorer, `is_impossible` has no influence. An answer with a blank
+text does not count. A line of `.jsonl`, a row of `.parquet` or an object in the list of a `.json`
+is one question, as in the `datasets` library.
 
-An answer whose offset does not lead to its text is searched for; moved and lost answers are
-counted.
+If the text of an answer does not stand at its offset, the passage is searched for it; answers that
+were found elsewhere, and answers that were not found, are counted.
 """
 
 import re
@@ -23,28 +23,28 @@ from bertsmith.data.sources import check_not_packed, ending_in_words, ending_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, name_source
 from bertsmith.errors import InputError
 
-WANTED_LINE = (
-    "For questions that is an object with a question and its passage, such as "
+ADVICE_ON_LINES = (
+    "For questions, each line must be an object with a question and its passage, such as "
     '{"question": "Who ...?", "context": "The passage ..."}.'
 )
 
 QuestionFormat = ObjectFormat | Literal["squad"]
-"""`squad` is a .json with one object, of questions or of answers; `json` holds a list of rows."""
+"""A .json file has the format `squad` if it holds one object, and `json` if it holds a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldAnswer:
-    """Answer to a question, and its first character in the context.
-
-    `text` is as the file has it, for scores. `start` is None where the text does not stand in the
-    context; `is_moved` says that it stands elsewhere than the file says, or with other white space:
-    in the latter case `size` characters of the context are the answer.
-    """
+    """An answer to a question, and its position in the context."""
 
     text: str
+    """The text of the answer as it is in the file, for scores."""
     start: int | None
+    """Index of the answer's first character in the context; None if the context does not hold the
+    answer, or the file does not say where it is."""
     is_moved: bool = False
+    """Whether the answer is elsewhere than the file says, or has other white space."""
     size: int | None = None
+    """Number of the answer's characters in the context, if it has other white space there."""
 
     @property
     def stop(self) -> int | None:
@@ -55,10 +55,10 @@ class GoldAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question, the passage with its answer, and the correct answers.
+    """A question, its passage (`context`), and the correct answers.
 
-    Questions of one paragraph share one `context` object. `location` is its place in the file for
-    messages, `row` its number, from 1.
+    Questions of one paragraph share one `context` object. `location` says for messages where the
+    question is in its file; `row` is its number, from 1.
     """
 
     id: str
@@ -74,28 +74,31 @@ class Question:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be found: question or passage is blank."""
+        """Whether question or passage is blank, so that there is no answer to find."""
         return not (self.question.strip() and self.context.strip())
 
     def to_json(self) -> dict[str, Any]:
-        """Return number, id and question; the passage is long."""
+        """Return number, id and question, without the passage, which is long."""
         return {"row": self.row, "id": self.id, "question": self.question}
 
 
 class QuestionReader(Reader[Question]):
-    """Lazy reader of a file's questions; it keeps the id of each.
+    """Lazy reader of a file's questions.
+
+    It keeps the ids of all questions in memory, to refuse an id that comes twice.
 
     Args:
         source: `.json` in SQuAD's format, or one question a row in `.jsonl`, `.parquet` or a list
-            in `.json`; also as .gz, .xz or .zst. `STANDARD_INPUT` is read as `.jsonl`.
-        labelled: whether answers are wanted; if not, none are looked for.
-        placed: whether it must be said where they stand; scores do not depend on that.
+            in `.json`; also as .gz, .xz or .zst; or rows in memory. `STANDARD_INPUT` is read as
+            `.jsonl`.
+        labelled: whether answers are read.
+        placed: whether each answer must have an offset; scores do not need offsets.
 
     Attributes:
-        num_questions: questions given so far.
-        num_moved: answers that stand elsewhere than the file says.
-        num_lost: answers that stand nowhere in the context.
-        num_empty: questions that are blank, or whose context is.
+        num_questions: number of questions read so far.
+        num_moved: number of answers that are elsewhere than the file says.
+        num_lost: number of answers that have an offset, but are nowhere in the context.
+        num_empty: number of questions that are blank or have a blank context.
     """
 
     def __init__(
@@ -111,13 +114,13 @@ class QuestionReader(Reader[Question]):
         """Yield the questions.
 
         Raises:
-            InputError: the file cannot be read as questions (with the place), an id stands
-                twice, there is no question at all, or with `labelled` none has an answer or
-                `is_impossible`, so that any model that gives no answers would be right.
+            InputError: the file cannot be read as questions (the message says where), an id comes
+                twice, or there is no question. Also, with `labelled`, if no question has an answer
+                or says `is_impossible`: a model that never answers would be always right.
         """
         self._begin()
         file_format = question_format(self.source)
-        waiting: list[Question] = []  # for the first that says what is right
+        waiting: list[Question] = []  # read, but not yet yielded: none says what is right
         for question in (
             self._read_squad() if file_format == "squad" else self._read_rows(file_format)
         ):
@@ -180,7 +183,7 @@ class QuestionReader(Reader[Question]):
             if self.source != STANDARD_INPUT:
                 raise
             fault = error.message.removeprefix(f"{self.name}:")
-            raise InputError(f"{self.name}:{fault} {WANTED_LINE}") from None
+            raise InputError(f"{self.name}:{fault} {ADVICE_ON_LINES}") from None
 
     def _at(self, location: str) -> str:
         is_file = isinstance(self.source, Path)
@@ -208,7 +211,7 @@ class QuestionReader(Reader[Question]):
             text = self._get(answer, "text", str, answer_location)
             is_placed = self.placed or "answer_start" in answer
             start = self._get_start(answer, answer_location) if is_placed else None
-            if not text.strip():  # how some sets say that there is none
+            if not text.strip():  # some data sets say so that there is no answer
                 continue
             if start is None:
                 yield GoldAnswer(text, None)
@@ -219,7 +222,7 @@ class QuestionReader(Reader[Question]):
             yield located
 
     def _answer_records(self, record: Mapping[str, Any], location: str) -> Iterable[Any]:
-        """List the answers as objects; `datasets` has two lists."""
+        """Return the answers as objects, also where they are two lists, as in `datasets`."""
         answers = record.get("answers")
         if isinstance(answers, dict) and not self.placed and "answer_start" not in answers:
             return ({"text": text} for text in self._get(answers, "text", list, location))
@@ -255,10 +258,10 @@ class QuestionReader(Reader[Question]):
 
 
 def locate_answer(context: str, text: str, start: int) -> GoldAnswer:
-    """Locate an answer in `context`, nearest to `start`, its offset in the file.
+    """Locate an answer in `context`, at its offset `start` or else as near to it as possible.
 
-    Where the text does not stand as it is, white space at its ends is left out, and at last any
-    white space may stand between its words.
+    If the context does not hold the text as it is, the text is searched without white space at its
+    ends; if that is not found either, with any white space between its words.
 
     >>> locate_answer("in New  York.", " New York ", 2)
     GoldAnswer(text=' New York ', start=3, is_moved=True, size=9)
@@ -276,13 +279,18 @@ def locate_answer(context: str, text: str, start: int) -> GoldAnswer:
 
 
 def nearest(context: str, pattern: str, start: int) -> tuple[int, int] | None:
-    """Find the match that begins nearest to `start`, the earlier of two; overlaps count."""
+    """Return start and end of the match that begins nearest to `start`; None without a match.
+
+    Matches may overlap. Of two that are equally near, the earlier one counts.
+    """
     spans = (match.span(1) for match in re.finditer(f"(?=({pattern}))", context))
     return min(spans, key=lambda span: abs(span[0] - start), default=None)
 
 
 def question_format(source: ExampleSource) -> QuestionFormat:
-    """Return the format that a file's name says, of .json its content; jsonl for rows in memory.
+    """Return the format of a file by its name, and of a .json file by its content.
+
+    Rows in memory and standard input are read like `jsonl`.
 
     Raises:
         InputError: there is no such file, or its name ends in something else.

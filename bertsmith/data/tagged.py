@@ -1,4 +1,4 @@
-"""Sentences with a label per word."""
+"""Sentences in which each word has a label, and remarks on how they were read."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,8 +31,8 @@ REMARKS: dict[Remark, tuple[str, str]] = {
         "empty nodes, which stand nowhere in the text, were left out",
     ),
     "misaligned_entities": (
-        "entity ended within a word, and was taken to its end",
-        "entities ended within a word, and were taken to its end",
+        "entity began or ended within a word, and was extended to whole words",
+        "entities began or ended within a word, and were extended to whole words",
     ),
     "unlocated_texts": (
         "text does not hold all of its words; its offsets are those of the words joined by spaces",
@@ -59,23 +59,24 @@ REMARKS: dict[Remark, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Words of a sentence and, where the file has them, their labels.
-
-    `row` is its line in the file, from 1. `scheme` is that of the labels. `text_and_places`
-    is the text that the words were found in and their places there; None where the file has words
-    alone. `remarks` names each correction made while reading. `before` holds the lines between the
-    sentence before it and its own, if a file of columns is read to be labelled; `template` the
-    block of a CoNLL-U file, with a NUL for each label.
-    """
+    """The words of a sentence and, if the file has them, their labels."""
 
     words: tuple[str, ...]
     labels: tuple[str, ...] = ()
     row: int = 0
+    """Line or row of the file at which the sentence begins, counted from 1."""
     text_and_places: tuple[str, tuple[Place, ...]] | None = None
+    """The text of the sentence, and start and end of each word in it; None if the file has only
+    words."""
     scheme: Scheme = "plain"
+    """Scheme of the labels."""
     remarks: tuple[Remark, ...] = ()
+    """Corrections that were made while reading, each by its kind."""
     before: tuple[str, ...] = ()
+    """Lines between the previous sentence and this one, if a CoNLL file is read for predictions."""
     template: str = ""
+    """The lines of the sentence in a CoNLL-U file that is read for predictions, with a NUL in place
+    of each label."""
 
     @property
     def content(self) -> tuple[str, ...]:
@@ -93,7 +94,7 @@ class TaggedSentence:
 
     @property
     def text(self) -> str:
-        """Text as it was given; of words that came alone, the words joined."""
+        """The text as it is in the file, or the words joined if the file has only words."""
         return self._located[0]
 
     @property

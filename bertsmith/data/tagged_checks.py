@@ -1,7 +1,8 @@
 """Recognize tables of texts, headers and lost empty lines where labelled words are expected.
 
-Each rule is a guess from several signs, so that real sentences pass: words may hold blanks
-(`New York`, Vietnamese, non-breaking ones), a file may be one sentence, and labels may be rare.
+Each rule is a guess that needs several signs, so that real sentences pass: words may hold blanks
+(`New York`, words of Vietnamese, non-breaking spaces), a file may be a single sentence, and labels
+may be rare.
 """
 
 import re
@@ -22,42 +23,46 @@ OTHER_HEADINGS = {
     *("id", "idx", "index", "no", "#", "guid", "source", "lemma", "chunk", "head", "deprel"),
     *("sentence #", "sentence_id", "sent_id", "feats", "deps", "misc"),
 }
-"""Usual names of columns; all of a header's cells are among these."""
+"""Usual names of other columns; all cells of a header are usual names."""
 
 FEW = 3
-"""Fewest cells that are judged."""
+"""Minimum number of cells that are judged at all."""
 SEVERAL = 5
-"""Words of which nearly all may hold blanks: a table of short texts."""
+"""Minimum number of cells for two weaker signs: nearly all cells hold blanks, or most have many
+letters of a script without blanks."""
 ENOUGH = 20
-"""Words from which a majority with blanks, or labels that never recur, are no accident."""
+"""Minimum number of cells for signs that fewer cells often have by chance: more than half hold
+blanks, or all labels are different."""
 MANY = 50
-"""Words from which labels that hardly recur are no accident."""
+"""Minimum number of labels from which it is no accident that nearly all are different."""
 TEXT_PIECES = 4
-"""Pieces between blanks that make a text; most words of Vietnamese that hold blanks have two."""
+"""A cell with as many pieces between blanks is a text; most words of Vietnamese that hold blanks
+have two pieces."""
 TEXT_CHARACTERS = 25
-"""Characters of a word without blanks that make a text, as in Chinese."""
+"""A cell with as many characters is a text, for example in Chinese, which has no blanks."""
 CHINESE = "\u3040-\u30ff\u3400-\u9fff"
 """Letters of Chinese and Japanese."""
 SOUTHEAST = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Letters and marks of Thai, Lao, Burmese and Khmer."""
 UNSPACED = re.compile(f"[{CHINESE}{SOUTHEAST}]").search
-"""Finds a letter of a script without blanks."""
+"""Finds a letter of a script that writes no blanks between words."""
 LONG_UNSPACED = re.compile(f"(?:[{CHINESE}][^{CHINESE}]*){{8}}|[{SOUTHEAST}]{{20}}").search
-"""Finds more letters than most words of such a script have; names of ministries have as many."""
+"""Finds more letters than most words of such a script have. Names of ministries have as many, so
+only a majority of such cells is a sign."""
 PUNCTUATED = re.compile(f"[{CHINESE}][，。！？；：、…]|[，。！？；：、…][{CHINESE}]").search
-"""Finds a sign of Chinese sentences beside a letter; among words it stands alone."""
+"""Finds a Chinese punctuation mark beside a letter; among words, the mark has a cell of its own."""
 LEXICON = 100
-"""Words of one sentence, hardly any of which recurs: of 100 running words a fifth or more do."""
+"""Minimum number of rows without an empty line that are a table, not a sentence, if hardly a word
+comes twice: in 100 words of running text, a fifth or more have come before."""
 SHORT_LEXICON = 50
-"""Words of one sentence whose labels are of no scheme for spans, hardly any of which recurs. In
-CoNLL-2003, EWT and MSRA, 3 of 939 sentences of 50 to 69 words have so few that recur, none of them
-with such labels.
+"""The minimum in place of `LEXICON` if the labels mark no spans. Of 939 sentences of 50 to 69 words
+in CoNLL-2003, EWT and MSRA, 3 have hardly a word twice, and the labels of these 3 mark spans.
 """
 FEW_LABELS = 3
-"""Largest number of labels of a short table of texts; a sentence of 20 different words has more
-parts of speech. """
+"""Maximum number of different labels in a short table of texts; a sentence of 20 different words
+has more parts of speech."""
 LONGEST_LONE_SENTENCE = 1000
-"""Largest number of words of a file that is one sentence; the longest sentences of news have some
+"""Maximum number of words of a file that is one sentence; the longest sentences of news have some
 hundreds."""
 SHOWN_ROWS = 3
 SHOWN_WORD_CHARACTERS = 40
@@ -76,13 +81,14 @@ def check_rows(
     """Refuse a file in columns whose first rows look like a table of texts.
 
     Args:
-        source_name: how messages call the file.
-        rows: numbers and lines.
-        columns: the cells of those that have the columns of most.
-        word_index: which of the columns has the words.
+        source_name: the file's name in messages.
+        rows: the first rows of the file, each as its number and line.
+        columns: for each column its cells, from the rows that have as many columns as most.
+        word_index: index of the column with the words.
 
     Raises:
-        InputError: they do; says by what, and what to do.
+        InputError: the rows look like a table of texts, or the first row names the columns; the
+            message says what to do.
     """
     lines = [(row, line) for row, line in rows if not line.startswith("#")]
     if not lines:
@@ -99,7 +105,8 @@ def check_rows(
 def _check_header(source_name: str, lines: Sequence[tuple[int, str]]) -> None:
     """Raise InputError if the first line names the columns.
 
-    A line whose last cell comes again below is a word with its label, whatever it says.
+    If a later line ends with the last cell of the first line, the first line is a word with its
+    label, even if both are usual names of columns.
     """
     row, first = lines[0]
     cells = split_header(first)
@@ -114,14 +121,20 @@ def _check_header(source_name: str, lines: Sequence[tuple[int, str]]) -> None:
 
 
 def split_header(line: str, *, lower: bool = True) -> list[str]:
-    """Split a line at the separator that it has: tabs, commas, semicolons, bars or spaces."""
+    """Split a line at the first of these separators that it holds: tab, comma, semicolon, bar.
+
+    A line without one is split at spaces.
+    """
     border = next((char for char in "\t,;|" if char in line), None)
     cells = [cell.strip().strip('"') for cell in line.strip().split(border)]
     return [cell.lower() for cell in cells] if lower else cells
 
 
 def names_columns(cells: Sequence[str]) -> bool:
-    """Return whether cells in lower case are the usual names of columns, of words and labels."""
+    """Return whether all cells, in lower case, are usual names of columns.
+
+    At least one must name words or texts, and one labels.
+    """
     names = set(cells)
     return (
         len(names) == len(cells) > 1
@@ -141,12 +154,14 @@ def check_words(
     """Refuse a source whose first sentences look like another kind of data.
 
     Args:
-        sentences: those read ahead; without labels, only their words are judged.
-        is_alone: whether the first is the only one, as no empty line stands between rows.
-        is_ended: whether an empty line stands behind it.
+        source: the file or rows, for messages.
+        sentences: the sentences that were read ahead; without labels, only their words are judged.
+        is_alone: whether the file has only one sentence, because no empty line divides its rows.
+        is_ended: whether an empty line ends this sentence.
 
     Raises:
-        InputError: they do; says by what, and what to do.
+        InputError: the sentences look like texts, the words like labels, the labels have too many
+            different values, or the empty lines are missing; the message says what to do.
     """
     words = [word for sentence in sentences for word in sentence.words]
     labels = [label for sentence in sentences for label in sentence.labels]
@@ -185,7 +200,7 @@ def _find_fault(words: Sequence[str], labels: Sequence[str]) -> str | None:
 
 
 def _are_texts(cells: Sequence[str]) -> bool:
-    """Return whether the cells of the column of words are texts."""
+    """Return whether the cells of the column of words look like texts."""
     return (
         _hold_blanks(cells)
         or _are_most(cells, lambda cell: len(cell) >= TEXT_CHARACTERS, FEW)
@@ -194,15 +209,16 @@ def _are_texts(cells: Sequence[str]) -> bool:
     )
 
 
-def _are_most(cells: Sequence[str], is_such: Callable[[str], object], least: int) -> bool:
-    """Return whether more than half of at least `least` cells are such."""
-    return len(cells) >= least and sum(map(bool, map(is_such, cells))) > 0.5 * len(cells)
+def _are_most(cells: Sequence[str], matches: Callable[[str], object], least: int) -> bool:
+    """Return whether there are at least `least` cells, and `matches` is true of more than half."""
+    return len(cells) >= least and sum(map(bool, map(matches, cells))) > 0.5 * len(cells)
 
 
 def _are_different_texts(cells: Sequence[str]) -> bool:
-    """Return whether the cells of another column are texts.
+    """Return whether the cells of a column other than that of the words look like texts.
 
-    Labels may hold blanks (`proper noun`), but come again; morphological features are long.
+    More than half must be different, since labels that hold blanks (`proper noun`) come again. That
+    cells are long is a sign only in scripts without blanks, since morphological features are long.
     """
     return len(set(cells)) > 0.5 * len(cells) and (
         _hold_blanks(cells)
@@ -212,7 +228,7 @@ def _are_different_texts(cells: Sequence[str]) -> bool:
 
 
 def _hold_blanks(cells: Sequence[str]) -> bool:
-    """Return whether cells are texts with plain blanks between their words."""
+    """Return whether cells look like texts that have plain spaces between words."""
     pieces = [len(cell.strip().split(" ")) for cell in cells]
     num_two, num_three, num_texts = (
         sum(count >= least for count in pieces) for least in (2, 3, TEXT_PIECES)
@@ -226,13 +242,13 @@ def _hold_blanks(cells: Sequence[str]) -> bool:
 
 
 def _are_span_labels(cells: Sequence[str]) -> bool:
-    """Return whether all cells are labels of a scheme, and some mark a span."""
-    named = [cell for cell in cells if cell != OUTSIDE]
-    return bool(named) and all(map(PREFIXED.fullmatch, named))
+    """Return whether all cells are `O` or labels such as `B-PER`, and some are not `O`."""
+    inside = [cell for cell in cells if cell != OUTSIDE]
+    return bool(inside) and all(map(PREFIXED.fullmatch, inside))
 
 
 def _find_lost_ends(words: Sequence[str]) -> str | None:
-    """Describe a file without an empty line that is no sentence."""
+    """Describe why the words of a file without an empty line are not one sentence; else None."""
     if len(words) >= LEXICON and len(set(words)) >= 0.95 * len(words):
         return (
             f"no empty line ends a sentence in {len(words):,} rows, and hardly a word comes twice, "
@@ -241,8 +257,8 @@ def _find_lost_ends(words: Sequence[str]) -> str | None:
     if len(words) > LONGEST_LONE_SENTENCE:
         return (
             f"no empty line ends a sentence in {len(words):,} rows, so the file would be one "
-            f"sentence. {FOR_WORDS} One such line anywhere is enough if it is one long "
-            "text."
+            f"sentence. {FOR_WORDS} If the file is one long text, a single empty line anywhere is "
+            "enough."
         )
     return None
 
@@ -250,7 +266,8 @@ def _find_lost_ends(words: Sequence[str]) -> str | None:
 def _is_short_table(words: Sequence[str], labels: Sequence[str]) -> bool:
     """Return whether rows without an empty line look like short texts, each with its label.
 
-    Labels of spans, and O, stand beside words alone; and so do signs that are rows of their own.
+    They are words if a label is `O` or marks a span, or if punctuation marks have rows of their
+    own.
     """
     num_different = len(set(words))
     size = len(words)
@@ -269,7 +286,7 @@ def _is_short_table(words: Sequence[str], labels: Sequence[str]) -> bool:
 
 
 def _show(sentences: Sequence[TaggedSentence]) -> str:
-    """Show the first words with their labels."""
+    """Write the first words with their labels, for a message."""
     rows = (
         f"'{shorten_cell(word)}'" + "".join(f" ({shorten_cell(label)})" for label in labels)
         for sentence in sentences

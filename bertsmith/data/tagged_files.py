@@ -1,7 +1,7 @@
 """Stream sentences with labelled words from CoNLL, CoNLL-U, text files, and rows of objects.
 
-Nothing is dropped without being counted: `TaggedSentence.remarks` has what was not taken as it
-stands, `TaggedReader.num_skipped` the sentences that could not be read.
+`TaggedSentence.remarks` lists what was left out or changed while reading, and
+`TaggedReader.num_skipped` counts the sentences that could not be read.
 """
 
 import itertools
@@ -53,17 +53,19 @@ SUFFIXES: dict[str, FoundFormat] = {
     "bio": "conll",
     "iob": "conll",
 }
-"""Formats by the ending of a name; for others the first lines are read."""
+"""Formats by the ending of a file's name; for other endings, the first lines decide."""
 
 UNREADABLE = ("csv", "xlsx", "pdf")
 DETECTED_FROM = 5000
-"""Sentences read ahead to detect the label scheme."""
+"""Number of sentences that are read ahead to detect the label scheme."""
 LOOKED_AT = 200
-"""Lines read ahead to detect the format."""
+"""Number of lines that are read ahead to detect the format, and of sentences without labels that
+are read ahead to check that they hold words."""
 MAX_HELD = 1 << 22
-"""Maximum characters read ahead to detect a format or a scheme."""
+"""Maximum number of characters that are read ahead."""
 MOST = 3 / 4
-"""Share of rows that must have the same number of columns; running text hardly ever has it."""
+"""Share of rows that must have the same number of columns; in running text, hardly ever so many
+lines have the same number of words."""
 Item = TypeVar("Item")
 FORMAT_NAMES: dict[FoundFormat, str] = {
     "conll": "columns, a word a line",
@@ -80,9 +82,11 @@ class TaggedReader(Reader[TaggedSentence]):
 
     Args:
         source: a file of words and labels, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in
-            memory, read as objects of `.jsonl` are.
-        columns: where words and labels stand.
-        beside: the scheme of the gold labels, assumed of predicted ones if it can be theirs.
+            memory, which are read like the objects of `.jsonl`.
+        columns: the options for reading, such as which columns hold words and labels.
+        labelled: whether labels are read.
+        beside: if the labels are predictions, the scheme of the gold labels; the predictions are
+            taken to have it unless their labels show another one.
     """
 
     def __init__(
@@ -103,9 +107,9 @@ class TaggedReader(Reader[TaggedSentence]):
         """Yield the sentences, in the file's order.
 
         Raises:
-            InputError: the file cannot be read as asked, a row does not fit (unless such
-                sentences are to be skipped), it holds texts where words are expected, or there is
-                no sentence at all.
+            InputError: the file or a row cannot be read (rows raise no error with
+                `columns.skip_incomplete`), the file holds texts where words are expected, its
+                labels follow no scheme, or it has no sentence.
         """
         self.num_skipped = num_sentences = 0
         for sentence in self._checked(self._sentences()):
@@ -126,7 +130,7 @@ class TaggedReader(Reader[TaggedSentence]):
         return "no sentences. Give at least one."
 
     def _sentences(self) -> Iterator[TaggedSentence | None]:
-        """Yield the sentences as they are parsed, None for one that is skipped."""
+        """Yield the parsed sentences, and None for each sentence that is skipped."""
         source, columns = self.source, self.columns
         format_ = find_format(source, columns, labelled=self.labelled)
         if format_ == "jsonl" or format_ == "json" or format_ == "parquet":
@@ -144,7 +148,7 @@ class TaggedReader(Reader[TaggedSentence]):
         return self._parsed(parser.parse, parser.look(blocks))
 
     def _lines(self, path: Path) -> Iterator[str]:
-        """Yield the lines of a file, and note whether the last one that was read is empty."""
+        """Yield the lines of a file; `_is_line_empty` says whether the latest one is empty."""
         for line in iter_lines(path):
             self._is_line_empty = not line.strip()
             yield line
@@ -160,16 +164,16 @@ class TaggedReader(Reader[TaggedSentence]):
                     raise
                 yield None
             else:
-                if sentence is not None:  # not comments alone
+                if sentence is not None:  # None if a block has only comments
                     yield sentence
 
     def _checked(
         self, sentences: Iterator[TaggedSentence | None]
     ) -> Iterator[TaggedSentence | None]:
-        """Check that the first sentences are of words, and find the scheme of their labels.
+        """Check that the first sentences hold words, and detect the scheme of their labels.
 
-        Running text and standard input without labels are not read ahead, so that each text can be
-        answered at once.
+        If no labels are read, running text and standard input are not read ahead, so that each text
+        is answered as soon as it arrives.
         """
         format_ = find_format(self.source, self.columns, labelled=self.labelled)
         if not self.labelled and (format_ == "text" or self.source == STANDARD_INPUT):
@@ -180,7 +184,7 @@ class TaggedReader(Reader[TaggedSentence]):
         try:
             held = up_to(MAX_HELD, sentences, lambda one: count_chars(one.words) if one else 0)
             first.extend(itertools.islice(held, DETECTED_FROM if self.labelled else LOOKED_AT))
-        except InputError as raised:  # raised again where its turn comes
+        except InputError as raised:  # raised again below, after the sentences before it
             error = raised
         whole = list(filter(None, first))
         if whole:
@@ -200,10 +204,10 @@ class TaggedReader(Reader[TaggedSentence]):
     def _finished(
         self, sentence: TaggedSentence | None, scheme: Scheme | None
     ) -> TaggedSentence | None:
-        """Set the scheme of a sentence with labels, and repair them if asked.
+        """Set the scheme of a sentence, and with `columns.repair` make illegal labels legal.
 
         Raises:
-            InputError: a label that is none in this scheme.
+            InputError: a label is not one of the scheme.
         """
         if sentence is None or scheme is None:
             return sentence
@@ -230,14 +234,14 @@ class TaggedReader(Reader[TaggedSentence]):
             raise InputError(f"{name_source(self.source)}: {error.message}") from None
 
     def describe_guessed_format(self) -> str | None:
-        """Describe a format that neither flag nor file name tells; else None.
+        """Describe the format if it was guessed from the first lines; else None.
 
         Raises:
-            InputError: as in `find_format`.
+            InputError: there is no such file, or files of its kind do not hold labelled words.
         """
         guess = find_format(self.source, self.columns, labelled=self.labelled)
-        is_told = self.columns.format != "auto" or self.source == STANDARD_INPUT
-        if is_told or not isinstance(self.source, Path) or _format_by_name(self.source):
+        is_chosen = self.columns.format != "auto" or self.source == STANDARD_INPUT
+        if is_chosen or not isinstance(self.source, Path) or _format_by_name(self.source):
             return None
         others = ", ".join(name for name in get_args(FoundFormat) if name != guess)
         return (
@@ -255,10 +259,11 @@ def _read_rows(
 
 
 def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -> FoundFormat:
-    """Find a file's format: as asked, else by its name, else by content.
+    """Find a file's format: `columns.format`, else by the file's name, else by its first lines.
 
     Raises:
-        InputError: there is no such file, or it is of a kind that has no labelled words.
+        InputError: there is no such file, files of its kind do not hold labelled words, or running
+            text is to be read with labels.
     """
     if not isinstance(source, Path):
         return "jsonl"
@@ -315,9 +320,10 @@ def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
 def _looks_like_columns(rows: list[str], head: list[str]) -> bool:
     """Return whether lines look like CoNLL columns rather than running text.
 
-    They do if documents are marked, or blocks of rows mostly have the same number of columns. A row
-    that lacks one does not make a file running text: the parser reports it. Lines of a single word
-    each are rows as well where they stand in several blocks.
+    They do if a `-DOCSTART-` line marks a document, or if empty lines divide them into blocks and
+    most rows have the same number of columns. A row that lacks a column does not make a file
+    running text: the parser reports the row. Lines of a single word count as rows if they stand in
+    several blocks.
     """
     if any(line.startswith(DOCUMENT_START) for line in head):
         return True
@@ -337,5 +343,5 @@ def _is_filled(line: str) -> bool:
 
 
 def _are_words(rows: list[str]) -> bool:
-    """Return whether lines without spaces are words, not texts in unspaced scripts."""
+    """Return whether lines without spaces are words, not texts in scripts without spaces."""
     return sum(len(find_words(row)) for row in rows) <= 2 * len(rows)

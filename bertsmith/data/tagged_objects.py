@@ -1,7 +1,8 @@
-"""Parse JSON objects with labelled words, or a text with entities by character.
+"""Parse JSON objects that hold labelled words, or a text with entities.
 
-An entity takes every word that it touches. Where it ends within a word it is counted as
-`misaligned_entities`; where two want the same word the object is refused, as a word has one label.
+Start and end of an entity count characters. An entity covers every word that it touches.
+If it begins or ends within a word, it is counted among the `misaligned_entities`. If two entities
+touch the same word, the object is refused, because a word has one label.
 """
 
 import re
@@ -33,8 +34,10 @@ class ObjectParser:
     """Parser of JSON objects to sentences.
 
     Args:
-        source: file or rows, for messages.
-        columns: the keys, where they are not the usual ones, and how text is cut into words.
+        source: the file or rows, for messages.
+        columns: the keys of words and labels, if they are not the usual ones, and the rule by which
+            texts are split into words.
+        labelled: whether labels are read.
     """
 
     def __init__(self, source: ExampleSource, columns: TagColumns, labelled: bool) -> None:
@@ -43,10 +46,11 @@ class ObjectParser:
         self.labelled = labelled
 
     def parse(self, item: tuple[int, Mapping[str, Any]]) -> TaggedSentence:
-        """Parse an object and its line's number to a sentence.
+        """Parse an item, the number of a row and its object, to a sentence.
 
         Raises:
-            InputError: keys or values that are not those of a sentence.
+            InputError: a key is missing, a value is of another type, or words and labels or
+                entities do not match.
         """
         row, value = item
         words_key = _first_key(value, self.columns.word_column, WORD_KEYS)
@@ -93,7 +97,7 @@ class ObjectParser:
         return labels
 
     def _strings(self, row: int, key: str, value: Any) -> tuple[str, ...]:
-        """Return a list of words or labels; a label may be a number."""
+        """Return the words or labels under `key` as strings; labels may be numbers."""
         if not isinstance(value, list):
             raise self._refusal(
                 row, f"'{key}' is {json_type(value)}; a list is expected", "Fix the row"
@@ -138,7 +142,9 @@ class ObjectParser:
             touched = range(bisect_right(ends, start), bisect_left(starts, end))
             if not touched:
                 raise self._refusal(
-                    row, f"the entity {start} to {end} ('{label}') holds no word", "Fix its places"
+                    row,
+                    f"the entity {start} to {end} ('{label}') holds no word",
+                    "Fix its start and end",
                 )
             if spans and touched[0] < spans[-1].end:
                 word = text[slice(*places[touched[0]])]
@@ -152,17 +158,17 @@ class ObjectParser:
         return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
 
     def _shared(self, entity: str, word: str, overlaps: bool) -> tuple[str, str]:
-        """Describe an entity that wants the word of the one before, and the cure."""
+        """Return problem and advice for an entity in a word that the one before has covered."""
         advice = "keep one of the two"
         if overlaps:
             return f"{entity} overlaps the one before", f"A word has one label: {advice}"
         if self.columns.split != "characters":
             advice = f"pass {option('split', 'characters')}, or {advice}"
-        fault = f"{entity} and the one before stand in one word, '{shorten_cell(word)}'"
+        fault = f"{entity} and the one before are in one word, '{shorten_cell(word)}'"
         return fault, f"A word has one label: {advice}"
 
     def _entity(self, row: int, text: str, entry: Any) -> tuple[int, int, str]:
-        """Parse start, end and label of an entity: an object, or a list."""
+        """Return start, end and label of an entity, which is an object or a list of the three."""
         match entry:
             case {"start": int() as start, "end": int() as end, "label": str() as label}:
                 pass
@@ -178,8 +184,8 @@ class ObjectParser:
         if not (0 <= start < end <= len(text)) or not label:
             raise self._refusal(
                 row,
-                f"the entity {start} to {end} ('{label}') does not stand in a text of {len(text)} "
-                "characters",
+                f"the entity {start} to {end} ('{label}') is not a part of the text, which has "
+                f"{len(text)} characters, or has no label",
                 "Count from 0, with the end one past the last character, and name the label",
             )
         return start, end, label
@@ -198,9 +204,9 @@ def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
 
 
 def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]] | None:
-    """Locate words in their text, in order; None if one is not found.
+    """Return a text, and start and end of each of its words, in order; None if a word is missing.
 
-    Words may be written as treebanks escape them.
+    Words may have the escapes of treebanks (see `spellings`).
 
     >>> align_words('say "(no)"', ["say", "``", "-LRB-", "no", "-RRB-", "''"])[1]
     ((0, 3), (4, 5), (5, 6), (6, 8), (8, 9), (9, 10))
@@ -219,7 +225,7 @@ def align_words(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]
 
 
 def spellings(word: str) -> tuple[str, ...]:
-    """Return a word, and the form that a treebank may have escaped.
+    """Return a word as it is, and the forms that it may have in the text if it is an escape.
 
     The escapes are those of the Penn Treebank: brackets (`-LRB-`), slashes and asterisks (`\\/`),
     and quotation marks, which are words of their own.
@@ -231,12 +237,12 @@ def spellings(word: str) -> tuple[str, ...]:
 
 
 def word_labels(row: Mapping[str, Any], label_column: str | None) -> list[Any]:
-    """Return the labels of a row's words as they were given; empty where it has none."""
+    """Return the labels of a row's words with the types that they have; empty if it has none."""
     values = {str(key): value for key, value in row.items()}
     key = _first_key(values, label_column, LABEL_KEYS)
     labels = as_json(values[key]) if key else []
     return labels if isinstance(labels, list) else []
 
 
-def _first_key(value: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str | None:
-    return next((key for key in ((asked,) if asked else usual) if key in value), None)
+def _first_key(value: Mapping[str, Any], chosen: str | None, usual: Sequence[str]) -> str | None:
+    return next((key for key in ((chosen,) if chosen else usual) if key in value), None)

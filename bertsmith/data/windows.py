@@ -1,9 +1,11 @@
 """Overlapping windows over texts that are longer than a model reads.
 
-Of a pair one text is windowed and the other is whole in every row: [CLS] A [SEP] window of B [SEP].
-Tokens that still do not fit are cut and counted. Given words are encoded each by itself, as with
-transformers' `is_split_into_words=True`; one of which cleaning leaves nothing (zero-width
-characters) becomes [UNK], so that every word has a first token, and with it a prediction.
+Of a pair, one text is divided into windows, and each row has a window of it beside the other text:
+[CLS] A [SEP] window of B [SEP]. Tokens that still do not fit are cut and counted.
+
+Sentences that are lists of words are encoded word by word, as transformers does with
+`is_split_into_words=True`. A word without any token, such as one of zero-width characters, becomes
+[UNK], so that every word has a first token, at which its label is predicted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,9 +25,9 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Window:
-    """A row of tokens, `[tokens]` int32, and the text range it shows.
+    """A row of tokens, int32 `[tokens]`, and the range of the windowed text that it shows.
 
-    The row's tokens from index `first` are the windowed text's tokens `start` to `end`.
+    From index `first` on, the row holds the tokens `start` to `end` of the windowed text.
     """
 
     ids: NDArray[np.int32]
@@ -37,17 +39,18 @@ class Window:
 
 @dataclass(frozen=True)
 class Windows:
-    """All rows of a text or pair; `num_cut` tokens are in none."""
+    """All rows of a text or pair; `num_cut` of its tokens are in no row."""
 
     rows: tuple[Window, ...]
     num_cut: int
 
 
 def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """Divide `length` tokens into ranges `(start, end)` of at most `room`.
+    """Divide `length` tokens into ranges `(start, end)` of at most `room` tokens.
 
-    Neighbours share `stride` tokens (as the tokenizers library uses the word); the last one is
-    moved back, so that it is as long as the others and has as much context.
+    Neighbouring ranges share `stride` tokens, which is the meaning of the word in the tokenizers
+    library. The last range begins earlier than that, so that it is as long as the others and has as
+    much context.
 
     >>> window_spans(10, room=5, stride=2)
     [(0, 5), (3, 8), (5, 10)]
@@ -59,8 +62,8 @@ def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
     """
     if not 0 <= stride < room:
         raise ConfigError(
-            f"{option('stride')}: found {stride} where {room} tokens have room; allowed is 0 to "
-            f"{room - 1}."
+            f"{option('stride')}: found {stride}, but a window has room for {room} tokens; allowed "
+            f"is 0 to {room - 1}."
         )
     if length <= room:
         return [(0, length)]
@@ -80,9 +83,12 @@ def make_windows(
 
     Args:
         parts: token ids of the one text or of both.
-        stride: tokens that neighbours share; fewer where a window has little room.
-        windowed: index of the text of a pair that is windowed; by default the longer one. The other
-            gets at most half of the room, and is cut at its end beyond that.
+        max_length: maximum number of tokens of a row, with special tokens.
+        stride: tokens that neighbouring windows share; at most half of a window, so fewer if the
+            other text of a pair leaves little room.
+        windowed: index of the text of a pair that is divided; by default the longer one. If the
+            pair does not fit into one row, the other text gets at most half of the room, and is cut
+            at its end beyond that.
     """
     if windowed is None:
         windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))
@@ -117,7 +123,7 @@ def encode_windowed(
     max_length: int,
     windowing: Windowing,
 ) -> EncodedExamples:
-    """Encode texts or pairs to several windows each, or cut them, at `max_length` tokens.
+    """Encode texts or pairs to rows of at most `max_length` tokens: windows, or cut texts.
 
     Raises:
         ConfigError: windows would share more than half of a row.
@@ -130,12 +136,12 @@ def encode_windowed(
     return join_windows(make_windows(tokenizer, both, max_length, stride) for both in ids)
 
 
-def join_windows(made: Iterable[Windows], alignment: Sequence[Any] = ()) -> EncodedExamples:
+def join_windows(all_windows: Iterable[Windows], alignment: Sequence[Any] = ()) -> EncodedExamples:
     """Collect the rows of several texts or pairs; `alignment` has an entry for each row."""
     counts = [0]
 
     def rows() -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], int]]:
-        for windows in made:
+        for windows in all_windows:
             counts.append(len(windows.rows))
             for index, row in enumerate(windows.rows):
                 yield row.ids, row.type_ids, windows.num_cut if index == 0 else 0
@@ -148,7 +154,10 @@ Places = NDArray[np.int64]
 
 
 class RowWords(NamedTuple):
-    """The words that a row predicts, and indices of their first tokens; both int64 `[words]`."""
+    """The words whose labels are predicted in a row, both fields int64 `[words]`.
+
+    `words` are indices in the sentence; `tokens` are the indices of their first tokens in the row.
+    """
 
     words: Places
     tokens: Places
@@ -160,10 +169,9 @@ def encode_words(
     max_length: int,
     windowing: Windowing,
 ) -> EncodedExamples:
-    """Encode sentences to as many rows as they need.
+    """Encode each sentence to as many rows of at most `max_length` tokens as it needs.
 
-    Rows have at most `max_length` tokens. `alignment` has a `RowWords` for each row; each word is
-    in exactly one of them.
+    `alignment` of the result has a `RowWords` for each row; each word is in exactly one of them.
 
     Raises:
         ConfigError: windows would share more than half of a row.
@@ -171,20 +179,21 @@ def encode_words(
     stride = windowing.overlap(max_length)
     alignment: list[RowWords] = []
 
-    def made() -> Iterator[Windows]:
+    def all_windows() -> Iterator[Windows]:
         for ids, first_pieces in cut_words(tokenizer, sentences):
             windows = make_windows(tokenizer, [ids.tolist()], max_length, stride)
             alignment.extend(_divide_words(first_pieces, windows.rows))
             yield windows
 
-    return join_windows(made(), alignment)
+    return join_windows(all_windows(), alignment)
 
 
 def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:
-    """Convert labels of words to labels of tokens.
+    """Convert labels of words, int64 `[words]` for each sentence, to labels of tokens.
 
-    They are `[words]` per sentence and `[tokens]` per row. A word's label is at its first token, in
-    the row that predicts it; all other tokens, and labels below 0, have `IGNORE_INDEX`.
+    The result has an int64 array `[tokens]` for each row. The label of a word is at its first
+    token, in the row that predicts the word. All other tokens have `IGNORE_INDEX`, as have words
+    whose label is below 0.
     """
     targets = [np.full(length, IGNORE_INDEX, dtype=np.int64) for length in encoded.rows.lengths]
     for row, owner in enumerate(encoded.owners().tolist()):
@@ -197,13 +206,16 @@ def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Pla
 def cut_words(
     tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]
 ) -> Iterator[tuple[NDArray[np.int32], Places]]:
-    """Yield each sentence's token ids, without special tokens, and its words' first tokens."""
+    """Yield for each sentence its token ids and the indices of its words' first tokens.
+
+    The ids, int32 `[tokens]`, hold no special tokens, and the indices are int64 `[words]`.
+    """
     sentences = list(sentences)
     ids, counts = tokenizer.encode_word_ids(chain.from_iterable(sentences))
-    if vanished := np.flatnonzero(counts == 0).tolist():
+    if without_tokens := np.flatnonzero(counts == 0).tolist():
         ends = np.cumsum(counts)
-        ids = np.insert(ids, ends[vanished], tokenizer.unk_id)
-        counts[vanished] = 1
+        ids = np.insert(ids, ends[without_tokens], tokenizer.unk_id)
+        counts[without_tokens] = 1
     first_pieces = np.cumsum(counts) - counts
     word_ends = np.cumsum([len(words) for words in sentences], dtype=np.int64).tolist()
     piece_starts = np.append(first_pieces, len(ids))
@@ -221,11 +233,14 @@ def _divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[R
 
 
 def deciding_windows(positions: Places, windows: Sequence[tuple[int, int]]) -> Places:
-    """Choose the window with most context around each of `positions`.
+    """Choose for each position the window in which it has the most context.
 
-    Context counts as in BERT's own code for SQuAD: the smaller of what is before and after the
-    place in the window; on a tie the first window wins. Both `positions` and `windows` must rise.
-    Returns int64 of the shape of `positions`, rising too.
+    As in BERT's own code for SQuAD, the context of a position is the number of tokens before it or
+    after it in the window, whichever is smaller; of equal windows, the first counts. `positions`,
+    int64 `[positions]`, and `windows` must be in ascending order.
+
+    Returns:
+        Indices of windows, int64 `[positions]`, which are in ascending order as well.
     """
     best = np.full(len(positions), -1, dtype=np.int64)
     decides = np.zeros(len(positions), dtype=np.int64)
