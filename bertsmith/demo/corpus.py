@@ -1,8 +1,9 @@
 """Documentation of the installed Python packages as documents of plain prose.
 
-Docstrings are read by `ast`: nothing is imported or run. A module is one document. Only paragraphs
-that consist of sentences are kept, and equal ones only once. A language model learns most from
-sentences, and the layout of docstrings would reveal the library that a paragraph is from.
+Docstrings are read by `ast`: nothing is imported or run. Each module is one document. Only
+paragraphs that consist of sentences are kept, and of equal paragraphs only the first. A language
+model learns most from sentences, and the layout of docstrings would reveal which library a
+paragraph is from.
 """
 
 import ast
@@ -20,7 +21,7 @@ from pathlib import Path
 MAX_CHARS = 8_000_000
 MAX_CHARS_OF_LIBRARY = 800_000
 ENOUGH_CHARS = 60_000
-"""Characters that are read of each library that the question is about, however long that takes."""
+"""Characters to read from each library that the question is about, even if the time is over."""
 
 STANDARD_LIBRARY = "standard library"
 # Installed packages may live inside the standard library's folder.
@@ -64,7 +65,10 @@ NO_PROSE = re.compile(
 
 @dataclass(frozen=True)
 class ModuleText:
-    """The prose of one module: `library` is its top-level package, `module` its path in that."""
+    """The prose of one module.
+
+    `library` is its top-level package, and `module` the path of its file inside the package.
+    """
 
     library: str
     module: str
@@ -72,13 +76,13 @@ class ModuleText:
 
     @property
     def num_chars(self) -> int:
-        """Characters of prose, without the line ends."""
+        """Number of characters of the paragraphs, without line ends."""
         return sum(map(len, self.paragraphs))
 
 
 @dataclass
 class Documentation:
-    """Documents, and in `skipped` how many files and paragraphs were left out, by reason."""
+    """Documents, and the numbers of files and paragraphs that were left out, by reason."""
 
     documents: list[ModuleText] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -90,7 +94,7 @@ class Documentation:
 
 
 def installed_libraries() -> dict[str, Path]:
-    """Find the libraries of this Python; return the folder or the only file of each by its name."""
+    """Return the libraries of this Python: by name, the folder of each or its only file."""
     paths = sysconfig.get_paths()
     libraries = {STANDARD_LIBRARY: Path(paths["stdlib"]).resolve()}
     for site in dict.fromkeys(Path(paths[name]).resolve() for name in ("purelib", "platlib")):
@@ -107,9 +111,9 @@ def read_documentation(
     """Read the prose of libraries in about `seconds`, so that no library dominates.
 
     The next module is always taken from the library with the least text so far; the libraries in
-    `first` are read before all others. A library's modules are taken in the order of a hash of
-    their paths, so that a library that is not read to its end is represented by modules of all its
-    parts. The same files give the same result, unless time runs out.
+    `first` are read before all others. The modules of a library are read in the order of a hash of
+    their paths, so that if time ends early, all parts of the library have had the same chance. The
+    same files give the same result, unless time runs out.
     """
     ends_at = time.monotonic() + seconds
     documentation = Documentation()
@@ -123,7 +127,7 @@ def read_documentation(
         if chars[name] >= MAX_CHARS_OF_LIBRARY or documentation.num_chars >= MAX_CHARS:
             reason = "file over the limit"
         elif is_enough and time.monotonic() > ends_at:
-            reason = "file left out for want of time"
+            reason = "file left out for lack of time"
         if reason is not None:
             documentation.skipped[reason] += len(modules.pop(name))
         elif modules[name]:
@@ -136,7 +140,7 @@ def read_documentation(
 def _add(
     documentation: Documentation, seen: set[str], library: str, module: str, path: Path
 ) -> None:
-    """Add a module's new paragraphs as one document."""
+    """Add the paragraphs of a module that are not in `seen` as one document."""
     try:
         texts = read_docstrings(path)
     except UNREADABLE:
@@ -157,7 +161,7 @@ def _add(
 
 
 def _modules(top: Path, skipped: Counter[str]) -> list[tuple[str, Path]]:
-    """List a library's source files with their module paths, in the order of a hash of these."""
+    """List the source files of a library as (path inside the library, path), in a hash's order."""
     if top.is_file():
         return [(top.name, top)]
     modules = []
@@ -214,7 +218,10 @@ def prose_paragraphs(docstring: str) -> list[str]:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Group lines into blocks, which end at empty lines, other indentation, or the next item."""
+    """Group lines into blocks.
+
+    A block ends at an empty line, an underline, a change of indentation, or the next list item.
+    """
     block: list[str] = []
     indent = 0
     is_hanging = False
@@ -227,7 +234,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
             yield block
             block = []
         if is_hanging or not block:
-            # The second line of an item sets the indentation of the lines that follow.
+            # The lines of an item from the second on may have another indentation than the first.
             indent = depth
             is_hanging = item is not None and not is_hanging
         if text and not is_underline:
@@ -247,7 +254,7 @@ def strip_markup(text: str) -> str:
 
 
 def is_prose(paragraph: str) -> bool:
-    """Return whether a paragraph is prose, and not about people or licences.
+    """Return whether a paragraph is prose, and not about people, licenses or copyright.
 
     Prose starts with a letter, ends as a sentence does, and has at least eight words; at least
     three quarters of its characters are words and the spaces between them.

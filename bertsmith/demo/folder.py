@@ -1,7 +1,7 @@
 """The demo's folder, in which a new demo replaces an earlier demo and nothing else.
 
-A demo is built where it will stay, so that every path written into it is right. Meanwhile the
-earlier demo is kept in a folder inside, from which it is moved back if the new demo fails.
+A demo is built in its final folder, so that the paths that it writes into files are right. Until it
+is complete, the earlier demo is kept in a folder inside, and is moved back if the new demo fails.
 """
 
 import json
@@ -22,10 +22,12 @@ EARLIER = "earlier-demo"
 
 @contextmanager
 def fresh_folder(out: Path) -> Iterator[None]:
-    """Clear a folder of an earlier demo, which is restored if the block ends with an error.
+    """Lock the folder of a demo, and move an earlier demo aside while the block runs.
+
+    After the block, the earlier demo is deleted, or restored if the block raised an error.
 
     Raises:
-        ConfigError: something other than a demo stands at `out`, or another process works there.
+        ConfigError: `out` holds something other than a demo, or another process works there.
         InputError: the folder cannot be written.
     """
     with hold_folder(out, lambda: check_out(out)):
@@ -46,10 +48,10 @@ def fresh_folder(out: Path) -> Iterator[None]:
 
 
 def check_out(out: Path) -> None:
-    """Refuse a folder that is not empty and holds no demo."""
+    """Raise ConfigError if a folder is not empty and holds no demo."""
     if any(out.iterdir()) and not (is_demo(out) or (out / EARLIER).exists()):
         raise ConfigError(
-            f"{out}: holds other things than a demo, and would be replaced. Choose another --out."
+            f"{out}: the folder is not empty, and holds no demo. Choose another --out."
         )
 
 

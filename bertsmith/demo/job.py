@@ -1,7 +1,7 @@
 """All steps of the demo in one call, from the documentation on this computer to a report.
 
-The demo trains by the public interface, `pretrain` and `TextClassifier`. Each part gets a share of
-the minutes, so that on a slow computer less is read and trained, and the demo still ends in time.
+The demo trains with the public interface, `pretrain` and `TextClassifier`. Each part gets a share
+of the minutes, so that a slow computer reads less and trains less, and the demo still ends in time.
 """
 
 import csv
@@ -46,32 +46,33 @@ from bertsmith.vocabulary.train import write_tokenizer
 READING_SHARE = 0.08
 """Share of the time after which no more modules are read."""
 ENDING_SHARE, ENDING = 0.3, 5.0
-"""Share of the time for all parts after pre-training. These parts get at most `ENDING` times the
-seconds in which the vocabulary was learned, which are more on a slow computer."""
+"""Share of the time for all parts after pre-training. But these parts get at most `ENDING` times
+the seconds that learning the vocabulary took, so that a fast computer pre-trains longer."""
 PAGE_SHARE = 0.03
 """Share of the time for examples and the page."""
 COUNTING = 0.5
-"""Seconds in which tokens are counted for the first word embeddings, as a multiple of the seconds
-in which the vocabulary was learned; `minutes` of `pretrain` do not include them."""
+"""Time that `pretrain` needs to count tokens for the first word embeddings, as a multiple of the
+time that learning the vocabulary took. It comes on top of the `minutes` of `pretrain`."""
 STARTING = 5.0
-"""Seconds in which the program is loaded, before the demo measures time."""
+"""Seconds that loading the program takes, before the demo begins to measure time."""
 LEAST_PRETRAINING = 20.0
-"""Fewest seconds of pre-training, even if all of the time is used up before."""
+"""Minimum seconds of pre-training, even if no time is left for it."""
 TRAINING_SHARE = 0.5
 """Share of the time of a fine-tuning after which training ends; the rest is for scoring."""
 
 MAX_VOCABULARY, LEAST_VOCABULARY = 8000, 1000
 CHARS_PER_TOKEN = 200
-"""Characters of text for each token of the vocabulary: less text gets a smaller vocabulary."""
+"""Characters of text for each token of the vocabulary, so that less text gets fewer tokens."""
 HELD_OUT = 0.02
 NUM_TRAIN, NUM_DEV = 25, 10
-"""Numbers of labelled paragraphs of each library: to learn from, and to choose the best weights."""
+"""Numbers of labelled paragraphs of each library to learn from, and to choose the best weights."""
 NUM_DRAWS = 3
-"""Number of random choices of labelled paragraphs, over which scores are averaged, so that they
-depend less on the choice."""
+"""Number of random choices of labelled paragraphs. The scores are averaged over the choices, so
+that they depend less on one of them."""
 FINETUNE_LEARNING_RATE = 5e-4
 MAX_TEST, TEST_PER_MINUTE = 150, 30
-"""Largest number of paragraphs of each library to score on: in all, and for each minute."""
+"""Maximum number of paragraphs of each library to score on: in all, and for each minute of the
+demo."""
 NUM_PARTS = 7
 
 SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomposition.")
@@ -86,7 +87,7 @@ FILLS = (
 
 
 class Timer:
-    """Timer of the demo, which knows the seconds that each part took and those that are left."""
+    """Timer of the demo: `seconds` that each part took, and the seconds that are `left`."""
 
     def __init__(self, total: float, say: Say) -> None:
         self.seconds: dict[str, float] = {}
@@ -96,7 +97,7 @@ class Timer:
 
     @contextmanager
     def part(self, name: str, words: str) -> Iterator[None]:
-        """Announce a block and time it under `name`."""
+        """Announce the block in `words`, and add its time to `seconds` under `name`."""
         self.say(f"[{len(self.seconds) + 1} of {NUM_PARTS}] {words} {self._describe_left()}")
         began = time.monotonic()
         yield
@@ -112,7 +113,7 @@ class Timer:
 
 
 class EndAfter(Callback):
-    """Callback that ends a training after some seconds."""
+    """Callback that ends a training some seconds after the callback was created."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.monotonic() + seconds
@@ -131,8 +132,9 @@ def run_demo(
     """Run all steps and return the figures that `demo.json` and the report hold.
 
     Args:
-        callbacks: receive the entries of all trainings.
-        libraries: the folder of each library to read; by default the libraries of this Python.
+        say: shows a line about each part of the work.
+        callbacks: objects that receive each entry of the journals of all trainings.
+        libraries: by name, the folder of each library to read; by default those of this Python.
 
     Raises:
         ConfigError: `out` holds something other than a demo.
@@ -144,7 +146,7 @@ def run_demo(
         folders = installed_libraries() if libraries is None else libraries
         try:
             results = _run(settings, timer, callbacks, folders)
-        except Interrupted:  # its message names a checkpoint, which is not kept
+        except Interrupted:  # its message names a checkpoint, but the demo keeps none
             raise KeyboardInterrupt from None
         write_json(settings.out / RESULT, results)
     return results
@@ -170,7 +172,7 @@ def _run(
         (test,) = draw_examples(unseen_paragraphs, (num_test,))
         dev, train = draws[0]
         write_texts(out, learned, train=train, dev=dev, test=test)
-    with timer.part("baselines", "Asking two plain methods a question about it."):
+    with timer.part("baselines", "Scoring two simple methods on a question about it."):
         tfidf = score_tfidf(train, test)
         if tfidf is None:
             timer.say(
@@ -187,7 +189,8 @@ def _run(
         tokenizer = load_tokenizer(out / "tokenizer")
         reading = CorpusSettings(held_out=HELD_OUT)
         manifest = build_corpus([out / TEXT], tokenizer, out / "corpus", reading)
-    with timer.part("pre-training", "Pre-training: guessing hidden words, telling what follows."):
+    announcement = "Pre-training: guessing hidden words, and whether one passage follows another."
+    with timer.part("pre-training", announcement):
         ending = min(ENDING_SHARE * timer.total, ENDING * timer.seconds["vocabulary"])
         seconds = timer.left - ending - COUNTING * timer.seconds["vocabulary"]
         model = pretrain(
@@ -301,19 +304,22 @@ def compare_models(
     timer: Timer,
     callbacks: Sequence[Callback],
 ) -> tuple[dict[str, list[ClassReport]], int]:
-    """Fine-tune both models on every draw for which there is time, and score them.
+    """Fine-tune the pre-trained and the untrained model on each draw, and score them.
+
+    It ends after the draw for whose successor there is no time. The first classifier of the
+    pre-trained model is saved in `out`.
 
     Args:
         draws: pairs of lists of examples: to choose the best weights by, and to learn from.
 
     Returns:
-        The reports of each model, and the fewest steps of a fine-tuning. `out` keeps the first
-        classifier of the pre-trained model.
+        By the name of the model its reports, one for each draw; and the number of steps of the
+        shortest fine-tuning.
     """
     reports: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
-    fewest = FINETUNE_STEPS
+    fewest_steps = FINETUNE_STEPS
     for draw, (dev, train) in enumerate(draws):
-        before = timer.left
+        left_before = timer.left
         steps = FINETUNE_STEPS
         left = timer.left - PAGE_SHARE * timer.total
         for name, group in reports.items():
@@ -334,12 +340,12 @@ def compare_models(
                 show_progress=False,
                 callbacks=[*callbacks, *([limit] if name == PRETRAINED else [])],
             )
-            steps = classifier.result_.training.steps  # the other model gets the same number
+            steps = classifier.result_.training.steps  # the untrained model gets as many
             group.append(cast(ClassReport, classifier.evaluate(*texts_and_labels(test))))
-        fewest = min(fewest, steps)
-        if timer.left - PAGE_SHARE * timer.total < before - timer.left:
-            break  # another draw would take as long as this one
-    return reports, fewest
+        fewest_steps = min(fewest_steps, steps)
+        if timer.left - PAGE_SHARE * timer.total < left_before - timer.left:
+            break  # the next draw would take as long as this one, which is too long
+    return reports, fewest_steps
 
 
 def texts_and_labels(examples: Sequence[Example]) -> tuple[list[str], list[str]]:
@@ -347,7 +353,7 @@ def texts_and_labels(examples: Sequence[Example]) -> tuple[list[str], list[str]]
 
 
 def predict_first(classifier: Path, test: Sequence[Example]) -> list[dict[str, Any]]:
-    """Predict the first test paragraph of each label."""
+    """Predict the label of the first test paragraph of each library."""
     first = {str(example.label): example.text for example in reversed(test)}
     predict = TextClassifier.load(classifier).predictor_
     return [
@@ -364,7 +370,7 @@ def predict_first(classifier: Path, test: Sequence[Example]) -> list[dict[str, A
 
 
 def write_texts(out: Path, documents: Sequence[ModuleText], **question: Sequence[Example]) -> None:
-    """Write the text to pre-train on, one paragraph per line, and the question as csv files."""
+    """Write the text to pre-train on, one paragraph per line, and each set of examples as csv."""
     with atomic_write(out / TEXT, "w") as file:
         for document in documents:
             file.write("\n".join(document.paragraphs) + "\n\n")

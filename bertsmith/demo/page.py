@@ -1,4 +1,4 @@
-"""The page `report.html` about a demo, in words for a reader new to BERT."""
+"""The page `report.html` about a demo, written for a reader new to BERT."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,15 +34,16 @@ MORE_MINUTES = (
     "on film reviews, a model of this size guessed 29 % of the hidden tokens after 4 minutes of "
     "pre-training, 35 % after 15 and 40 % after 60"
 )
-"""Rows minutes-4, quarter-hour and minutes-60 of benchmarks/results/quality.md."""
+"""The figures are in the rows minutes-4, quarter-hour and minutes-60 of
+benchmarks/results/quality.md."""
 FINETUNE_STEPS = 200
-"""Steps of a fine-tuning for which there is enough time."""
-WIDE_MARGIN = 0.005
-"""Share of the answers below which two models are said to be equal."""
+"""Steps of a fine-tuning that has enough time."""
+EQUAL_BELOW = 0.005
+"""Difference in accuracy below which the page calls two models equal."""
 
 
 def write_demo_page(out: Path, results: Mapping[str, Any]) -> None:
-    """Write the report of a demo whose models and journal are in place."""
+    """Write the report of a demo whose models and journal are already in `out`."""
     rows = [
         {**row, "title": METHODS[row["name"]][0], "description": METHODS[row["name"]][1]}
         for row in results["comparison"]
@@ -70,7 +71,7 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
     shown = {name: unbroken_percent(share) for name, share in accuracy.items()}
     gain = accuracy[PRETRAINED] - accuracy[UNTRAINED]
     worth = f"was worth {100 * gain:.1f} points" if gain > 0 else f"cost {-100 * gain:.1f} points"
-    if abs(gain) < WIDE_MARGIN:
+    if abs(gain) < EQUAL_BELOW:
         worth = "made no difference"
     sentences = (
         f"Pre-training {worth}: the model gets {shown[PRETRAINED]} of the answers right with it, "
@@ -80,7 +81,7 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
         return sentences
     lead = accuracy[PRETRAINED] - accuracy["tfidf"]
     rank = f"gets {shown['tfidf']}."
-    if abs(lead) < WIDE_MARGIN:
+    if abs(lead) < EQUAL_BELOW:
         rank = f"does as well, {shown['tfidf']}."
     elif lead < 0:
         rank = (
@@ -91,7 +92,7 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shortened(results: Mapping[str, Any]) -> str:
-    """Describe the parts that were shortened because this computer had no time, if any were."""
+    """Describe what was shortened because there was too little time; empty if nothing was."""
     question = results["question"]
     sentences = []
     if results["pretraining"]["steps"] < LEARNING_STEPS:
@@ -118,7 +119,7 @@ def shortened(results: Mapping[str, Any]) -> str:
 
 
 def next_steps(out: Path) -> list[dict[str, Any]]:
-    """List commands that work as they are written, and commands for the reader's own texts."""
+    """List commands to try next; those for the reader's own texts need files of the reader's."""
     run = program()
     question = out / "question"
     pretrained, classifier, corpus, test, train, dev, longer, another = (
@@ -152,7 +153,7 @@ def next_steps(out: Path) -> list[dict[str, Any]]:
 
 
 def program() -> str:
-    """Return the command that runs this program from the current folder."""
+    """Return the command that starts bertsmith from the current folder."""
     installed = Path(sys.executable).parent / "bertsmith"
     if not installed.exists():
         return f"{Path(sys.executable).name} -m bertsmith"

@@ -1,8 +1,9 @@
 """A question with known answers, made from documents: which library does a paragraph document?
 
-The paragraphs of a module are either all learned from or all scored on, so that no text is scored
-whose neighbours were learned. Modules to score on are left out of the corpus as well. Since the
-name of the library would answer the question, every word that contains a name is replaced.
+All paragraphs of a module are used either for training or for scoring, so that no paragraph is
+scored whose neighbours were in the training data. Modules for scoring are left out of the corpus as
+well. Since the name of the library would answer the question, each word that holds such a name is
+replaced.
 """
 
 import re
@@ -25,11 +26,10 @@ LABELS = {
     "sympy": "SymPy",
     "torch": "PyTorch",
 }
-"""Names of the libraries that the question is about, by package. NumPy, PyTorch, SymPy and NetworkX
+"""Labels by package: the libraries that the question is about. NumPy, PyTorch, SymPy and NetworkX
 come with bertsmith's dependencies, the others with `bertsmith[demo]`."""
-# Long names are unmistakable and are found inside other words, too (`mplot3d`, `libtorch`). Short
-# names are found only if no letter stands beside them: in `np.array` and `mpl_toolkits`, but not in
-# `input`.
+# Long names are replaced inside other words, too (`mplot3d`, `libtorch`). Short names are replaced
+# only if no letter stands beside them: in `np.array` and `mpl_toolkits`, but not in `input`.
 NAMES = (
     *("matplotlib", "mplot", "networkx", "numpy", "pyplot", "python"),
     *("scikit", "scipy", "sklearn", "sympy", "torch"),
@@ -42,17 +42,17 @@ WORD = re.compile(r"[\w.-]*\w")
 REPLACEMENT = "library"
 
 TEST_EVERY = 5
-"""Every fifth module of a library is scored on."""
+"""Every fifth module of a library is for scoring."""
 # A shorter paragraph often says nothing about its library; a longer one costs time.
 MIN_WORDS, MAX_WORDS = 20, 80
 MAX_PER_MODULE = 10
-"""Largest number of paragraphs of one module; more of them would be too much alike."""
+"""Maximum number of paragraphs from one module; more of them would be too much alike."""
 
 
 def split_modules(
     documents: Iterable[ModuleText],
 ) -> tuple[list[ModuleText], list[ModuleText]]:
-    """Divide documents, in their order, into those to learn from and those to score on."""
+    """Divide documents, in their order, into those for training and those for scoring."""
     learned: list[ModuleText] = []
     scored: list[ModuleText] = []
     num_modules: Counter[str] = Counter()
@@ -64,9 +64,9 @@ def split_modules(
 
 
 def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[str, list[str]]:
-    """Collect by label the paragraphs that suit the question and are not in `seen`.
+    """Collect by label the paragraphs whose length suits the question and that are not in `seen`.
 
-    The collected paragraphs are added to `seen`.
+    Names are replaced. The collected paragraphs are added to `seen`.
     """
     paragraphs: dict[str, list[str]] = {}
     for document in documents:
@@ -86,18 +86,19 @@ def collect_paragraphs(documents: Iterable[ModuleText], seen: set[str]) -> dict[
 def build_question(
     learned: Iterable[ModuleText], scored: Iterable[ModuleText]
 ) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Collect by label the paragraphs to learn from, and the paragraphs to score on.
+    """Collect by label the paragraphs for training, and the paragraphs for scoring.
 
     Raises:
-        InputError: the installed packages do not document at least two of the libraries.
+        InputError: there is too little documentation of all libraries, or of all but one.
     """
     seen = set[str]()
     test, train = collect_paragraphs(scored, seen), collect_paragraphs(learned, seen)
     labels = sorted(label for label in train if train[label] and test.get(label))
     if len(labels) < 2:
         raise InputError(
-            f"installed packages: {len(labels)} of the {len(LABELS)} libraries in question found "
-            "with enough documentation. Install bertsmith with its dependencies, sources included."
+            f"installed packages: {len(labels)} of the {len(LABELS)} libraries that the demo "
+            "asks about have enough documentation, and it needs two. Install bertsmith with its "
+            "dependencies, with their sources."
         )
     return {label: train[label] for label in labels}, {label: test[label] for label in labels}
 
@@ -105,9 +106,9 @@ def build_question(
 def draw_examples(
     paragraphs: dict[str, list[str]], counts: Sequence[int], seed: int = 0
 ) -> list[list[Example]]:
-    """Draw disjoint sets, one for each number in `counts`.
+    """Draw disjoint sets of examples, one for each number in `counts`.
 
-    A set has up to that number of paragraphs of each label.
+    A set has at most that number of paragraphs of each label.
     """
     rng = np.random.default_rng(seed)
     ends = np.cumsum([0, *counts])
@@ -121,7 +122,7 @@ def draw_examples(
 
 
 def remove_names(text: str) -> str:
-    """Replace every word that holds the name of a library.
+    """Replace each word that holds the name of a library.
 
     >>> remove_names("Like numpy.linalg.norm, np.dot takes a torch-like Tensor from NumPy.")
     'Like library, library takes a library Tensor from library.'

@@ -11,10 +11,10 @@ class DemoSettings:
     """Output folder and length of a demo."""
 
     out: Path = Path("runs/demo")
-    """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
-    demo in it is replaced; nothing else is."""
+    """The folder for text, vocabulary, corpus, models, and report.html. An earlier demo in it is
+    replaced; other files in it are never touched."""
     minutes: float = 5.0
-    """Minutes that everything takes together. The more, the better is the model."""
+    """Minutes for the whole demo. With more minutes, the model gets better."""
 
     def __post_init__(self) -> None:
         if self.out.name in ("", ".."):

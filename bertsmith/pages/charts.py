@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn in a page's colors or as a file of their own, and the scales of bars."""
+"""Charts as SVG, in a page or as files of their own, and the scales of bars."""
 
 import math
 import unicodedata
@@ -12,25 +12,25 @@ from bertsmith.pages.page import write_page
 from bertsmith.system.counts import percent
 
 MAX_POINTS = 200
-"""Largest number of points of a curve. More points are averaged in groups, since they could not be
+"""Maximum number of points of a curve. More points are averaged in groups, since they could not be
 told apart on a page."""
 
 MIN_SPAN = 1e-9
-"""Shortest axis whose marks have labels that can be told apart."""
+"""Shortest range of values for which the ticks of an axis have different labels."""
 
 # The height of text is 14 in these units; a page scales a chart by 0.8 to 1.1.
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 52, 20, 26, 48
 LEGEND_LEFT, LEGEND_ROW, KEY_WIDTH, CHAR_WIDTH = 8, 22, 40, 7.2
 MAX_NAME = 48
-"""Largest number of columns of a name in the legend; a wide character, as in Chinese, takes two."""
+"""Maximum width of a name in the legend; a letter has width 1, a Chinese character width 2."""
 
 Style = Literal["line", "dots", "points", "reference", "mark", "mean"]
 """Style of a series: `dots` are joined by a line, `points` are not."""
 Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
 COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
-"""Colors for the curves of a chart, distinct also for the colour-blind. In the style `mean`, curves
-of each color have dashes of their own. Color 2 is soft and left to references."""
+"""Colors for the curves of a chart, distinct also for the color-blind. In the style `mean`, each
+color has its own pattern of dashes. Color 2 is pale, for references only."""
 Point = tuple[float, float]
 
 
@@ -38,8 +38,8 @@ Point = tuple[float, float]
 class Series:
     """A curve: its name in the legend, points, style and color.
 
-    A series of the style `reference` is a dashed level line across the whole chart, at the height
-    of its first point; a series of the style `mark` is an upright line.
+    A series of the style `reference` is a dashed horizontal line across the whole chart, at the y
+    of its first point; a series of the style `mark` is a vertical line at the x of its first point.
     """
 
     name: str
@@ -47,11 +47,11 @@ class Series:
     style: Style = "line"
     color: Color = 0
     band: Sequence[tuple[float, float, float]] = ()
-    """Band around a `mean`: x, and the lower and upper bound of the band at x."""
+    """Band around a `mean`, as points: x, and the lower and upper bound of the band at x."""
 
     @property
     def is_line(self) -> bool:
-        """Whether something is drawn from point to point."""
+        """Whether the series has a line, not only separate points."""
         return self.style == "reference" or (self.style != "points" and len(self.points) > 1)
 
 
@@ -63,7 +63,7 @@ class _Tick:
 
 @dataclass(frozen=True)
 class _Curve:
-    """A series as SVG: the path of its line, its dots, and the area of its band."""
+    """A series as SVG: the path of its line, the centers of its dots, and the path of its band."""
 
     series: Series
     path: str
@@ -73,7 +73,10 @@ class _Curve:
 
 @dataclass(frozen=True)
 class _Key:
-    """An entry of the legend; its coordinates are the left end of the line beside the name."""
+    """An entry of the legend: a piece of the series' line, and its name.
+
+    `x` and `y` are the left end of that line.
+    """
 
     series: Series
     name: str
@@ -83,22 +86,22 @@ class _Key:
 
 @dataclass(frozen=True)
 class Chart:
-    """Several series in one drawing, with its legend below; the vertical axis begins at `low`."""
+    """Several series in one drawing, with a legend below it; the vertical axis begins at `low`."""
 
     title: str
     x_label: str
     y_label: str
     series: Sequence[Series]
     is_share: bool = False
-    """Whether heights are fractions from 0 to 1, which are written as percentages."""
+    """Whether y values are fractions from 0 to 1, which are written as percentages."""
     low: float = 0.0
     high: float | None = None
-    """Upper end of the vertical axis; None for the round value above the highest point."""
+    """Upper end of the vertical axis; None for the next round value above all points."""
     x_low: float = 0.0
     x_high: float | None = None
-    """Right end of the horizontal axis; None for the place of the last point."""
+    """Right end of the horizontal axis; None for the largest x of all points."""
     x_names: Sequence[str] = ()
-    """Names shown at 0, 1, 2 … on the horizontal axis, if these stand for things, not numbers."""
+    """Names to show at 0, 1, 2 … of the horizontal axis, in place of numbers."""
 
     width, left, right, top, bottom = WIDTH, LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
 
@@ -128,7 +131,7 @@ class Chart:
         return [self._x_tick(value, short(value)) for value in ticks(self.x_low, self.x_max)]
 
     def _x_tick(self, value: float, text: str) -> _Tick:
-        """Place a text under its value, or further left if it would leave the chart."""
+        """Center a text below its value, or put it further left so that it stays in the chart."""
         half = CHAR_WIDTH * _text_width(text) / 2
         return _Tick(min(self._x(value), self.width - half), text)
 
@@ -139,7 +142,7 @@ class Chart:
 
     @property
     def curves(self) -> list[_Curve]:
-        """The series in the order of drawing: references last, so that no curve hides them."""
+        """The series in the order of drawing, with references last, so that no curve hides them."""
         in_order = sorted(self.series, key=lambda series: series.style == "reference")
         return [self._curve(series) for series in in_order]
 
@@ -187,9 +190,9 @@ class Chart:
         return _Curve(series, _outline(points), dots, self._area(series.band))
 
     def _area(self, band: Sequence[tuple[float, float, float]]) -> str:
-        there = [(self._x(x), self._y(low)) for x, low, _ in band]
-        back = [(self._x(x), self._y(high)) for x, _, high in reversed(band)]
-        return _outline([*there, *back]) + "Z" if band else ""
+        lower = [(self._x(x), self._y(low)) for x, low, _ in band]
+        upper = [(self._x(x), self._y(high)) for x, _, high in reversed(band)]
+        return _outline([*lower, *upper]) + "Z" if band else ""
 
     def _x(self, value: float) -> float:
         share = (value - self.x_low) / (self.x_max - self.x_low)
@@ -210,16 +213,16 @@ class Scale:
     @classmethod
     def around_zero(cls, values: Sequence[float]) -> "Scale":
         """Build a scale with 0 in the middle that holds all values."""
-        far = max(map(abs, values), default=0.0) or 1.0
-        return cls(-far, far)
+        largest = max(map(abs, values), default=0.0) or 1.0
+        return cls(-largest, largest)
 
     def percent(self, value: float) -> float:
-        """Return the place of a value in percent of the width, within the axis."""
+        """Return where on the axis a value is, in percent from its left end: 0 to 100."""
         return round(100 * min(1.0, max(0.0, (value - self.low) / (self.high - self.low))), 2)
 
 
 def write_svg(path: Path, charts: Sequence[Chart]) -> None:
-    """Draw charts side by side into an SVG file that defines its own colors, light and dark."""
+    """Draw charts side by side into an SVG file, with colors for light and dark screens."""
     write_page(path, "pages/charts.svg", charts=charts)
 
 
@@ -228,7 +231,7 @@ def _outline(points: Sequence[Point]) -> str:
 
 
 def _text_width(text: str) -> int:
-    """Count the columns of a text, two for each wide character.
+    """Measure a text in the width of a letter; a wide character counts 2.
 
     >>> _text_width("BERT"), _text_width("词元")
     (4, 4)
@@ -257,7 +260,7 @@ def short(value: float) -> str:
 
 
 def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
-    """Reduce points to at most `limit`, the means of groups of neighbours.
+    """Reduce points to at most `limit` by taking the means of groups of neighbours.
 
     >>> thin([(1, 2), (3, 4), (5, 6), (7, 8)], limit=2)
     [(2.0, 3.0), (6.0, 7.0)]
@@ -273,7 +276,9 @@ def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
 
 
 def round_step(span: float) -> float:
-    """Choose a step of 1, 2 or 5 times a power of ten, so that `span` has about three to seven.
+    """Choose a step for ticks, so that a `span` of values has about three to seven steps.
+
+    The step is 1, 2 or 5 times a power of ten.
 
     >>> round_step(0.7), round_step(9.3)
     (0.1, 2.0)
@@ -286,7 +291,7 @@ def round_step(span: float) -> float:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """List round values from `low` to `high`.
+    """List the values of ticks, which are round numbers from `low` to `high`.
 
     >>> ticks(0, 2.5)
     [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]

@@ -36,7 +36,7 @@ def made_by(command: str) -> Iterator[None]:
 
 
 def unbroken_percent(share: float) -> str:
-    """Format a share in percent, which no line break divides.
+    """Format a share in percent, with a space at which a browser does not break the line.
 
     >>> unbroken_percent(0.0274)
     '2.7\\xa0%'
@@ -46,7 +46,10 @@ def unbroken_percent(share: float) -> str:
 
 @cache
 def _environment(folder: Path) -> "jinja2.Environment":
-    """Return the templates of a folder, compiled once: a page of a run is written many times."""
+    """Return the environment for the templates of a folder.
+
+    It is kept, so that a template is compiled once: a run writes its page many times.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -63,12 +66,15 @@ def _environment(folder: Path) -> "jinja2.Environment":
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Fill a template, named by its path in the package, such as `demo/page.html`."""
+    """Fill a template with `values`; `template` is a path in the package, as `demo/page.html`."""
     return _environment(TEMPLATES_DIR).get_template(template).render(**values)
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
-    """Write a page, which ends with the date, the version, and the command that made it."""
+    """Fill a template with `values` as `render_page` does, and write the page to `path`.
+
+    The page ends with the date, the version, and the command of `made_by`.
+    """
     footer = {
         "time": time.strftime("%Y-%m-%d, %H:%M"),
         "version": __version__,

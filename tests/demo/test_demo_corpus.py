@@ -122,7 +122,7 @@ def test_reading_is_bounded_in_size_and_time(libraries, monkeypatch):
     # One module is enough for a question, and the rest is left out.
     short = read_documentation(libraries, ["large", "small"], seconds=0)
     assert [each.library for each in short.documents] == ["large", "small"]
-    assert short.skipped["file left out for want of time"] > 40
+    assert short.skipped["file left out for lack of time"] > 40
     monkeypatch.setattr(corpus, "MAX_CHARS_OF_LIBRARY", 500)
     read = read_documentation(libraries, ["large"], seconds=60)
     assert 500 <= read.chars_by_library["large"] < 500 + 120
