@@ -1,7 +1,7 @@
 """The base of estimators: a task's settings with scikit-learn's methods.
 
-`fit` calls the function of `bertsmith finetune TASK` with the same settings, and the rest is the
-predictor of the folder that it writes. scikit-learn is not needed.
+`fit` calls the function behind `bertsmith finetune TASK` with the same settings. The other methods
+use a predictor, which is loaded from the folder that `fit` writes. scikit-learn is not needed.
 """
 
 import copy
@@ -50,40 +50,41 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.recorder import Callback
 
 NOT_PARAMETERS = ("model", "train", "eval", "eval_limit", "seeds", "folds", "columns")
-"""Settings that are arguments of `fit`, or that scikit-learn's own tools replace."""
+"""Settings that are not keyword parameters. `model` is the first parameter; `fit` takes the data
+and the columns; scikit-learn's own tools replace `seeds` and `folds`."""
 NOT_RESTORED = ("out", "resume", "overwrite", "verbose", "threads")
 """Parameters that `load` does not restore: they are about one run or machine, not the model."""
 OWN_PARAMETERS: Mapping[str, Any] = {"out": None, "verbose": None}
-"""Parameters whose default differs from that of the command, or that the command does not have."""
+"""Parameters that the command does not have, or for which it has another default."""
 
 
 class Estimator(ABC):
-    """An estimator of one task; arguments are options of `bertsmith finetune TASK`.
+    """An estimator of one task; its parameters are options of `bertsmith finetune TASK`.
 
     Attributes:
-        predictor_: the fitted model, as `bertsmith.load` gives it.
-        result_: the report of the training; `print` shows it.
+        predictor_: the fitted model, as `bertsmith.load` returns it.
+        result_: the report of the training, which `print` shows.
     """
 
     task: ClassVar[type[Task[Any, Any]]]
     kind: ClassVar[Literal["classifier", "regressor"] | None] = None
-    """The type of estimator that this class is for scikit-learn."""
+    """The kind of estimator that scikit-learn takes this class for."""
     labels_name: ClassVar[str] = "label"
-    """The column in which the values of y are put if X is a table."""
+    """The column for the values of y, if X is a table or rows and `label_column` is not passed."""
     needs_labels: ClassVar[bool] = True
     names: ClassVar[Mapping[str, str]] = {}
-    """The option of `columns` that renames each key of `_row`."""
+    """For each key of `_row`, the reading option that names its column, such as `text_column`."""
 
     model: str | os.PathLike[str]
     out: str | os.PathLike[str] | None
     limit: int | None
     verbose: int | None
     _columns: Mapping[str, Any] = {}
-    """The options of `fit` that say which columns were read."""
+    """The reading options that were passed to `fit`, such as `text_column`."""
     _is_clone = False
     """Whether scikit-learn cloned the estimator, as it does for the folds of a search."""
     _is_loaded = False
-    """Whether the parameters are those of an earlier training, which `load` restored."""
+    """Whether `load` restored the parameters from an earlier training."""
     predictor_: Predictor[Any]
     result_: FineTuned
 
@@ -126,7 +127,7 @@ class Estimator(ABC):
         """Set parameters; return the estimator.
 
         Raises:
-            ConfigError: there is none of that name.
+            ConfigError: there is no parameter of that name.
         """
         parameters = self.get_params()
         for name in changes:
@@ -151,14 +152,15 @@ class Estimator(ABC):
         precision: str = "auto",
         max_length: int | None = None,
     ) -> Self:
-        """Load a fitted estimator from the folder of a model of its task.
+        """Load a fitted estimator from a model's folder.
 
         >>> classifier = TextClassifier.load("runs/films")  # doctest: +SKIP
         >>> classifier.score(texts, labels)  # doctest: +SKIP
         0.91
 
-        Its parameters are those of the training, where the folder says them, so that `fit` trains
-        again from the model that it began with, or from this one where that is not there any more.
+        The parameters are restored from the training, if the folder records them. `model` becomes
+        the folder that the training started from, so that `fit` repeats it; if no such folder
+        exists, `model` becomes `path`.
 
         Args:
             path: the folder, or "org/name" on the Hugging Face hub.
@@ -167,8 +169,8 @@ class Estimator(ABC):
             max_length: maximum length of texts in tokens; by default as in training.
 
         Raises:
-            CheckpointError: the folder is incomplete, or its model is of another task.
-            ConfigError: a device or precision that this machine does not have.
+            CheckpointError: the folder is incomplete, or its model was trained for another task.
+            ConfigError: this machine does not have the device or precision.
         """
         predictor = load_predictor(
             Path(path), device=device, precision=precision, max_length=max_length
@@ -176,8 +178,9 @@ class Estimator(ABC):
         name = predictor.definition.name
         if name != cls.task.name:
             raise CheckpointError(
-                f"{path}: a model of the task '{name}', where {cls.__name__} is for "
-                f"'{cls.task.name}'. Open it with bertsmith.load, or the estimator of its task."
+                f"{path}: the task of this model is '{name}', but {cls.__name__} is for "
+                f"'{cls.task.name}'. Open it with bertsmith.load, or with the estimator of its "
+                "task."
             )
         folder = predictor.loaded.folder.path
         trained = read_trained_settings(folder)
@@ -191,14 +194,14 @@ class Estimator(ABC):
             if trained[name] != to_jsonable(default)
         }
         settings |= {"device": device, **cls._parameters_of(predictor.definition)}
-        if precision != "int8":  # int8 is for predictions alone
+        if precision != "int8":  # int8 is only for predictions; `fit` cannot train with it
             settings |= {"precision": precision}
         if max_length is not None:
             settings |= {"max_length": max_length}
         estimator = cls(base, **settings)
         estimator.predictor_ = predictor
         estimator._is_loaded = True
-        # A recipe of the command line may hold more than `fit` takes.
+        # Leave out defaults, and options of a recipe that `fit` does not take.
         estimator._columns = {
             name: value
             for name, value in columns.items()
@@ -209,7 +212,7 @@ class Estimator(ABC):
 
     @classmethod
     def _parameters_of(cls, definition: Task[Any, Any]) -> Mapping[str, Any]:
-        """Return the parameters that a fitted model decides."""
+        """Return the parameters that follow from a fitted model."""
         return {}
 
     def __repr__(self) -> str:
@@ -236,25 +239,28 @@ class Estimator(ABC):
         """Train on labelled examples; return the estimator.
 
         Args:
-            X: texts, or what else the task reads, as a list, an array or a column; or a table
-                (pandas, polars, pyarrow, datasets, a dict of columns), rows (a list of dicts) or
-                the path of a file.
-            y: the labels; None where X holds them.
-            eval: examples to choose the best weights by: a share of X, drawn with `seed` so that
-                each label keeps its own; or a path, a table or rows; or a tuple (X, y). None
-                trains on all of X: nothing is scored, and the weights of the last step are kept.
-            limit: number of examples of X to use, from the first; by default the parameter's.
+            X: the items that the task reads, such as texts, as a list, an array or a column; or a
+                table (pandas, polars, pyarrow, datasets, a dict of columns), rows (a list of dicts)
+                or the path of a file.
+            y: the labels; None if X holds them.
+            eval: examples by which the best weights are chosen: a share of X, drawn with `seed`
+                so that each label has the same share; or a path, a table or rows; or a tuple
+                (X, y). None trains on all of X: nothing is scored, and the last step's weights
+                are kept.
+            limit: use only this many examples of X, the first ones; by default the parameter
+                `limit`.
             show_progress: show the run, and its scores at the end; by default as `verbose` says.
-            callbacks: receive the entries of the run.
+            callbacks: objects that receive each entry of the run's journal.
             columns: options for reading a table or file, such as text_column and label_column;
-                `predict` and `score` read by them, too.
+                `predict` and `score` use them, too.
 
         Raises:
-            InputError: the examples cannot be read as asked; names the row.
-            ConfigError: a parameter that cannot be met, or an `out` that holds an earlier run.
-            CheckpointError: `model` is no model's folder.
-            KeyboardInterrupt: Ctrl-C; with `out`, a checkpoint was saved, from which `resume=True`
-                goes on.
+            InputError: an example cannot be read; the message names its row if it has one.
+            ConfigError: the value of a parameter is not allowed, or `out` holds an earlier run.
+            CheckpointError: `model` is not a model's folder.
+            TrainingError: the training had to end, for example because the loss became NaN.
+            KeyboardInterrupt: Ctrl-C was pressed; if `out` is set, a checkpoint was saved, from
+                which `resume=True` goes on.
         """
         self._settings(columns)  # impossible settings are refused before anything is read
         verbosity = self._verbosity(show_progress)
@@ -277,7 +283,7 @@ class Estimator(ABC):
         dataset = self.task.read(settings, (train, held_out if is_apart else None))
         if is_share:
             dataset = hold_out(dataset, eval, settings.seed)
-        elif not is_apart:  # a task may have read X again, to hold a share of it out
+        elif not is_apart:  # the task may have read X as evaluation examples as well
             dataset = dataclasses.replace(dataset, held_out=[])
         with training_view(verbosity) as view:
             try:
@@ -289,12 +295,12 @@ class Estimator(ABC):
                     dataset=dataset,
                 )
             except Interrupted as error:  # scikit-learn's searches go on after an Exception
-                lost = "fit: stopped. Nothing is kept without out=. Pass it to resume later."
-                raise KeyboardInterrupt(lost if folder else str(error)) from None
+                message = "fit: stopped. Nothing is kept without out=; pass it to resume later."
+                raise KeyboardInterrupt(message if folder else str(error)) from None
             except TrainingError as error:
-                if folder:  # in which the file is removed
-                    lost = f" (all in {settings.out / 'failure.json'})"
-                    error.args = (error.message.replace(lost, ""),)
+                if folder:  # the file is in the temporary folder, which is about to be removed
+                    location = f" (all in {settings.out / 'failure.json'})"
+                    error.args = (error.message.replace(location, ""),)
                 raise
             start = as_arguments(result.start_note)
             notes = map(as_arguments, result.notes)
@@ -326,9 +332,17 @@ class Estimator(ABC):
         show_progress: bool = False,
         **columns: Any,
     ) -> Any:
-        """Predict each item of X, in order, a portion of `batch_size` at a time.
+        """Predict each item of X, in order.
 
-        X is as in `fit`, without labels.
+        Args:
+            X: as in `fit`, without labels.
+            batch_size: number of items that are read and encoded at a time; 1,024 by default.
+            show_progress: show a bar.
+            columns: options for reading a table or file; by default those of `fit`.
+
+        Raises:
+            NotFittedError: the estimator is not fitted.
+            InputError: an item cannot be read; the message names its position.
         """
         return self._answers(
             self._predictions(X, columns, batch_size=batch_size, show_progress=show_progress)
@@ -336,22 +350,24 @@ class Estimator(ABC):
 
     @abstractmethod
     def _answers(self, predictions: Iterator[Any]) -> Any:
-        """Return the answers of predictions as `predict` gives them."""
+        """Convert predictions to the values that `predict` returns."""
 
     def score(self, X: Any, y: Any = None, **columns: Any) -> float:  # noqa: N803
-        """Return the score of `metric` on labelled examples, which are as in `fit`.
+        """Compute the score called `metric` on labelled examples; X and y are as in `fit`.
 
         Raises:
-            InputError: an example cannot be read, or has a label that the model does not know.
+            NotFittedError: the estimator is not fitted.
+            InputError: an example cannot be read, or the model does not know its label.
         """
         figures = self._accumulate(X, y, columns)[0].figures()
         return figures[self._settings(columns).score_key]
 
     def evaluate(self, X: Any, y: Any = None, **columns: Any) -> Evaluation:  # noqa: N803
-        """Return the report of `bertsmith evaluate` on labelled examples, which are as in `fit`.
+        """Return the report of `bertsmith evaluate` on labelled examples; X and y are as in `fit`.
 
         Raises:
-            InputError: as `score`.
+            NotFittedError: the estimator is not fitted.
+            InputError: an example cannot be read, or the model does not know its label.
         """
         accumulator, num_skipped = self._accumulate(X, y, columns)
         return accumulator.result(num_skipped)
@@ -360,7 +376,9 @@ class Estimator(ABC):
         """Write the fitted model's folder, which `bertsmith.load` opens.
 
         Raises:
-            ConfigError: something stands there.
+            NotFittedError: the estimator is not fitted.
+            ConfigError: `out` holds files that are not a model's, or holds a model and `overwrite`
+                is not set.
         """
         return self._fitted.save(Path(out), overwrite=overwrite)
 
@@ -392,7 +410,7 @@ class Estimator(ABC):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the predictor, with the files of its folder."""
+        """Return the attributes, with the files of the model's folder in place of the predictor."""
         state = dict(vars(self))
         if (predictor := state.pop("predictor_", None)) is not None:
             with tempfile.TemporaryDirectory() as directory:
@@ -413,10 +431,10 @@ class Estimator(ABC):
             self._note_model()
 
     def _take(self, folder: "TemporaryFolder | None", settings: FinetuneSettings) -> None:
-        """Load the model of `settings.out`; a temporary `folder` lasts as long as the model."""
+        """Load the model in `settings.out`; a temporary `folder` lives as long as the model."""
         self.predictor_ = self._open(settings.out, settings)
-        # A finalizer keeps its arguments alive until it is called: here the temporary folder.
-        weakref.finalize(self.predictor_.loaded.folder, lambda kept: None, folder)
+        # A finalizer keeps its arguments alive until it runs: here the temporary folder.
+        weakref.finalize(self.predictor_.loaded.folder, lambda temporary: None, folder)
 
     def _open(self, folder: Path, settings: FinetuneSettings) -> Predictor[Any]:
         return load_predictor(folder, device=settings.device, precision=settings.precision)
@@ -468,7 +486,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def _row(self, item: Any, label: Any) -> Row:
-        """Return an item and its label as a row with the usual names of columns."""
+        """Return an item and its label as a row with the default column names."""
 
     def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
         """Return the cells that a label adds to a table's row."""
@@ -477,22 +495,25 @@ class Estimator(ABC):
     def _look_at_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return what `_note_labels` will need of the labels as they were given."""
+        """Return the fields of the task that describe the labels, such as their type."""
         return {}
 
-    def _note_labels(self, kept: Mapping[str, Any]) -> None:
-        """Note in the fitted model and its folder what the labels were."""
-        if kept:
+    def _note_labels(self, label_fields: Mapping[str, Any]) -> None:
+        """Set the fields that describe the labels, in the fitted model and in its folder."""
+        if label_fields:
             predictor = self._fitted
-            definition: Any = dataclasses.replace(predictor.definition, **kept)
+            definition: Any = dataclasses.replace(predictor.definition, **label_fields)
             self.predictor_ = predictor.with_definition(definition)
             write_task_settings(predictor.loaded.folder.path, named_settings(definition))
 
-    def _note_model(self) -> None:  # noqa: B027 - most note nothing
-        """Set the attributes that follow from the fitted model, as `classes_`."""
+    def _note_model(self) -> None:  # noqa: B027 - most estimators have no such attributes
+        """Set the attributes that follow from the fitted model, such as `classes_`."""
 
-    def _predictions(self, data: Any, columns: Mapping[str, Any], **how: Any) -> Iterator[Any]:
-        """Return predictions of texts, tables, rows or a file, made in bounded memory."""
+    def _predictions(self, data: Any, columns: Mapping[str, Any], **options: Any) -> Iterator[Any]:
+        """Return an iterator of predictions for texts, a table, rows or a file, in bounded memory.
+
+        `options` are `batch_size` and `show_progress`.
+        """
         predictor = self._fitted
         if isinstance(data, str):
             check_names_file(data)
@@ -502,26 +523,25 @@ class Estimator(ABC):
         if named is None:
             examples: Iterable[Any] = prediction_items(data)
         else:
-            # If a row were left out, the answers of all rows after it would move up.
             check_delimiter(self._settings(columns).columns, named)
+            # Each row needs a prediction: if one were skipped, those after it would move up.
             training_columns = {k: v for k, v in self._columns.items() if k != "skip_incomplete"}
-            options = self._settings({**training_columns, **columns}).columns
-            examples = predictor.definition.reader(named, options, labelled=False)
-        return (prediction for _, prediction in predictor.iter_predictions(examples, **how))
+            reading = self._settings({**training_columns, **columns}).columns
+            examples = predictor.definition.reader(named, reading, labelled=False)
+        return (prediction for _, prediction in predictor.iter_predictions(examples, **options))
 
     def _accumulate(
         self, data: Any, labels: Any, columns: Mapping[str, Any]
     ) -> tuple[MetricAccumulator, int]:
         predictor = self._fitted
-        asked = columns
-        columns = {**self._columns, **columns}
-        source = self._source(data, labels, columns)
-        check_delimiter(self._settings(asked).columns, source)
-        return accumulate_rows(predictor, source, self._settings(columns).columns)
+        all_columns = {**self._columns, **columns}
+        source = self._source(data, labels, all_columns)
+        check_delimiter(self._settings(columns).columns, source)
+        return accumulate_rows(predictor, source, self._settings(all_columns).columns)
 
 
 class TemporaryFolder:
-    """A folder that is removed with this object, at the latest when Python ends."""
+    """A folder that is removed together with this object, at the latest when Python ends."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="bertsmith-"))
@@ -534,7 +554,7 @@ def _remove(path: Path, process: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as recipes have it: names of labels are text."""
+    """Convert a parameter to its form in recipes, where labels are named by text."""
     if isinstance(value, Mapping):
         return {label_name(label): weight for label, weight in value.items()}
     return value

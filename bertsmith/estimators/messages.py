@@ -14,13 +14,13 @@ from bertsmith.training.display import Display, plain_line
 from bertsmith.training.recorder import Callback, Status
 
 VERBOSE = "BERTSMITH_VERBOSE"
-"""Environment variable with the `verbose` of all calls that are given none."""
+"""Environment variable with the default of `verbose` for all estimators."""
 BLOCK_SECONDS = 0.5
-"""Fewest seconds between two steps that change the block of a notebook."""
+"""Minimum seconds between two steps that update the output of a notebook."""
 
 
 def default_verbosity() -> int:
-    """Return how much is shown by default: 0 nothing, 1 the run, 2 its details too.
+    """Return how much is shown by default: 0 for nothing, 1 for the run, 2 for details as well.
 
     Raises:
         ConfigError: the environment variable has another value.
@@ -35,7 +35,7 @@ def default_verbosity() -> int:
 
 
 class TrainingView:
-    """A view that shows nothing."""
+    """A view of a training. This base class shows nothing."""
 
     callbacks: tuple[Callback, ...] = ()
 
@@ -44,7 +44,7 @@ class TrainingView:
 
 
 class PythonDisplay(Display, TrainingView):
-    """The live view of a run on standard error, whose notes name arguments."""
+    """The live view of a run on standard error; its messages spell options as arguments."""
 
     @property
     def callbacks(self) -> tuple[Callback, ...]:  # type: ignore[override]
@@ -103,7 +103,10 @@ class NotebookDisplay(Callback, TrainingView):
 
 @contextmanager
 def training_view(verbosity: int) -> Iterator[TrainingView]:
-    """Show the work in the block: at 0 nothing, at 1 the run, at 2 its details, too."""
+    """Show the training that the block runs: 0 for nothing, 1 for the run, 2 for details as well.
+
+    In a notebook, the view is part of the cell's output; elsewhere it is on standard error.
+    """
     if verbosity <= 0:
         yield TrainingView()
         return
@@ -120,11 +123,14 @@ def training_view(verbosity: int) -> Iterator[TrainingView]:
 
 
 def not_fitted(name: str) -> NotFittedError:
-    """Build the error of an estimator before `fit`; scikit-learn's as well, if that is loaded."""
+    """Build the error for an estimator that is not fitted.
+
+    If scikit-learn is loaded, the error is an instance of its NotFittedError as well.
+    """
     message = (
         f"{name} is not fitted yet. Call fit first, or load a fitted one with {name}.load(folder)."
     )
     kinds: tuple[type[Exception], ...] = (NotFittedError,)
-    if (theirs := sys.modules.get("sklearn.exceptions")) is not None:
-        kinds += (theirs.NotFittedError,)
+    if (sklearn_errors := sys.modules.get("sklearn.exceptions")) is not None:
+        kinds += (sklearn_errors.NotFittedError,)
     return type("NotFittedError", kinds, {})(message)

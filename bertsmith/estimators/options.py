@@ -1,6 +1,6 @@
 """Types of the keyword arguments of estimators, for type checkers and editors.
 
-They are the fields of the tasks' settings that concern no file; a test keeps them the same.
+The keys are the keyword parameters of the estimators; a test checks that they agree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class Options(TypedDict, total=False):
 
 
 class WindowOptions(Options, total=False):
-    """Options of a task that reads long texts in windows."""
+    """Options of a task that divides long texts into windows."""
 
     long_texts: LongTexts
     stride: int | None

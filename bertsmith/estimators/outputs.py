@@ -1,4 +1,4 @@
-"""Vectors as the tables that scikit-learn's `set_output` asks for."""
+"""Vectors as tables of pandas or polars, which scikit-learn's `set_output` can choose."""
 
 import importlib
 import sys
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def default_output() -> str:
-    """Return the kind of output that `sklearn.set_config(transform_output=…)` chose for all."""
+    """Return the output that `sklearn.set_config(transform_output=…)` set for all transformers."""
     sklearn = sys.modules.get("sklearn")
     return "default" if sklearn is None else sklearn.get_config()["transform_output"]
 
@@ -17,8 +17,8 @@ def default_output() -> str:
 def as_output(kind: str, vectors: NDArray[np.float32], names: NDArray[Any], texts: Any) -> Any:
     """Return vectors, fp32 `[texts, hidden]`, as they are or as a table of pandas or polars.
 
-    `names`, `[hidden]`, are the names of the table's columns. A table of pandas has the index of
-    `texts` if these are a table or column of pandas.
+    `names`, `[hidden]`, are the names of the table's columns. If `texts` is a table or column of
+    pandas, a table of pandas has the same index.
     """
     if kind == "pandas":
         pandas = importlib.import_module("pandas")

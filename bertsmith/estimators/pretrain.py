@@ -1,4 +1,4 @@
-"""Pre-training in one call: texts → a vocabulary, a corpus, a BERT."""
+"""Pre-training in one call, from texts to a vocabulary, a corpus and a BERT."""
 
 import dataclasses
 import difflib
@@ -34,15 +34,15 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.vocabulary.settings import TokenizerSettings
 from bertsmith.vocabulary.train import write_tokenizer
 
-Place = str | os.PathLike[str]
+AnyPath = str | os.PathLike[str]
 CORPUS_OPTIONS = [field.name for field in dataclasses.fields(CorpusSettings)]
 PARTS = ("model", "pretraining", "training", "optim")
-"""The tables of a recipe; their keys are arguments."""
+"""Tables of a recipe; their keys are arguments of `pretrain`."""
 
 
 @dataclass(frozen=True, repr=False)
 class Pretrained:
-    """The result of `pretrain`, which stands for its folder wherever a path is asked for."""
+    """The result of `pretrain`; it may be passed wherever the path of the model is expected."""
 
     out: Path
     """The model's folder."""
@@ -73,12 +73,12 @@ class Pretrained:
 
 
 def pretrain(
-    texts: Place | Iterable[Any] | None = None,
+    texts: AnyPath | Iterable[Any] | None = None,
     *,
-    out: Place | None = None,
-    recipe: Place | None = None,
-    corpus: Place | None = None,
-    tokenizer: Place | None = None,
+    out: AnyPath | None = None,
+    recipe: AnyPath | None = None,
+    corpus: AnyPath | None = None,
+    tokenizer: AnyPath | None = None,
     vocab_size: int = TokenizerSettings.vocab_size,
     show_progress: bool | None = None,
     callbacks: Sequence[Callback] = (),
@@ -90,35 +90,40 @@ def pretrain(
     >>> model  # doctest: +SKIP
     <Pretrained 'runs/reviews-bert': 4,270 steps in 15.0 minutes, eval loss of masked LM 3.739, …>
 
-    The vocabulary and the corpus stand beside the model: of `runs/reviews-bert` in
+    The vocabulary and the corpus are saved beside the model: for the model `runs/reviews-bert`, in
     `runs/reviews-tokenizer` and `runs/reviews-corpus`.
 
     Args:
-        texts: a file, folder or pattern, or a list of `pathlib.Path`s, as `bertsmith corpus build`
-            takes them; or texts in memory, each a document: a list, an array, a column, a table
-            or rows. They are read twice, a portion at a time; an iterator, which can be read once,
-            needs a `tokenizer`. None with a `corpus`.
-        out: folder of the model; by default `runs/NAME-bert` for a file called NAME, else
-            `runs/my-bert`.
+        texts: a file, folder or pattern, or a list of `pathlib.Path`s, as for `bertsmith corpus
+            build`; or texts in memory, each a document: a list, an array, a column, a table or
+            rows. They are read several times, a portion at a time. An iterator can be read only
+            once, so it needs a `tokenizer` or `from_`. None if `corpus` is passed.
+        out: folder of the model; by default `runs/NAME-bert` for a file called NAME or a corpus
+            called NAME-corpus, else `runs/my-bert`.
         recipe: the name of one of bertsmith's recipes, or the path of a .toml file; by default
             "quarter-hour", or "continue" with `from_`, whose model has its size already.
-        corpus: folder of a corpus that is built already.
-        tokenizer: folder of a tokenizer that is learned already; that of `from_`, where given.
+        corpus: folder of an existing corpus.
+        tokenizer: folder of an existing tokenizer; by default that of `from_`, if passed, else a
+            vocabulary is learned from the texts.
         vocab_size: size of the vocabulary to learn, in tokens.
-        show_progress: show the steps, the run and its scores; by default yes, unless the
-            environment variable BERTSMITH_VERBOSE is 0.
-        callbacks: receive the entries of the run.
-        settings: options of `bertsmith pretrain`, which replace the recipe's: minutes or steps,
-            preset, max_length, seed, from_, ...; `resume` goes on with a run that was stopped,
-            `overwrite` replaces an earlier one. And options of `bertsmith corpus build`:
+        show_progress: show each part of the work, the run and its scores; by default yes, unless
+            the environment variable BERTSMITH_VERBOSE is 0.
+        callbacks: objects that receive each entry of the run's journal.
+        settings: options of `bertsmith pretrain`, which replace those of the recipe: minutes or
+            steps, preset, max_length, seed, from_, ...; `resume` goes on with a run that was
+            stopped, `overwrite` replaces an earlier run. Also options of `bertsmith corpus build`:
             text_column, the column of texts in tables ("text"), deduplicate, errors, ...
 
     Raises:
-        InputError: a file or text that cannot be read, or too little text.
-        ConfigError: an unknown or impossible setting, or a folder that holds something.
-        Interrupted: Ctrl-C; once steps are taken a checkpoint is saved, from which `resume=True`
-            goes on. Before that, the same call goes on with the vocabulary and corpus that are
-            there already.
+        InputError: a file or text cannot be read, or there is too little text.
+        ConfigError: a setting is unknown or not allowed, or a folder to write already holds
+            something.
+        CorpusError: the folder `corpus` is not complete, or does not match the tokenizer.
+        CheckpointError: the folder `from_` holds no complete model.
+        TrainingError: the run had to end, for example because the loss became NaN.
+        Interrupted: Ctrl-C was pressed. If steps were taken, a checkpoint was saved, from which
+            `resume=True` goes on. Before that, the same call goes on with the vocabulary and
+            corpus that are already built.
     """
     verbosity = default_verbosity() if show_progress is None else int(show_progress)
     with training_view(verbosity) as view:
@@ -126,8 +131,8 @@ def pretrain(
         corpus_options = {name: settings.pop(name) for name in CORPUS_OPTIONS if name in settings}
         reading = from_mapping(CorpusSettings, corpus_options, "pretrain")
         if (texts is None) == (corpus is None):
-            count = "neither" if corpus is None else "both"
-            raise ConfigError(f"texts, corpus: found {count}. Give one of them.")
+            advice = "give one of the two" if corpus is None else "give only one of the two"
+            raise ConfigError(f"texts, corpus: {advice}.")
         source_texts = () if texts is None else as_texts(texts, reading.text_column)
         files = (str(IN_MEMORY),) if isinstance(source_texts, TextsInMemory) else source_texts
         first = "my" if files != source_texts else corpus or files[0]
@@ -160,7 +165,7 @@ def pretrain(
                 )
                 tokenizer_folder = learned
                 if not ("tokenizer" in parts and learned.exists()):
-                    inputs.remove()  # what it says is no longer true
+                    inputs.remove()  # the tokenizer that it describes is about to be replaced
                     write_tokenizer(learning, tokenizer_folder, source_texts, overwrite=overwrite)
                     inputs.write(described, ["tokenizer"])
             build_corpus(
@@ -183,14 +188,20 @@ def pretrain(
                 resume_command="the same call with resume=True",
             )
         finally:
-            if run.has_run:  # which goes on by resume=True
+            if run.has_run:  # from now on, only resume=True goes on, which needs no inputs
                 inputs.remove()
         view.show_report(as_arguments("\n".join(describe_pretraining(figures))))
     return Pretrained(model, built, figures)
 
 
-def _name_folders(first: Place, out: Place | None, corpus: Place | None) -> tuple[Path, Path, Path]:
-    """Name the folders of model, tokenizer and corpus after the `first` text, or the corpus."""
+def _name_folders(
+    first: AnyPath, out: AnyPath | None, corpus: AnyPath | None
+) -> tuple[Path, Path, Path]:
+    """Return the folders of model, tokenizer and corpus.
+
+    They are named after the model's folder `out`; without it, after `first`, the first file of
+    texts or the folder of the corpus.
+    """
     stem = Path(first).name.split(".")[0].replace("*", "").removesuffix("-corpus") or "my"
     model = Path("runs", f"{stem}-bert") if out is None else Path(out)
     stem = model.name.removesuffix("-bert")
@@ -198,8 +209,8 @@ def _name_folders(first: Place, out: Place | None, corpus: Place | None) -> tupl
     return model, model.with_name(f"{stem}-tokenizer"), built
 
 
-def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> PretrainJob:
-    """Build the job of a recipe and the settings that replace its own."""
+def _build_job(corpus: Path, recipe: AnyPath, settings: Mapping[str, Any]) -> PretrainJob:
+    """Build a job from a recipe, in which `settings` replace those of the recipe."""
     ignored = ("corpus", *OF_THE_COMMAND)
     table = {
         key: value
@@ -222,20 +233,21 @@ def _build_job(corpus: Path, recipe: Place, settings: Mapping[str, Any]) -> Pret
                 f"Did you mean '{near[0]}'?" if near else f"There are: {', '.join(argument_names)}."
             )
             raise ConfigError(f"pretrain: there is no argument '{name}'. {hint}")
-    for one, other in (("minutes", "steps"), ("steps", "minutes")):  # the recipe's own length
+    # A length that was passed replaces the length of the recipe, whichever of the two it has.
+    for one, other in (("minutes", "steps"), ("steps", "minutes")):
         if one in settings and other not in settings:
             tables["training"][other] = None
     return from_mapping(PretrainJob, tables, "pretrain", base)
 
 
 def as_texts(texts: Any, column: str) -> tuple[str, ...] | TextsInMemory:
-    """Return the files that an argument names, or the texts that it holds.
+    """Return the names of files that an argument holds, or its texts.
 
-    A string is a file, and so are paths; strings in a list are texts. Of tables and rows, the texts
-    are those of `column`.
+    A string or a path is a file, and a list of paths is a list of files; strings in a list are
+    texts. The texts of tables and rows are those of `column`.
 
     Raises:
-        InputError: a string that is not a file, or strings in a list that look like names of files.
+        InputError: a string names no file, or the first string of a list looks like a file's name.
     """
     if isinstance(texts, str):
         check_names_file(texts)
@@ -250,17 +262,17 @@ def as_texts(texts: Any, column: str) -> tuple[str, ...] | TextsInMemory:
         and Source.from_name(Path(first))
     ):
         raise InputError(
-            f"texts[0]: found '{first}', the name of a file, where a list holds texts. Give files "
-            "as paths: [pathlib.Path(name), ...]."
+            f"texts[0]: found '{first}', the name of a file, but strings in a list are texts. Give "
+            "files as paths: [pathlib.Path(name), ...]."
         )
     return TextsInMemory(partial(iter_texts, texts, column))
 
 
 def iter_texts(texts: Any, column: str) -> Iterator[Any]:
-    """Yield the texts of a list, an array, a column, or of `column` of a table or rows.
+    """Yield the texts of a list, an array or a column, or those in `column` of a table or rows.
 
     Raises:
-        InputError: no such column.
+        InputError: the table or a row has no such column.
     """
     if is_table(texts) or isinstance(texts, Mapping):
         check_column(column, TableRows(texts).names or [column], "texts")

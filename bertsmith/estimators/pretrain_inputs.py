@@ -1,6 +1,6 @@
-"""The inputs of a `pretrain` call, by which a repeated call finds what an earlier call has built.
+"""The inputs of a `pretrain` call, so that a repeated call can use what an earlier call built.
 
-The inputs are kept in a hidden file beside the model's folder until that folder holds a run.
+A hidden file beside the model's folder holds the inputs until that folder holds a run.
 """
 
 import hashlib
@@ -20,12 +20,12 @@ from bertsmith.system.files import write_json
 
 @dataclass(frozen=True)
 class PretrainInputs:
-    """The file in which the inputs are kept."""
+    """The hidden file with the inputs of a call and the names of the parts that it built."""
 
     path: Path
 
     def read_built(self, inputs: Any) -> list[str]:
-        """Return the parts that a call with these inputs has built: tokenizer, corpus."""
+        """Return the parts, of tokenizer and corpus, that a call with these inputs built."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             written = json.loads(self.path.read_text(encoding="utf-8"))
             if written["inputs"] == inputs:
@@ -46,7 +46,7 @@ def describe_inputs(
     vocab_size: int,
     reading: CorpusSettings,
 ) -> Any:
-    """Describe, as plain JSON, all that a vocabulary and a corpus depend on."""
+    """Describe the inputs on which a vocabulary and a corpus depend, as plain JSON."""
     return {
         "texts": _digest(texts) if isinstance(texts, TextsInMemory) else _list_files(texts),
         "tokenizer": None if tokenizer is None else os.fspath(tokenizer),

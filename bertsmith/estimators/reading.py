@@ -1,4 +1,4 @@
-"""Estimators of passages and prompts: answers to questions, and multiple choice."""
+"""Estimators for passages and prompts: answers to questions, and multiple choice."""
 
 import os
 import re
@@ -25,10 +25,11 @@ class QuestionAnswerer(Estimator):
     >>> answerer = QuestionAnswerer("runs/reviews-bert")  # doctest: +SKIP
     >>> answerer.fit([("Who flew?", "Ada flew.")], ["Ada"])  # doctest: +SKIP
 
-    X holds tuples of a question and its passage; y an answer for each, several as a list, or None
-    where the passage has none. An answer is a string, or a dict with `text` and `answer_start`.
-    Rows and tables have the columns of SQuAD: question, context and answers. Predictions are
-    strings, empty where there is no answer.
+    X holds tuples of a question and its passage. y holds an answer for each question, a list of
+    several answers, or None if the passage has no answer. An answer is a string, or a dict with
+    `text` and `answer_start`. Rows and tables have the columns of SQuAD: question, context and
+    answers. `predict` returns a string for each question, which is empty if the model finds no
+    answer.
     """
 
     task = Answer
@@ -47,17 +48,17 @@ class QuestionAnswerer(Estimator):
     def _label_cells(self, row: Mapping[str, Any], label: Any, name: str) -> Row:
         value = as_json(label)
         if isinstance(value, dict) and isinstance(value.get("text"), list):
-            return {name: value}  # the two lists of `datasets`
+            return {name: value}  # `datasets` has texts and offsets as two lists
         if value is None:
             value = []
         elif not isinstance(value, list):
             value = [value]
         passage = str(row.get("context"))
         answers = [
-            one
-            if isinstance(one, Mapping)
-            else {"text": one, "answer_start": _find_start(passage, str(one))}
-            for one in value
+            answer
+            if isinstance(answer, Mapping)
+            else {"text": answer, "answer_start": _find_start(passage, str(answer))}
+            for answer in value
         ]
         return {name: answers} if answers else {name: answers, "is_impossible": True}
 
@@ -66,18 +67,22 @@ class QuestionAnswerer(Estimator):
 
 
 def _find_start(passage: str, answer: str) -> int:
-    """Find an answer: first as whole words, else within them; 0 where it is not."""
-    whole = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", passage)
-    return whole.start() if whole else max(0, passage.find(answer))
+    """Return the index of an answer in a passage, or 0 if the passage does not hold it.
+
+    The first occurrence as whole words counts; if there is none, the first inside other words.
+    """
+    as_words = re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", passage)
+    return as_words.start() if as_words else max(0, passage.find(answer))
 
 
 class MultipleChoice(Estimator):
-    """Chooses what fits a prompt.
+    """Chooses one of several texts that fits a prompt.
 
     >>> chooser = MultipleChoice("runs/reviews-bert")  # doctest: +SKIP
     >>> chooser.fit([("The film was", ["good.", "table."])], [0])  # doctest: +SKIP
 
-    X holds tuples of a prompt and a list of choices, y the place of the right one, counted from 0.
+    X holds tuples of a prompt and a list of choices. y holds for each prompt the index of the right
+    choice, counted from 0. `predict` returns such indices, int64 `[prompts]`.
     """
 
     task = Choose
@@ -98,14 +103,16 @@ class MultipleChoice(Estimator):
     ) -> list[NDArray[np.float64]]:
         """Compute the probability of each choice: for each prompt of X an array, fp64 `[choices]`.
 
+        Arguments are as in `predict`.
+
         Raises:
-            NotFittedError: it was not fitted.
-            InputError: an item of X is not as `fit` takes them.
+            NotFittedError: the estimator is not fitted.
+            InputError: an item of X is not a prompt with its choices.
         """
-        how = {"batch_size": batch_size, "show_progress": show_progress}
+        options = {"batch_size": batch_size, "show_progress": show_progress}
         return [
             np.array(prediction.probabilities)
-            for prediction in self._predictions(X, columns, **how)
+            for prediction in self._predictions(X, columns, **options)
         ]
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> Any:  # noqa: N803
@@ -122,8 +129,8 @@ class MultipleChoice(Estimator):
             raise InputError(f"X: found {name_type(item)}. Give tuples (prompt, list of choices).")
         if isinstance(label, str):
             raise InputError(
-                f"y: found '{label}'. Give the places of the right choices as numbers, counted "
-                "from 0, which is what `predict` returns."
+                f"y: found '{label}'. Give the right choices as numbers counted from 0, as "
+                "`predict` returns them."
             )
         return {"prompt": values[0], "choices": list(values[1]), "label": label}
 

@@ -1,4 +1,4 @@
-"""Conversion of users' data to a file path or to rows with the usual column names."""
+"""Conversion of users' data to a file path or to rows with the default column names."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +16,10 @@ from bertsmith.errors import InputError
 
 @dataclass(frozen=True)
 class BuiltRows:
-    """Rows of items, such as texts or rows without labels, and of labels, made while read."""
+    """Rows that are built from items and labels when they are read.
+
+    `build` makes a row of an item, such as a text or a row without label, and its label.
+    """
 
     items: Iterable[Any]
     labels: Iterable[Any]
@@ -29,22 +32,23 @@ class BuiltRows:
 def as_source(
     data: Any, labels: Any, build: Callable[[Any, Any], Row], *, unlabelled: bool
 ) -> ExampleSource:
-    """Return the source of labelled examples that the arguments of `fit` or `score` stand for.
+    """Convert the arguments X and y of `fit` or `score` to a source of examples.
 
     Args:
         data: X: a path, a table, rows, or items such as texts.
-        labels: y, or None where X holds the labels.
+        labels: y, or None if X holds the labels.
         build: makes a row of an item, which may be a row without label, and its label.
         unlabelled: whether items need no labels.
 
     Raises:
-        InputError: something else, labels are missing, or there are not as many as items.
+        InputError: X is of another type or names no file, labels are missing, or there is not one
+            label for each item.
     """
     if isinstance(data, str):
         check_names_file(data)
         data = Path(data)
     if isinstance(data, Iterator):
-        data = list(data)  # it is read more than once
+        data = list(data)  # a source is read more than once
     if isinstance(labels, str):
         raise InputError(
             f"y: found the string '{labels[:40]}'. Give a label for each item; or name the column "
@@ -73,10 +77,13 @@ def as_source(
 
 
 def as_labels(labels: Any) -> list[Any]:
-    """Return labels as a list; of a table or matrix of 0 and 1, the columns with 1 in each row.
+    """Return labels as a list.
+
+    For a table or matrix of 0 and 1, a label is a list: the names of the columns that have 1 in
+    that row.
 
     Raises:
-        InputError: other values in a table, or nothing that has items.
+        InputError: a table or matrix holds other values, or `labels` has no items.
     """
     labels = as_dense(labels)
     names = matrix_names(labels)
@@ -95,7 +102,10 @@ def as_labels(labels: Any) -> list[Any]:
 
 
 def matrix_names(labels: Any) -> list[str] | None:
-    """Return the names of the columns of a table or matrix of labels; None for a list."""
+    """Return the names of the columns of a table or matrix of labels; None for a list.
+
+    The columns of a matrix are named by their numbers, from 0.
+    """
     labels = as_dense(labels)
     if is_table(labels):
         return [str(name) for name in TableRows(labels).names]
@@ -105,24 +115,27 @@ def matrix_names(labels: Any) -> list[str] | None:
 
 
 def as_dense(labels: Any) -> Any:
-    """Return a sparse matrix, as MultiLabelBinarizer gives it, as an array; others as they are."""
+    """Convert a sparse matrix, as of MultiLabelBinarizer, to an array; leave others unchanged."""
     return labels.toarray() if hasattr(labels, "toarray") else labels
 
 
 def plain_column(column: Any) -> Any:
-    """Return an iterator of a column of pandas or polars, missing values as None, or `column`."""
+    """Iterate over a column of pandas or polars, with None for missing values.
+
+    Anything else is returned unchanged.
+    """
     if not hasattr(column, "to_frame"):
         return column
     return (value for row in TableRows(column.to_frame()) for value in row.values())
 
 
 def as_values(item: Any) -> tuple[Any, ...]:
-    """Return the values of an item: of a pair both, of a text the text alone."""
+    """Return the values of an item as a tuple: both texts of a pair, or one text."""
     return tuple(item) if isinstance(item, tuple | list | np.ndarray) else (item,)
 
 
 def peek(data: Any) -> Any:
-    """Return an iterator of dicts as `TableRows`, and all else as it is."""
+    """Wrap an iterator of dicts as `TableRows`; return anything else with the same items."""
     if not isinstance(data, Iterator):
         return data
     first = list(itertools.islice(data, 1))
@@ -131,6 +144,6 @@ def peek(data: Any) -> Any:
 
 
 def prediction_items(data: Any) -> Iterable[Any]:
-    """Return items for a predictor, rows of arrays as tuples."""
+    """Return the items of X for a predictor; the rows of a 2-D array become tuples."""
     items = as_items(data, "X")
     return map(tuple, items) if getattr(data, "ndim", 1) > 1 else items

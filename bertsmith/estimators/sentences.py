@@ -1,4 +1,4 @@
-"""The estimator of vectors, whose cosines say how alike texts are."""
+"""The estimator of text vectors, whose cosines measure how similar two texts are."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,20 +31,22 @@ USED_WITHOUT_TRAINING = (
     "seed",
     "verbose",
 )
-"""Parameters that nobody takes for a wish to train."""
+"""Parameters that have a use without training. Setting another one shows that the user means to
+train."""
 
 
 class SentenceEncoder(Estimator):
-    """Turns texts into vectors that are near for texts that belong together.
+    """Turns texts into vectors that are close to each other for texts that belong together.
 
     >>> encoder = SentenceEncoder("runs/reviews-bert")  # doctest: +SKIP
     >>> encoder.fit([("Who flew?", "Ada flew.")]).encode(["Who flies?"])  # doctest: +SKIP
 
-    X holds tuples of two texts that belong together, further ones being texts that do not; with y,
-    a number for each pair says how alike the two are. Predictions are the cosines of pairs.
+    X holds tuples of two texts that belong together, such as a question and its answer. Further
+    texts in a tuple are negatives: they do not belong to the first. If y is passed, it holds for
+    each pair a number that says how similar its texts are. `predict` returns the cosines of pairs.
 
-    As a step of a scikit-learn pipeline it turns texts into features: `fit` of single texts leaves
-    the encoder as it is, whatever y is. A published encoder needs no `fit` at all.
+    In a scikit-learn pipeline, the encoder turns texts into features: if X holds single texts,
+    `fit` does not train, whatever y is. A published encoder needs no `fit` at all.
 
     >>> pipeline = make_pipeline(SentenceEncoder(path), LogisticRegression())  # doctest: +SKIP
     >>> pipeline.fit(texts, labels).predict(["A gripping story."])  # doctest: +SKIP
@@ -59,9 +61,10 @@ class SentenceEncoder(Estimator):
     needs_labels: ClassVar[bool] = False
 
     _sklearn_output_config: Mapping[str, str] = {}
-    """The choice of `set_output`, under scikit-learn's name, by which it copies it."""
+    """The choice of `set_output`, under the name that scikit-learn reads."""
     _published: tuple[Mapping[str, Any], Predictor[Any]] | None = None
-    """Parameters, and the encoder of the folder that they name, before any `fit`."""
+    """The encoder that is used before any `fit`, loaded from `model`, behind the parameters that
+    it was loaded with; None until it is used."""
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[EmbedOptions]) -> None:
         super().__init__(model, **settings)
@@ -70,25 +73,26 @@ class SentenceEncoder(Estimator):
         self,
         X: Any,  # noqa: N803
         y: Any = None,
-        **how: Any,
+        **options: Any,
     ) -> Self:
-        """Train on texts that belong together; single texts leave the encoder as it is.
+        """Train on texts that belong together; return the encoder.
 
-        Arguments and errors are those of all estimators.
+        If X holds single texts, nothing is trained. The options are those of `TextClassifier.fit`,
+        such as `eval`, and so are the errors.
         """
         check_no_pair(X, "X")
         if isinstance(X, Iterator):
             X = list(X)  # noqa: N806 - it is read more than once
         if not _are_single_texts(X):
-            return super().fit(X, y, **how)
-        self._settings({})  # what is wrong with the parameters is refused here, too
+            return super().fit(X, y, **options)
+        self._settings({})  # raises an error if a parameter is not allowed
         self._warn_of_idle_parameters()
         self.predictor_ = self._load_encoder()
         self._columns = {}
         return self
 
     def _warn_of_idle_parameters(self) -> None:
-        """Warn where single texts are given beside parameters of a training."""
+        """Warn of parameters for a training, which single texts do not start."""
         idle = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
@@ -96,20 +100,21 @@ class SentenceEncoder(Estimator):
         ]
         if idle and not self._is_loaded:
             warn_once(
-                f"fit: X holds single texts, which leave the encoder as it is, so that "
-                f"{', '.join(idle)} changes nothing. To train it, give tuples of two texts that "
-                "belong together, such as [(question, answer), …]; otherwise leave these out."
+                "fit: X holds single texts, which do not train the encoder, so these parameters "
+                f"have no effect: {', '.join(idle)}. To train, give tuples of two texts that "
+                "belong together, such as [(question, answer), …]; otherwise leave the parameters "
+                "out."
             )
 
-    def fit_transform(self, X: Any, y: Any = None, **how: Any) -> Any:  # noqa: N803
-        """Fit to texts, and compute their vectors."""
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Any:  # noqa: N803
+        """Call `fit`, then compute the vectors of X as `transform` does."""
         if isinstance(X, Iterator):
             X = list(X)  # noqa: N806 - it is read more than once
-        return self.fit(X, y, **how).transform(X)
+        return self.fit(X, y, **options).transform(X)
 
     @property
     def _fitted(self) -> Predictor[Any]:
-        """The trained encoder, or that of the folder: what is published is fitted already."""
+        """The encoder after `fit`; before it the published encoder that `model` names."""
         if self.__sklearn_is_fitted__():
             return self.predictor_
         if self._published is None or self._published[0] != self.get_params():
@@ -136,7 +141,7 @@ class SentenceEncoder(Estimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        state.pop("_published", None)  # read again from its folder
+        state.pop("_published", None)  # it is loaded again from its folder
         return state
 
     def encode(
@@ -146,9 +151,7 @@ class SentenceEncoder(Estimator):
         batch_size: int | None = None,
         show_progress: bool = False,
     ) -> NDArray[np.float32]:
-        """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`.
-
-        They are fp32.
+        """Compute the vector of one text, fp32 `[hidden]`, or of several, fp32 `[texts, hidden]`.
 
         Raises:
             InputError: an item is not a text or pair of texts; names its position.
@@ -162,10 +165,10 @@ class SentenceEncoder(Estimator):
     def transform(self, X: Any) -> Any:  # noqa: N803
         """Compute the vectors of texts, fp32 `[texts, hidden]`, as a step of a pipeline.
 
-        They are a table of pandas or polars where `set_output` asks for one.
+        The result is a table of pandas or polars if `set_output` chose one.
 
         Raises:
-            InputError: X is one text.
+            InputError: X is one text or a path, or an item is not a text or pair of texts.
         """
         if isinstance(X, str | os.PathLike):
             raise InputError(
@@ -182,7 +185,7 @@ class SentenceEncoder(Estimator):
         """Choose what `transform` returns: an array (default), or a table of pandas or polars.
 
         Raises:
-            ConfigError: another kind.
+            ConfigError: `transform` has another value.
         """
         if transform is not None:
             check_choice("transform", transform, ("default", "pandas", "polars"))
@@ -192,7 +195,7 @@ class SentenceEncoder(Estimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns of `transform`, an array of strings `[hidden]`.
 
-        They are sentenceencoder0, sentenceencoder1, …
+        The names are sentenceencoder0, sentenceencoder1, …
         """
         size = self._fitted.model.config.hidden_size
         name = type(self).__name__.lower()
@@ -205,7 +208,7 @@ class SentenceEncoder(Estimator):
         return twin
 
     def __sklearn_tags__(self) -> Any:
-        # scikit-learn calls this, so it is there; for everybody else it is an extra.
+        # Only scikit-learn calls this method, so it is installed here; elsewhere it may be missing.
         from sklearn.utils import TransformerTags
 
         tags = super().__sklearn_tags__()
@@ -214,7 +217,15 @@ class SentenceEncoder(Estimator):
         return tags
 
     def similarity(self, a: Any, b: Any) -> Any:
-        """Compute the cosines of texts or vectors, as `Predictor.similarity` does."""
+        """Compute the cosines of texts, or of vectors that `encode` returned.
+
+        Two texts give a number from -1 to 1; lists, or arrays of vectors, give an fp32 array
+        `[len(a), len(b)]`. If `similarity_fn_name` of the model's folder is dot, euclidean or
+        manhattan, the results are dot products or negative distances instead of cosines.
+
+        Raises:
+            InputError: an item is not a text, pair of texts, or array of vectors.
+        """
         return self._fitted.similarity(a, b)
 
     def _row(self, item: Any, label: Any) -> Row:
@@ -233,7 +244,10 @@ class SentenceEncoder(Estimator):
 
 
 def _are_single_texts(data: Any) -> bool:
-    """Return whether X holds texts, and no pairs, rows, or tables of several columns."""
+    """Return whether the items of X are single texts; the first item decides.
+
+    A table holds single texts if it has one column.
+    """
     if isinstance(data, str | os.PathLike | Mapping):
         return False
     if is_table(data):
@@ -243,7 +257,7 @@ def _are_single_texts(data: Any) -> bool:
 
 
 def _texts_of(data: Any) -> Any:
-    """Return the texts of a table or matrix of one column; `data` otherwise."""
+    """Return the texts of X, which may be a table or matrix of one column."""
     if is_table(data) and len(TableRows(data).names) == 1:
         return [value for row in TableRows(data) for value in row.values()]
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == 1:

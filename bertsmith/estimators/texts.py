@@ -1,4 +1,4 @@
-"""Estimators of texts and pairs of texts: labels and numbers."""
+"""Estimators for texts and pairs of texts: classification and regression."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -50,19 +50,21 @@ class TextEstimator(Estimator):
 
 
 class TextClassifier(TextEstimator):
-    """Classifies texts, or pairs of texts; with `multi_label`, a text has any number of labels.
+    """Classifies texts, or pairs of texts; with `multi_label`, a text may have several labels.
 
     >>> classifier = TextClassifier("runs/reviews-bert", epochs=3)  # doctest: +SKIP
     >>> classifier.fit(texts, labels).predict(["A gripping story."])  # doctest: +SKIP
     array(['positive'], dtype='<U8')
 
-    Labels may be strings, numbers or booleans, and are predicted as they were given, also by the
-    saved model; those of a file are strings. With `multi_label`, y holds a list of labels for each
-    text, or is a table or matrix of 0 and 1, and predictions are accordingly a list of tuples of
-    labels, or an array of 0 and 1.
+    Labels may be strings, numbers or booleans. `predict` returns them with the type that they had
+    in y, also after the model was saved and loaded; labels from a file are strings. With
+    `multi_label`, y holds a list of labels for each text, and `predict` returns a list of tuples of
+    labels; or y is a table or matrix of 0 and 1, and `predict` returns an int64 array
+    `[texts, classes]` of 0 and 1.
 
     Attributes:
-        classes_: the labels, sorted, in the order of the columns of `predict_proba`.
+        classes_: the labels, `[classes]`, in the order of the columns of `predict_proba`: sorted,
+            or in the order of the columns of y if y is a table or matrix.
     """
 
     task = Classify
@@ -81,9 +83,16 @@ class TextClassifier(TextEstimator):
         show_progress: bool = False,
         **columns: Any,
     ) -> NDArray[np.float64]:
-        """Compute the probability of each class, fp64 `[texts, classes]`; X is as in `predict`."""
-        how = {"batch_size": batch_size, "show_progress": show_progress}
-        predictions = self._predictions(X, columns, **how)
+        """Compute the probability of each class, fp64 `[texts, classes]`.
+
+        Arguments are as in `predict`.
+
+        Raises:
+            NotFittedError: the estimator is not fitted.
+            InputError: an item of X cannot be read; the message names its position.
+        """
+        options = {"batch_size": batch_size, "show_progress": show_progress}
+        predictions = self._predictions(X, columns, **options)
         labels = self.classes_.tolist()
         rows = (
             [prediction.probabilities.get(label, 0.0) for label in labels]
@@ -103,16 +112,16 @@ class TextClassifier(TextEstimator):
 
     def _row(self, item: Any, label: Any) -> Row:
         if self.multi_label and isinstance(label, Set | tuple):
-            label = sorted(label, key=str)  # sets have no order of their own
+            label = sorted(label, key=str)  # the order of a set differs from run to run
         return super()._row(item, label)
 
     def _look_at_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return what the fitted model keeps of the labels: their type, or a matrix's columns.
+        """Return the type of the labels, or the names of the columns of a label matrix.
 
         Raises:
-            InputError: they are of several kinds, or lists where one label is expected.
+            InputError: the labels are of several types, or lists although `multi_label` is not set.
         """
         if isinstance(source, Path):
             return {}
@@ -143,7 +152,7 @@ class TextClassifier(TextEstimator):
 
 
 def _only_column(labels: Any) -> Any:
-    """Return the column of a table or matrix of one column; anything else as it is."""
+    """Return the column of a table or matrix that has only one; return others unchanged."""
     if len(matrix_names(labels) or ()) != 1:
         return labels
     if isinstance(labels, np.ndarray):
@@ -152,12 +161,12 @@ def _only_column(labels: Any) -> Any:
 
 
 def _labels_of(
-    source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], several: bool
+    source: Iterable[Mapping[str, Any]], columns: Mapping[str, Any], is_multi_label: bool
 ) -> Iterator[Any]:
-    """Yield the labels that rows have, as plain values; missing ones are passed over."""
+    """Yield the labels of rows as plain Python values, without missing ones."""
     first = list(islice(source, 1))
     reader = ExampleReader(first, Columns(**{**columns, "skip_incomplete": True}))
-    with suppress(InputError):  # the task's own reader raises it later, in its own words
+    with suppress(InputError):  # the task's own reader raises this error later, with more context
         next(iter(reader), None)
     name, *others = reader.names.get("label", ("label",))
     if others:  # a column for each label
@@ -167,7 +176,7 @@ def _labels_of(
         if isinstance(cell, str) and HALF_CHARACTER.search(cell):
             raise InputError(f"y[{index}]: {describe_cut_label(str(cell))}")
         value = plain_number(as_json(cell))
-        if isinstance(value, list | Set) and several:
+        if isinstance(value, list | Set) and is_multi_label:
             yield from value
         elif isinstance(value, list | Set):
             raise InputError(

@@ -9,9 +9,9 @@ from bertsmith.training.run_folder import RunFolder
 
 
 def read_trained_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of the run that wrote a folder; empty where it does not say them."""
+    """Read the settings of the run that wrote a folder; empty if the folder has no record of it."""
     run = RunFolder(folder)
-    with suppress(CheckpointError):  # damaged; the model itself is read by its own files
+    with suppress(CheckpointError):  # run.json is damaged; the model itself is in other files
         if run.run_path.is_file():
             settings = run.read_run().get("settings")
             if settings and all(isinstance(key, str) for key in settings):

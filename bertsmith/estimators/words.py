@@ -1,4 +1,4 @@
-"""The estimator of words: a label for each."""
+"""The estimator that labels each word of a sentence."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -16,16 +16,17 @@ from bertsmith.tasks.token_classification import Tag
 
 
 class TokenClassifier(Estimator):
-    """Labels words, such as names or parts of speech.
+    """Labels each word of a sentence, for example with its part of speech or as part of a name.
 
     >>> tagger = TokenClassifier("runs/reviews-bert")  # doctest: +SKIP
     >>> tagger.fit([["Ada", "flew"]], [["B-PER", "O"]]).predict([["Ada", "flew"]])  # doctest: +SKIP
     [['B-PER', 'O']]
 
-    X holds lists of words and y a list of labels for each; or X texts and y their entities, each
-    as `{"start": 0, "end": 3, "label": "PER"}`. Texts are split into words to be predicted;
-    `predictor_` gives entities with their places. Labels of words may be whole numbers, and are
-    predicted as such, also by the saved model.
+    X holds a list of words for each sentence, and y a list of labels, one for each word. Or X holds
+    texts, and y for each text a list of entities such as `{"start": 0, "end": 3, "label": "PER"}`.
+    `predict` returns a list of labels for each sentence; it splits texts into words. `predictor_`
+    returns entities with their start and end. Labels of words may be whole numbers, and are then
+    predicted as whole numbers, also after the model was saved and loaded.
     """
 
     task = Tag
@@ -38,14 +39,15 @@ class TokenClassifier(Estimator):
     def _row(self, item: Any, label: Any) -> Row:
         if label is None:
             raise InputError(
-                f"y: found None for the words {item!r:.40}; allowed is a list of labels."
+                f"y: found None for the words {item!r:.40}. Give a list of labels, one for each "
+                "word."
             )
         labels = list(label)
         if isinstance(item, str):
             if not all(isinstance(entity, Mapping | list | tuple) for entity in labels):
                 raise InputError(
-                    f"y: found labels of words for the text '{item[:40]}'. Give a list of words in "
-                    "its place, or entities with their places."
+                    f"y: found labels of words for the text '{item[:40]}'. Give a list of words "
+                    "instead of the text, or entities with start, end and label."
                 )
             return {"text": item, "entities": labels}
         return {"words": list(item), "labels": labels}
@@ -53,7 +55,7 @@ class TokenClassifier(Estimator):
     def _look_at_labels(
         self, source: ExampleSource, y: Any, columns: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the type of labels that are numbers."""
+        """Return the type of the labels if all are numbers of one type."""
         if isinstance(source, Path):
             return {}
         name = columns.get("label_column")

@@ -478,7 +478,8 @@ class Predictor(LoadedDefinition[DefinitionT_co]):
         and the options of vectors. Give them to `with_options` again.
 
         Raises:
-            ConfigError: `out` exists, and `overwrite` is not given.
+            ConfigError: `out` holds files that are not a model's, or holds a model and `overwrite`
+                is not set.
             CheckpointError: the folder that the model was loaded from is not there any more.
         """
         folder = copy_folder(self.loaded.folder.path, Path(out), overwrite=overwrite)
