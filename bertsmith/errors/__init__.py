@@ -1,4 +1,4 @@
-"""Errors that the user can solve, warnings, and how both name options."""
+"""Errors that the user can solve, warnings, and the spelling of options in both."""
 
 from bertsmith.errors.kinds import (
     BertsmithError,

@@ -21,8 +21,9 @@ from bertsmith.errors.option_names import (
 class BertsmithError(Exception):
     """A problem that the user can solve; the message says how.
 
-    `str(error)` spells options as arguments of a Python call. `message` has them as `option` marks
-    them, so that it can be spelled as flags or JSON fields, or become part of another message.
+    `str(error)` spells options as arguments of a Python call. In `message`, options are marked by
+    `option`, so that they can also be spelled as flags or JSON fields, and so that the message can
+    become part of another one.
     """
 
     @property
@@ -42,27 +43,27 @@ class BertsmithError(Exception):
 
 
 class InputError(BertsmithError, ValueError):
-    """A text, table or row that cannot be read with the given settings."""
+    """A text, table or row that cannot be read with these settings."""
 
 
 class ExamplesError(InputError):
-    """Examples that can each be read, but lack together what is to be learned or scored."""
+    """Examples that can be read, but not learned from or scored, such as examples of one class."""
 
 
 class ConfigError(BertsmithError, ValueError):
-    """A setting, of a recipe, a preset or the command line, that cannot be met."""
+    """A setting of a recipe, a preset, a call or the command line that is not allowed."""
 
 
 class SettingError(ConfigError):
     """A setting whose value is not allowed.
 
     Args:
-        setting: its name, as for `option`.
+        setting: the name of the setting, as for `option`.
         found: its value.
         allowed: the allowed values in words, such as "1 or more", or a list of the allowed names.
         advice: what to do, if that is not obvious.
-        source: the file or recipe that has the setting. There it is not a flag, so the message
-            spells options as recipes and Python calls do.
+        source: the file or recipe that has the setting; the message then spells options as
+            arguments, because they are not flags there.
     """
 
     def __init__(
@@ -126,4 +127,4 @@ class TrainingError(BertsmithError):
 
 
 class Interrupted(BertsmithError):  # noqa: N818 - requested by the user, not an error
-    """The user asked to stop; what was done so far is saved, and the message says where."""
+    """The user asked to stop; the message says where the work done so far is saved."""

@@ -13,7 +13,7 @@ PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 class BertsmithWarning(UserWarning):
-    """A warning for the user; it names options as errors do."""
+    """A warning for the user; it spells options like an error."""
 
     @property
     def message(self) -> str:
@@ -24,11 +24,11 @@ class BertsmithWarning(UserWarning):
 
 
 given_warnings: set[object] = set()
-"""Messages and states of the warnings that this process has given."""
+"""Messages and states of the warnings that this process has shown."""
 
 
 def warn_once(message: str, state: object = None) -> None:
-    """Warn once for each message and `state`, as a folder may be read several times."""
+    """Warn once for each message and `state`, because a folder may be read several times."""
     if (message, state) not in given_warnings:
         given_warnings.add((message, state))
         warnings.warn(BertsmithWarning(message), stacklevel=1 + _levels_to_caller())
@@ -37,8 +37,9 @@ def warn_once(message: str, state: object = None) -> None:
 def _levels_to_caller() -> int:
     """Count the frames from this function's caller to the line that called bertsmith.
 
-    That line is in the frame before the package's outermost one. Decorators of other libraries may
-    be between the package's own frames; Python 3.12's skip_file_prefixes would name those.
+    That line is in the frame before the package's outermost one. The skip_file_prefixes of Python
+    3.12 is not used, since it would stop at frames of other libraries, such as decorators, that are
+    between the package's own.
     """
     frame: FrameType | None = sys._getframe(1)
     level = outermost = 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 BEGIN, VALUE, END = "\ue0f0", "\ue0f1", "\ue0f2"
-"""Private-use characters that enclose an option and its value in a message."""
+"""Private-use characters of Unicode, which enclose an option and its value in a message."""
 _BEGIN, _VALUE, _END = (rf"(?:{mark}|\\u{ord(mark):x})" for mark in (BEGIN, VALUE, END))
 MARKED = re.compile(
     rf"{_BEGIN}(?P<path>[\w.]+)(?:{_VALUE}(?P<kind>[a-z]+) (?P<value>.*?))?{_END}", re.DOTALL
@@ -35,9 +35,9 @@ class NamedOption:
     """An option that a message names, and perhaps a value for it."""
 
     path: str
-    """Its name as in Python; in a recipe, with its table: `training.batch_size`."""
+    """Name of the option as in Python, and in a recipe with its table: `training.batch_size`."""
     value: Any = None
-    """None names the option alone; a word in capitals is a placeholder, such as FILE."""
+    """A value that the message suggests, or None; a word in capitals is a placeholder (FILE)."""
 
     @property
     def name(self) -> str:
@@ -48,10 +48,10 @@ def option(path: str, value: Any = None) -> str:
     """Name an option in a message, for `as_flags`, `as_arguments` and `as_fields` to spell.
 
     Args:
-        path: its name as in Python, such as "max_length"; with the recipe's table if that matters,
-            as in "training.batch_size".
-        value: a value for it, which is spelled as well; also a name with its whole number, such as
-            `{"spam": 3}`.
+        path: the option's name as in Python, such as "max_length"; with its table of a recipe if
+            that matters, as in "training.batch_size".
+        value: a value to show with the option; a dict of one name and a whole number, such as
+            `{"spam": 3}`, is spelled `spam=3` as a flag.
 
     >>> as_flags(f"Raise {option('max_length')}, or give {option('from', 'runs/a')}.")
     'Raise --max-length, or give --from runs/a.'
@@ -68,7 +68,7 @@ def as_flags(message: str, spell: Spelling | None = None) -> str:
     """Spell the options of a message as on the command line.
 
     Args:
-        spell: spells one option, if the flags of a particular command matter.
+        spell: a function that spells one option, for a command with flags of its own.
 
     >>> as_flags(f"Pass {option('resume', True)}, or leave out {option('eval_rows')}.")
     'Pass --resume, or leave out --eval-rows.'
@@ -100,7 +100,7 @@ def options_in(message: str) -> Iterator[NamedOption]:
 
 
 def flag_of(named: NamedOption) -> str:
-    """Spell an option as it is typed."""
+    """Spell an option as a flag, with its value if there is one."""
     flag = f"--{named.name.removesuffix('_').replace('_', '-')}"
     if named.value is None or named.value is True:
         return flag

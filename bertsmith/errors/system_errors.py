@@ -28,10 +28,10 @@ SYSTEM_ADVICE = {
 
 
 def advice_on(error: OSError) -> str:
-    """Say what to do about an error of the system."""
+    """Return what to do about an error of the operating system."""
     return SYSTEM_ADVICE.get(error.errno or 0, "Check the path, or choose another one.")
 
 
 def read_error(kind: type[ErrorT], path: object, error: OSError) -> ErrorT:
-    """Build the error for a file that cannot be read."""
+    """Build an error of type `kind` for a file that cannot be read."""
     return kind(f"{path}: cannot be read ({error.strerror or error}). {advice_on(error)}")
