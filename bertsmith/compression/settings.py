@@ -1,4 +1,4 @@
-"""Settings of making a model smaller: one of the ways, and by what both models are measured."""
+"""Settings for making a model smaller: the way, and the data on which both models are measured."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,9 +28,9 @@ class LayerSettings:
 
 @dataclass(frozen=True)
 class VocabularySettings:
-    """Fewer tokens: tokenizer and model lose those that your texts do not use. A text all of whose
-    tokens are kept is read as before, with the same result to the bit; a word with a dropped token
-    is cut into smaller ones."""
+    """Fewer tokens: tokenizer and model lose those that your texts do not use. If all tokens of a
+    text are kept, its result stays the same, bit for bit; a word with a dropped token is split into
+    smaller tokens."""
 
     vocabulary: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="TEXTS")] = None
     """Texts whose tokens to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or .zst;
@@ -38,9 +38,8 @@ class VocabularySettings:
     min_count: Advanced[int] = 1
     """Minimum count of a token that is kept."""
     keep_characters: Advanced[bool] = True
-    """Single characters: kept even if they do not occur, so that new words of the same alphabet can
-    still be read. --no-keep-characters drops those that do not occur, which saves much in
-    Chinese."""
+    """Single characters: kept even if they do not occur, so that new words of the same alphabet are
+    not unknown. --no-keep-characters drops those that do not occur, which saves much in Chinese."""
     texts_column: Advanced[str] = "text"
     """Text column of .jsonl, .csv, .tsv and .parquet files of --vocabulary."""
     errors: Advanced[Errors] = "strict"
@@ -54,7 +53,7 @@ class VocabularySettings:
 
 @dataclass(frozen=True)
 class CompressSettings(InferenceCompute):
-    """Which model to make smaller, in which way, and by what both are measured."""
+    """Settings of `compress`: the model, the way to make it smaller, and data to measure it on."""
 
     model: tyro.conf.Positional[Path]
     """Folder of the model to make smaller; nothing in it is changed."""
@@ -66,7 +65,7 @@ class CompressSettings(InferenceCompute):
     """Labelled examples on which a fine-tuned model is scored before and after, as with `bertsmith
     evaluate --data`."""
     limit: int | None = None
-    """Number of rows of --data to score, from the first; all by default."""
+    """Use only the first N rows of --data. All by default."""
     corpus: Path | None = None
     """Corpus of a pre-trained model: a folder of `bertsmith corpus build` with the model's
     tokenizer. Its held-out rows score both models; its training rows tell which tokens are
@@ -79,10 +78,10 @@ class CompressSettings(InferenceCompute):
 
     @property
     def way(self) -> Any:
-        """The one way that flags were given for.
+        """The settings of the way that the user chose.
 
         Raises:
-            ConfigError: none or several.
+            ConfigError: no way is chosen, or both are.
         """
         ways = [self.layers, self.vocabulary]
         chosen = [way for way in ways if way != type(way)()]

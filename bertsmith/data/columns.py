@@ -19,17 +19,17 @@ class Columns:
     """Text column: its name, or its number counted from 1. Default: the first of the usual names
     (text, sentence, sentence1, review, ...)."""
     pair_column: str | None = None
-    """Column of the second text, where each row is a pair of texts."""
+    """Column of the second text, if each row is a pair of texts."""
     label_column: str | None = None
-    """Label column. Where a text can have several labels, also several columns: names or numbers
-    with commas, or a range of numbers such as 3-8. Each holds 1 or 0 for the label that it is
-    called after. Default: the first of the usual names (label, class, target, ...)."""
+    """Label column. If a text can have several labels, also several columns, each named after a
+    label and with 1 or 0 in its cells: names or numbers with commas, or a range of numbers such as
+    3-8. Default: the first of the usual names (label, class, target, ...)."""
     header: Advanced[Literal["auto", "yes", "no"]] = "auto"
     """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
     unless you give all columns by their numbers."""
     skip_incomplete: Advanced[bool] = False
     """Skip incomplete rows and count them, instead of stopping: those whose text or label is empty
-    or missing, or that have not as many columns as the first."""
+    or missing, or that have another number of columns than the first row."""
     format: Advanced[TableFormat] = "auto"
     """File format, whatever the name says: csv, tsv, jsonl, json (a list of objects), parquet,
     xlsx (the first sheet of an Excel file) or txt (one text per line). auto: by the name."""
@@ -53,8 +53,8 @@ class RelatedColumns:
     jsonl file also one key that holds a list. Each row may have any number of them. Default: the
     first of the usual names (negative, negatives, ...)."""
     label_column: str | None = None
-    """Label column: a number for how alike two texts are. Default: the first of the usual names
-    (score, similarity, ...)."""
+    """Label column: a number that says how similar two texts are. Default: the first of the usual
+    names (score, similarity, ...)."""
     header: Advanced[Literal["auto", "yes", "no"]] = "auto"
     """Header row: whether the first row of a csv, tsv or xlsx file names the columns. auto: yes,
     unless you give all columns by their numbers."""
@@ -84,7 +84,7 @@ class ChoiceColumns:
     file also one key that holds a list. Default: the usual names (choices, ending0 to ending3,
     choice1, ...)."""
     label_column: str | None = None
-    """Label column, with the right choice: its number, or its letter (A is the first)."""
+    """Label column, which names the right choice: its number, or its letter (A is the first)."""
     first_label: Literal[0, 1] = 0
     """Number of the first choice in the label column."""
     header: Advanced[Literal["auto", "yes", "no"]] = "auto"
@@ -115,20 +115,21 @@ class TagColumns:
     """Word column: its number counted from 1, name or key. Default: the first column; form in
     conllu."""
     label_column: str | None = None
-    """Label column: its number, name or key. Of texts without words it is the key of their
-    entities. Default: the last column; upos in conllu; entities."""
+    """Label column: its number, name or key. For texts with entities, the key of the list of
+    entities. Default: the last column; upos in conllu; the key entities."""
     split: Advanced[WordRule | None] = None
-    """Word splitting of running text: words (punctuation and Chinese characters alone), spaces (it
-    is cut already, at white space), characters. Default: as in training; words there."""
+    """Word splitting of running text: words (a punctuation mark or Chinese character is a word of
+    its own), spaces (at white space alone), characters. Default: as in training, and there words.
+    """
     scheme: Scheme | None = None
-    """Label scheme. plain: each label stands for one word, as parts of speech do. Default: found by
-    looking at the labels."""
+    """Label scheme. plain: each label stands for one word, as parts of speech do. Default: detected
+    from the labels."""
     repair: Advanced[bool] = False
-    """Repair label sequences that break their scheme, in files and in predictions: whatever does
-    not continue an entity begins one. They are counted in any case."""
+    """Repair label sequences that break their scheme, in files and in predictions: a label that
+    does not continue an entity begins one. Such sequences are counted in any case."""
     strict: Advanced[bool] = False
     """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
-    does. Default: whatever does not continue an entity begins one, as in conlleval."""
+    does. Default: a label that does not continue an entity begins one, as in conlleval."""
     skip_incomplete: Advanced[bool] = False
     """Skip sentences with a row that does not fit and count them, instead of stopping."""
 

@@ -62,10 +62,10 @@ class StudentSettings:
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
-        """Refuse an output folder that holds the teacher or student, or is inside one.
+        """Refuse an output folder that holds the teacher or student, or is inside one of them.
 
         Raises:
-            ConfigError: it does; names both.
+            ConfigError: the folder does so; the message names both folders.
         """
         for name, folder in (("teacher", self.teacher), ("student", self.student)):
             if folder is not None and is_within(folder, out):
@@ -80,18 +80,18 @@ class DistillSettings(StudentSettings):
     """Settings of distillation: teacher, student, losses and unlabelled texts."""
 
     unlabelled: Advanced[Path | None] = None
-    """Texts without labels, read as --train is, on which only the teacher's outputs are targets.
-    Each update has them in proportion to their share of all texts."""
+    """Texts without labels, in a file like --train. On them, the model learns only from the
+    teacher's outputs. They have the same share in each update as among all texts."""
     cache: Advanced[Path | None] = None
     """Cache folder for the teacher's outputs, which are computed once for all epochs and for later
-    runs on the same texts (other seeds, students or loss weights). Takes a few numbers per text, or
-    word; with --hidden-weight also two bytes per number of each token's vector."""
+    runs on the same texts (other seeds, students or loss weights). It holds a few numbers per text
+    or word; with --hidden-weight also each token's vector, two bytes per number."""
 
     def check_out(self, out: Path) -> None:
-        """Refuse an output folder that holds the cache, too.
+        """Refuse an output folder that holds teacher, student or cache, or is inside a model.
 
         Raises:
-            ConfigError: it does; names both.
+            ConfigError: the folder does so; the message names both folders.
         """
         super().check_out(out)
         if self.cache is not None and is_within(self.cache, out):
@@ -111,7 +111,7 @@ class PretrainingStudentSettings(StudentSettings):
     """Family of the student. distilbert has no segments and no pooler."""
     soft_weight: float = 0.7
     """Weight of the distillation loss on masked tokens, from 0 to 1; masked LM has the rest.
-    DistilBERT has 5 to 2."""
+    DistilBERT weighs the two 5 to 2."""
     hidden_weight: float = 0.15
     """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
-    DistilBERT has 1, beside 5 and 2 for the above."""
+    DistilBERT has a weight of 1 here, beside the 5 and 2 of the other losses."""

@@ -16,18 +16,18 @@ AnyFormat = Literal["auto", FoundFormat, "conll", "conllu", "text"]
 
 @dataclass(frozen=True)
 class AnswerScoring:
-    """Options of answers to questions."""
+    """Options for scoring answers to questions."""
 
     no_answer_probs: Path | None = None
-    """Probability that a question has no answer, of answers: a .json file with one object from each
-    question's id to a number, or a .jsonl file of `bertsmith predict --out`. The best thresholds
-    are reported, too."""
+    """Probabilities that a question has no answer: a .json file with one object from each
+    question's id to a number, or a .jsonl file of `bertsmith predict --out`. With them, the best
+    thresholds are reported, too."""
     no_answer_threshold: float | None = None
-    """Threshold of answers: an answer counts as none if its number in --no-answer-probs is above
-    this. By default 1; a .jsonl file has no threshold, as its answers have been decided already."""
+    """Threshold of --no-answer-probs: if a question's number is above it, its answer counts as
+    none. By default 1; a .jsonl file has none, because its answers have been decided already."""
     language: ScoredLanguage = "auto"
     """Language of answers: compare words as SQuAD does (en), or characters as CMRC 2018 does (zh).
-    auto: zh where most of the right answers hold Chinese characters."""
+    auto: zh if most of the right answers hold Chinese characters."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerScoring):
     """Column of the text or prompt: its name, or its number counted from 1. Default: the first of
     the usual names (text, sentence, prompt, ...)."""
     label_column: str | None = None
-    """Column of the right label: its name, number or key. Several for --multi-label: names or
-    numbers with commas, or a range of numbers such as 3-8, each with 1 or 0 for the label that it
-    is called after. Default: the first of the usual names (label, class, target, ...), of words the
-    last column."""
+    """Column of the right label: its name, number or key. With --multi-label, also several columns,
+    each named after a label and with 1 or 0 in its cells: names or numbers with commas, or a range
+    of numbers such as 3-8. Default: the first of the usual names (label, class, target, ...); for
+    words the last column."""
     skip_incomplete: bool = False
     """Skip rows and sentences that are incomplete or cannot be read and count them, instead of
     stopping."""
     format: AnyFormat = "auto"  # type: ignore[assignment]
-    """File format of the gold file, whatever its name says: csv, tsv, jsonl, json, parquet or xlsx,
-    of words conll, conllu or jsonl. auto: by its name, of words also by its first lines."""
+    """File format of the gold file, whatever its name says: csv, tsv, jsonl, json, parquet or xlsx;
+    for words conll, conllu or jsonl. auto: by its name, for words also by its first lines."""
 
     def part(self, options: type[T]) -> T:
         """Return the options of one kind.

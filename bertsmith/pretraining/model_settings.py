@@ -46,13 +46,13 @@ class ModelSettings:
     and cosines, with which small models depend less on the seed. They are trained in both cases.
     By default normal; modernbert has none."""
     word_initializer: Advanced[Literal["normal", "counted"] | None] = None
-    """Initialization of word embeddings: normal, random as all weights; or counted, vectors in
-    which tokens that stand near each other in the corpus are alike, with the logarithms of token
+    """Initialization of word embeddings: normal, random as all weights; or counted, vectors that
+    are similar for tokens that occur near each other in the corpus, with the logarithms of token
     frequencies as biases of the masked-LM head. They are trained in both cases. By default normal.
     """
     pooling: Advanced[Literal["first_token", "mean"] | None] = None
-    """Pooling of a text's vector: first_token, the vector of [CLS], or mean, over all tokens. By
-    default first_token."""
+    """Pooling of token vectors to one vector per text: first_token, the vector of [CLS]; or mean,
+    the mean over all tokens. By default first_token."""
 
     def __post_init__(self) -> None:
         check_all_largest(self, "model.")

@@ -58,8 +58,8 @@ class PretrainingSettings:
     """Maximum row length in tokens, special ones included. Shorter rows train faster."""
     start_share: Advanced[float | None] = None
     """Share of the run, at its beginning, with short rows of --start-length tokens; a step then has
-    more rows. With them a model sooner learns more than token frequencies. In a run by minutes the
-    share becomes a number of steps by timing a few rows."""
+    more rows. With short rows a model learns sooner to use the context, not only token frequencies.
+    With --minutes, a few rows are timed to turn the share into steps."""
     start_steps: Advanced[int | None] = None
     """Number of first steps with short rows, in place of --start-share."""
     start_length: Advanced[int] = 16
@@ -75,19 +75,19 @@ class PretrainingSettings:
     package, such as jieba:lcut. It is code that runs, so a recipe cannot name it."""
     masking_rate: Advanced[float] = 0.15
     """Masking rate: the share of each row's tokens that the model must predict. Eval rows always
-    have 15 % of their tokens chosen and the default shares, so that runs can be compared."""
+    have a rate of 15 % and the default shares, so that runs can be compared."""
     mask_share: Advanced[float | None] = None
-    """Share of the chosen tokens that become [MASK]. By default 0.8, with replaced_token 0.85, as
-    in ELECTRA's released code."""
+    """Share of the tokens to predict that become [MASK]. By default 0.8; with replaced_token 0.85,
+    as in ELECTRA's released code."""
     random_share: Advanced[float | None] = None
-    """Share of the chosen tokens that become a random token. By default 0.1, with replaced_token 0.
-    """
+    """Share of the tokens to predict that become a random token. By default 0.1; with
+    replaced_token 0."""
     keep_share: Advanced[float | None] = None
-    """Share of the chosen tokens that are kept; the three shares add up to 1. By default 0.1, with
-    replaced_token 0.15."""
+    """Share of the tokens to predict that stay as they are; the three shares add up to 1. By
+    default 0.1; with replaced_token 0.15."""
     masking_schedule_share: Advanced[float | None] = None
     """Masking schedule: share of the run over which rate and shares change linearly to the final
-    ones below. In a run by minutes it becomes a number of steps by timing a few rows."""
+    ones below. With --minutes, a few rows are timed to turn the share into steps."""
     masking_schedule_steps: Advanced[int | None] = None
     """Number of steps of the masking schedule, in place of --masking-schedule-share."""
     final_masking_rate: Advanced[float | None] = None
@@ -108,8 +108,8 @@ class PretrainingSettings:
     By default that of the model's family: next_sentence (bert), sentence_order (albert), else none;
     none with --rows across."""
     rows: Advanced[Rows] = "document"
-    """Rows without pairs: document, a window of one document; or across document ends, filled with
-    whole sentences, with a separator between documents (RoBERTa)."""
+    """Rows with --pairs none: document, part of one document; or across, whole sentences that go on
+    across the end of a document, with a separator there (RoBERTa)."""
     short_seq_prob: Advanced[float] = SHORT_SEQ_PROB
     """Share of short rows: rows of two segments that are cut to a random length, so that the model
     sees short texts. Rows without pairs are short where documents end."""
@@ -121,7 +121,7 @@ class PretrainingSettings:
     """Width of the generator as a fraction of the model's, with replaced_token. By default a
     quarter, or that of --from."""
     discriminator_weight: Advanced[float] = DISCRIMINATOR_WEIGHT
-    """Weight of the loss on replaced tokens, with replaced_token; that of the generator has weight
+    """Weight of the loss on replaced tokens, with replaced_token; the generator's loss has weight
     1."""
 
     def __post_init__(self) -> None:

@@ -36,11 +36,12 @@ class Compute(InferenceCompute):
     threads: Advanced[int | None] = field(default=None, metadata=FREE)
     """Number of processor threads; by default one for each core, and never more."""
     exact: Advanced[bool] = field(default=False, metadata=FREE)
-    """Train to the same bytes on any number of machines and processor threads: a step always has
-    twelve parts, which are added in one order. It is slower, and the CPUs must be of one kind."""
+    """Train the same weights, bit for bit, on any number of machines and processor threads: a step
+    always has twelve parts, which are added in one order. This is slower, and the CPUs must be of
+    one kind."""
     report_to: Advanced[Literal["wandb", "mlflow"] | None] = field(default=None, metadata=FREE)
-    """Service that gets the run's metrics as well as its journal and TensorBoard: wandb or mlflow.
-    You install its package and set it up."""
+    """Service to send the metrics to, in addition to journal and TensorBoard: wandb or mlflow.
+    Install its package and set it up before."""
 
     def __post_init__(self) -> None:
         if self.report_to is not None and not is_installed(self.report_to):

@@ -27,11 +27,10 @@ class TrainingSettings(Compute):
     batch_size: int = 64
     """Batch size: rows of text per step."""
     micro_batch_size: Advanced[int | None] = None
-    """Micro-batch size: rows computed at once. Fewer rows need less memory; the gradient is the
-    same but for rounding (on a GPU, apart from dropout), except with --pairs contrastive, which
-    compares the rows of a micro-batch. By default, on a CPU as many as have 4,096 tokens per
-    core, or fewer if they would keep over half a GB for the backward pass; elsewhere the whole
-    batch."""
+    """Micro-batch size: rows computed at once. Fewer rows need less memory; gradients differ only
+    by rounding (on a GPU also by dropout), except with --pairs contrastive, which compares the rows
+    of a micro-batch. By default, on a CPU as many as have 4,096 tokens per core, or fewer if these
+    would keep over half a GB for the backward pass; elsewhere the whole batch."""
     seed: int = 0
     """Random seed. It decides the initial weights, the order of the text, masks and dropout."""
     eval_every: Advanced[int | None] = None
@@ -83,8 +82,8 @@ class OptimSettings:
     optimizer: Advanced[Optimizer] = "adamw"
     """Optimizer: AdamW, or Muon for the matrices inside layers and AdamW for the rest."""
     learning_rate: float | None = None  # see pretraining/resolve.py
-    """Peak learning rate: about the largest change of a weight in a step. By default it follows the
-    model's size."""
+    """Peak learning rate: about the largest change of a weight in a step. By default it depends on
+    the model's size."""
     weight_decay: Advanced[float] = 0.01
     """Weight decay: how strongly matrices are pulled towards zero; biases and LayerNorm never are.
     """
@@ -100,7 +99,7 @@ class OptimSettings:
     """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
     (warm-up, stable, decay): constant, then a fast decay to zero at the end."""
     decay_fraction: Advanced[float] = 0.2
-    """Decay of schedule wsd: the last share of the run, in which the learning rate falls."""
+    """Decay of schedule wsd: the share of the run, at its end, in which the learning rate falls."""
     max_grad_norm: Advanced[float] = 1.0
     """Gradient clipping: gradients are scaled down to at most this norm; 0 turns it off."""
 

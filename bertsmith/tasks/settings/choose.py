@@ -10,7 +10,7 @@ from bertsmith.tasks.settings.finetune import WindowSettings
 
 @dataclass(frozen=True)
 class ChooseSettings(WindowSettings):
-    """Teach a BERT to choose what fits a prompt: multiple choice.
+    """Teach a BERT to choose the text that fits a prompt: multiple choice.
 
     Takes a pre-trained model and two files of prompts, each with two or more choices and the number
     or letter of the right one: one file to learn from, one to score by. The result is a folder that

@@ -13,33 +13,34 @@ Loss = Literal["contrastive", "cosine"]
 
 @dataclass(frozen=True)
 class EmbedSettings(FinetuneSettings):
-    """Teach a BERT to make vectors of texts that tell how alike they are.
+    """Teach a BERT to make vectors that tell how similar texts are.
 
     Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts
     that belong together (a question and its answer), triples (and one that does not), or pairs with
     a score. The result is a folder that `bertsmith embed`, `bertsmith evaluate` and
     sentence-transformers open.
 
-    Pairs without scores are scored by search: each text looks for its own among all those of the
-    file. That holds a vector of every text, and takes time that grows with the square of their
-    number; --eval-limit takes fewer of them.
+    Pairs without scores are scored by search: for each text, its partner is searched among all
+    partners in the file. The vectors of all texts stay in memory, and the time grows with the
+    square of their number; --eval-limit uses fewer pairs.
     """
 
     loss: Literal["auto"] | Loss = "auto"
-    """Loss. contrastive: a text's own partner is nearer than those of other rows (pairs and
-    triples; scores are ignored). cosine: the cosine of two texts is their score. auto, the default:
-    cosine if --train has scores, else contrastive."""
+    """Loss. contrastive: a text must be nearer to its own partner than to those of other rows
+    (pairs and triples; scores are ignored). cosine: the cosine of two texts must be their score.
+    auto, the default: cosine if --train has scores, else contrastive."""
     temperature: Advanced[float] = 0.05
-    """Temperature of the contrastive loss: the lower, the more the nearest wrong texts count."""
+    """Temperature of the contrastive loss. The lower it is, the more the nearest wrong texts count.
+    """
     batch_size: int = 64
     """Batch size: rows per update."""
     group_size: Advanced[int] = 32
-    """Rows that the contrastive loss compares with one another: the other texts of these are each
-    row's negatives. An update takes as many groups as --batch-size has room for, computed at the
-    same time."""
+    """Number of rows that the contrastive loss compares with one another: for each row, the texts
+    of the others are negatives. An update has as many groups as fit into --batch-size, computed at
+    the same time."""
     pooling: Literal["first_token", "mean"] | None = None
-    """Pooling of token vectors to a text's vector. mean is that over the tokens, first_token the
-    vector of [CLS]. By default that of the model's folder, else mean."""
+    """Pooling of token vectors to one vector per text. mean is the mean over the tokens,
+    first_token the vector of [CLS]. By default that of the model's folder, else mean."""
     metric: Advanced[
         Literal["score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"]
     ] = "score"

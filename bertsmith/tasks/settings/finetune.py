@@ -60,9 +60,8 @@ class FinetuneSettings(Compute):
     batch_size: int = 16
     """Batch size: examples per update."""
     learning_rate: float | None = None  # see finetuning/resolve.py
-    """Peak learning rate: how far an update moves the weights. By default 5e-5 for a base model
-    (768 wide), in proportion more for narrower ones, and at least 1e-3 for tiny ones (up to 128).
-    """
+    """Peak learning rate: how far an update moves the weights. By default 5e-5 for a hidden size of
+    768 (base), more for smaller sizes in proportion, and at least 1e-3 up to 128 (tiny)."""
     weight_decay: Advanced[float] = OptimSettings.weight_decay
     """Weight decay: how strongly weights are pulled towards zero; biases and LayerNorm never are.
     """
@@ -192,13 +191,13 @@ class FinetuneSettings(Compute):
 
 @dataclass(frozen=True)
 class WindowSettings(FinetuneSettings):
-    """Settings of a task that reads long texts in windows."""
+    """Settings of a task that divides long texts into windows."""
 
     long_texts: Advanced[LongTexts] = "window"
     """Treatment of texts longer than --max-length: window reads all of them in overlapping windows,
     cut drops the end. Either way they are counted."""
     stride: Advanced[int | None] = None
-    """Overlap of neighbouring windows in tokens; by default a quarter of --max-length."""
+    """Overlap of neighbouring windows, in tokens; by default a quarter of --max-length."""
 
     @property
     def windowing(self) -> Windowing:

@@ -47,8 +47,8 @@ class LossSettings(FinetuneSettings):
     class_weights: Advanced[tuple[str, ...]] = field(
         default=(), metadata={OTHER_FORMS: weight_words}
     )
-    """Class weights in the loss: balanced, so that all labels together count the same however rare
-    they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
+    """Class weights in the loss: balanced, so that each label has the same total weight, however
+    rare it is; or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
     label_smoothing: Advanced[float] = 0.0
     """Label smoothing: the share of the target probability that is spread over all labels, so that
     the model is less sure where labels may be wrong."""

@@ -20,5 +20,5 @@ class RegressSettings(WindowSettings):
 
     metric: Metric = "pearson"
     """Score by which the best weights are chosen: pearson, the correlation with the true numbers,
-    or spearman, that with their order."""
+    or spearman, the correlation with their order."""
     columns: Columns = field(default_factory=Columns)
