@@ -1,4 +1,4 @@
-"""Pages as a browser shows them: what is cut off, hard to read, or missing."""
+"""Open pages in a browser, and find what is cut off, hard to read, or loaded from elsewhere."""
 
 from contextlib import contextmanager
 from itertools import product
@@ -10,7 +10,8 @@ from playwright.sync_api import sync_playwright
 WIDTHS = (400, 900, 1600)
 SCHEMES = ("light", "dark")
 
-# WCAG 2.2, 1.4.3: text has a contrast of 4.5, large text of 3. Backgrounds are laid on each other.
+# WCAG 2.2, 1.4.3: text needs a contrast of 4.5, large text of 3. A background that is transparent
+# is mixed with the one below it.
 FAULTS = """() => {
   const faults = [];
   const width = document.documentElement.clientWidth;
@@ -54,24 +55,24 @@ FAULTS = """() => {
 
 
 def find_faults(page, path: Path) -> list[str]:
-    """List what is wrong with a page, by width and color scheme."""
-    found: list[str] = []
-    page.on("pageerror", lambda error: found.append(f"script: {error}"))
-    page.on("console", lambda line: found.append(f"console: {line.text}"))
-    page.on("request", lambda request: found.append(f"loads {request.url}"))
+    """List what is wrong with a page, in each width and color scheme."""
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(f"script: {error}"))
+    page.on("console", lambda line: faults.append(f"console: {line.text}"))
+    page.on("request", lambda request: faults.append(f"loads {request.url}"))
     page.goto(path.resolve().as_uri())
-    found.remove(f"loads {path.resolve().as_uri()}")
+    faults.remove(f"loads {path.resolve().as_uri()}")
     page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true })")
     for scheme, width in product(SCHEMES, WIDTHS):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
-        found += [f"{width} {scheme}: {fault}" for fault in page.evaluate(FAULTS)]
-    return found
+        faults += [f"{width} {scheme}: {fault}" for fault in page.evaluate(FAULTS)]
+    return faults
 
 
 @contextmanager
 def open_browser():
-    """Open Chromium without a window; give None where it is absent."""
+    """Open Chromium without a window; yield None if it is not installed."""
     program = which("chromium") or which("chromium-browser") or which("google-chrome")
     if program is None:
         yield None

@@ -1,4 +1,4 @@
-"""Figures that are equal but for rounding: which route fp32 products take is a process's choice."""
+"""Compare figures of two processes, which may round fp32 products in different ways."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def close(value: Any) -> Any:
-    """Equal to what has the same keys, texts and counts, and nearly the same fractions."""
+    """Return a value that equals others with nearly the same floats and the same of all else."""
     if isinstance(value, float):
         return pytest.approx(value, rel=1e-5, abs=1e-6)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Clusters of Dask on this machine, whose workers are processes, and work for them."""
+"""Clusters of Dask on this machine, with processes as workers, and functions for them to run."""
 
 import os
 import time
@@ -10,7 +10,7 @@ from bertsmith.system.dask_cluster import connect
 
 @contextmanager
 def local_cluster():
-    """Give the address of a scheduler with two workers of one thread, and connect to it."""
+    """Start a scheduler and two workers of one thread; yield its address and an executor."""
     import distributed
 
     with (
@@ -30,7 +30,10 @@ def local_cluster():
 
 @contextmanager
 def _allowing(scheduler, failures):
-    """Let an item fail after fewer deaths of its workers than three, each of which takes time."""
+    """Let an item fail as soon as it has ended more than `failures` workers.
+
+    Dask's default is three; each end of a worker takes time.
+    """
     scheduler.allowed_failures = failures
     yield
 
@@ -55,7 +58,7 @@ def refuse(path):
 
 
 class KillingExecutor:
-    """Executor that kills a worker of a cluster once the first result is there."""
+    """Executor that kills a worker of its cluster after the first result."""
 
     def __init__(self, executor):
         self.executor = executor

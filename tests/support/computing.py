@@ -1,9 +1,10 @@
-"""What kind of computer the tests compute as, so that their results are the same on every one.
+"""Pretend that the tests run on one kind of computer, so that they have the same results on all.
 
-bertsmith chooses by measuring: the precision, the path of attention, the number of processes. Here
-the choices come from a stored measurement instead, which `--computing NAME` names (`CHOICES`). The
-tests must pass with each. A whole run notes in pytest's cache which tests asked for a choice;
-`--only-computing` runs these alone, with other choices.
+bertsmith measures the computer to choose the precision, the path of attention and the number of
+processes. In tests, the choices come from stored measurements instead: `--computing NAME` names one
+of `CHOICES`, and the tests must pass with each. A whole run notes in pytest's cache which tests
+read a measurement; `--only-computing` runs only these tests, so that they can be repeated with
+other choices.
 """
 
 import json
@@ -26,22 +27,22 @@ from bertsmith.system.cores import available_cores
 from bertsmith.system.matrix_products import ProductSpeeds, threads_key
 
 CORES = 2
-"""Tests may ask for so many threads, on a computer with one core, too."""
+"""Number of threads that tests may ask for, also on a computer with one core."""
 MAX_THREADS = 16
-"""Measurements are pinned for up to so many threads."""
+"""Largest number of threads for which there are stored measurements."""
 NOTED = "computing/asked"
-"""Where pytest's cache has the tests that asked for a choice."""
+"""Key in pytest's cache of the list of tests that read a measurement."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What bertsmith chooses by measuring on a kind of computer."""
+    """The choices that bertsmith makes on one kind of computer."""
 
     precision: str
     attention: str
     threads: int = 1
     has_onednn: bool = True
-    """Without oneDNN weights are not packed, and there is no int8."""
+    """Whether oneDNN is used; without it, weights are not packed, and there is no int8."""
 
 
 CHOICES = {
@@ -64,12 +65,15 @@ SLOW_BF16 = {"bf16_gflops": 50.0}
 
 
 def speeds(**changes: float) -> ProductSpeeds:
-    """Make speeds where bf16 is twice as fast as fp32."""
+    """Make speeds at which bf16 is at least twice as fast as fp32, unless `changes` say else."""
     return ProductSpeeds(**(PRODUCTS | changes))
 
 
 def pin(attention: str = "fused", int8_gflops: float = 800.0, **changes: float) -> None:
-    """Write pinned measurements of this machine into the cache of `XDG_CACHE_HOME`."""
+    """Write measurements into the cache in `XDG_CACHE_HOME`, as if they were of this machine.
+
+    They are marked as pinned, so that they are not measured again.
+    """
     values: dict[str, Mapping[str, Any]] = {}
     before = torch.get_num_threads()
     for number in range(1, MAX_THREADS + 1):
@@ -90,7 +94,7 @@ def pin(attention: str = "fused", int8_gflops: float = 800.0, **changes: float) 
 
 
 class ComputingPlugin:
-    """Computes as one kind of computer in a whole session, and notes which tests depend on it."""
+    """Plugin of pytest that pretends one kind of computer, and notes which tests depend on it."""
 
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
@@ -114,7 +118,7 @@ class ComputingPlugin:
         pin(self.choices.attention, **({} if self.choices.precision == "bf16" else SLOW_BF16))
 
     def see(self, event: str, args: tuple[Any, ...]) -> None:
-        """Note the test or fixture that reads the measurements or starts another process."""
+        """Note each test and fixture that reads measurements or starts another process."""
         if event == "subprocess.Popen" or (
             event == "open" and str(args[0]).endswith(measurements.CACHE_NAME)
         ):
@@ -126,7 +130,7 @@ class ComputingPlugin:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.item = item
         self.ran.add(item.nodeid)
-        measured_paths.cache_clear()  # so that each test is seen to ask
+        measured_paths.cache_clear()  # otherwise only the first test would read the measurements
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -138,7 +142,7 @@ class ComputingPlugin:
             self.fixtures.pop()
 
     def pytest_runtest_call(self, item: Any) -> None:
-        """Note a test that uses what an earlier test's fixture has computed."""
+        """Note a test if one of its fixtures has read measurements, even for an earlier test."""
         own = [each for several in item._fixtureinfo.name2fixturedefs.values() for each in several]
         if any(fixture in self.asking_fixtures for fixture in own):
             self.asked.add(item.nodeid)

@@ -1,4 +1,4 @@
-"""Damage to files, as disks, broken downloads, editors and other programs do it."""
+"""Damage files as disks, broken downloads, editors and other programs do."""
 
 import copy
 import random
@@ -10,7 +10,7 @@ ODD_VALUES = (None, True, -1, 0, 10**30, 1.5, float("nan"), "", "x", [], ["a"], 
 
 
 def damages(content: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
-    """Yield `content` with one random damage each, always other than it was."""
+    """Yield `count` copies of `content`, each with one random damage that changes it."""
     rng = random.Random(seed)
     while count:
         damaged = _damage(content, rng)
@@ -40,17 +40,17 @@ def _damage(content: bytes, rng: random.Random) -> bytes:
 
 
 def odd_values(content: dict[str, Any], count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the content of a JSON file with one value each gone or replaced, at any depth."""
+    """Yield `count` copies of a JSON file's content, with one value removed or replaced in each."""
     rng = random.Random(seed)
     for _ in range(count):
-        changed = place = copy.deepcopy(content)
+        changed = parent = copy.deepcopy(content)
         while True:
-            key = rng.choice(list(place) if isinstance(place, dict) else range(len(place)))
-            if not (isinstance(place[key], dict | list) and place[key] and rng.random() < 0.7):
+            key = rng.choice(list(parent) if isinstance(parent, dict) else range(len(parent)))
+            if not (isinstance(parent[key], dict | list) and parent[key] and rng.random() < 0.7):
                 break
-            place = place[key]
+            parent = parent[key]
         if rng.random() < 0.1:
-            del place[key]
+            del parent[key]
         else:
-            place[key] = rng.choice(ODD_VALUES)
+            parent[key] = rng.choice(ODD_VALUES)
         yield changed

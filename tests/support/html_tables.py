@@ -1,13 +1,16 @@
-"""Tables in HTML, as their cells: `&lt;` is read as `<`, and `<` only as markup of ours."""
+"""Read the cells of tables in HTML, and check that they have only our own markup.
+
+`&lt;` in a cell is read as `<`.
+"""
 
 from html.parser import HTMLParser
 
 ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "div"}
-"""Elements of what a notebook shows; others would come from a text."""
+"""Elements of the output in a notebook; any other would be markup in a text, not escaped."""
 
 
 class TableReader(HTMLParser):
-    """Reader of the rows of all tables, and of the text outside of them."""
+    """Reader of the rows of all tables, and of the lines of text outside of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +39,7 @@ class TableReader(HTMLParser):
 
 
 def read_html(html: str) -> TableReader:
-    """Read what a notebook shows; the rows of each table are equally long."""
+    """Read the output in a notebook, and check that all rows of a table are equally long."""
     reader = TableReader()
     reader.feed(html)
     reader.close()

@@ -1,4 +1,4 @@
-"""A server on this machine that answers as the Hugging Face hub does, for its real client."""
+"""A server on this machine that answers the client of the Hugging Face hub as the hub does."""
 
 import base64
 import hashlib
@@ -26,18 +26,18 @@ class Repository:
 
 
 class Hub:
-    """Repositories by their names, and what the client asked for."""
+    """Repositories by their names, and the files that the client uploaded and downloaded."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.repositories: dict[str, Repository] = {}
         self.uploads: dict[str, bytes] = {}
-        """Large files by their SHA-256, before a commit names them."""
+        """Large files by their SHA-256; a later commit refers to them."""
         self.fetched: list[str] = []
         """Paths of the files that were downloaded."""
 
     def variables(self, home: Path) -> dict[str, str]:
-        """Return the variables by which the client finds this hub and keeps its files in `home`."""
+        """Return environment variables that give the client this hub, and `home` for its cache."""
         return {
             "HF_ENDPOINT": self.address, "HF_TOKEN": TOKEN, "HF_HOME": str(home),
             "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "NO_PROXY": "*",
@@ -59,7 +59,10 @@ def serve_hub() -> Iterator[Hub]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Makes repositories, takes small files in the commit and weights by LFS, and gives them."""
+    """Handler of requests: it creates repositories, takes uploads and serves files.
+
+    Small files are uploaded as part of the commit, and weights by LFS.
+    """
 
     protocol_version = "HTTP/1.1"
 
@@ -152,12 +155,12 @@ class _Handler(BaseHTTPRequestHandler):
         assert self.parts[4:] == ["commit", "main"]
         return self.commit("/".join(self.parts[2:4]), map(json.loads, body.splitlines()))
 
-    def create(self, wanted):
-        name = f"{wanted['organization']}/{wanted['name']}"
+    def create(self, request):
+        name = f"{request['organization']}/{request['name']}"
         url = f"{self.hub.address}/{name}"
         if name in self.hub.repositories:
             return self.answer({"error": "there", "url": url}, 409)
-        is_private = wanted.get("private") or wanted.get("visibility") == "private"
+        is_private = request.get("private") or request.get("visibility") == "private"
         self.hub.repositories[name] = Repository(bool(is_private))
         return self.answer({"url": url})
 

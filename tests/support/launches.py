@@ -1,4 +1,4 @@
-"""Start the ranks of a launch as a launcher does, by variables of the environment."""
+"""Start the ranks of a launch as launchers do: with variables of the environment."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ def free_port() -> int:
 
 
 def variables(launcher: str, rank: int, num_ranks: int, port: int) -> dict[str, str]:
-    """The variables of one rank, as a launcher sets them."""
+    """Return the variables of the environment that a launcher sets for one rank."""
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     if launcher == "srun":
         return common | {
@@ -37,7 +37,10 @@ def start_ranks(
     front: Path | None = None,
     **more: str,
 ) -> list[subprocess.Popen[str]]:
-    """Start `python WORDS` on all ranks, which import from the folder `front` first."""
+    """Start `python WORDS` as all ranks; they import from the folder `front` before all others.
+
+    `more` are further variables of the environment.
+    """
     port = free_port()
     folders = [*([] if front is None else [str(front)]), str(TESTS / "support"), *sys.path]
     path = os.pathsep.join(filter(None, folders))
@@ -57,7 +60,7 @@ def start_ranks(
 
 
 def end_ranks(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
-    """Wait for all ranks; return the exit code and output of each."""
+    """Wait for all ranks; return the exit code, standard output and standard error of each."""
     try:
         outputs = [process.communicate(timeout=LIMIT) for process in processes]
     finally:
@@ -69,7 +72,7 @@ def end_ranks(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str
 
 
 def at_start_of(rank: int, code: str, folder: Path) -> Path:
-    """Write a folder whose code runs when Python starts on one rank; gives the folder."""
+    """Write code that runs when Python starts on one rank; return its folder, for `front`."""
     folder.mkdir()
     body = "".join(f"    {line}\n" for line in code.splitlines())
     (folder / "sitecustomize.py").write_text(
@@ -79,5 +82,5 @@ def at_start_of(rank: int, code: str, folder: Path) -> Path:
 
 
 def limit_on_files(num_bytes: int) -> str:
-    """Return code that limits the size of files, which stands for a full disk."""
+    """Return code that limits the size of files; writes then fail as on a full disk."""
     return f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({num_bytes}, {num_bytes}))"

@@ -1,4 +1,4 @@
-"""Limits of the system, as a full disk or a strict administrator sets them."""
+"""Limits on files, so that tests see the errors of a full disk or of too many open files."""
 
 import resource
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def file_size_limit(size):
-    """No file may grow beyond `size` bytes: a write fails half way, as on a full disk."""
+    """Let no file grow beyond `size` bytes: a write then fails halfway, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -17,7 +17,7 @@ def file_size_limit(size):
 
 @contextmanager
 def no_more_open_files():
-    """No file can be opened."""
+    """Let no further file be opened."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
     try:

@@ -1,10 +1,10 @@
-"""The memory that a piece of work takes."""
+"""Measure the memory that a piece of work takes."""
 
 import tracemalloc
 
 
 def peak(work):
-    """Return the highest number of bytes that Python and numpy held at once for `work`."""
+    """Call `work`; return by how many bytes the memory of Python and numpy grew at most."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     work()

@@ -1,4 +1,4 @@
-"""Map functions over items on all ranks of a launch; rank 0 prints what came back as JSON."""
+"""Map functions over items on all ranks of a launch; rank 0 prints the results as JSON."""
 
 import json
 import os

@@ -1,6 +1,7 @@
-"""Train small models on all ranks of a launch; rank 0 prints what it found as JSON.
+"""Train small models on all ranks of a launch; rank 0 prints losses and weights as JSON.
 
-Run as `python rank_script.py CORPUS`, with the variables of a launcher.
+Run as `python rank_script.py CORPUS`, with the variables of the environment that a launcher sets.
+Without these, one process trains alone.
 """
 
 import hashlib
@@ -35,11 +36,11 @@ SCENARIOS: dict[str, tuple[OptimSettings, torch.dtype, bool]] = {
     "exact adamw": (ADAMW, torch.float32, True),
     "exact muon": (OptimSettings(optimizer="muon", learning_rate=3e-3), torch.float32, True),
 }
-"""Optimizer, number format, and whether sums have one order."""
+"""Optimizer, number format, and whether sums have one order, whatever the number of ranks."""
 
 
 def results_of(corpus: Any, ranks: RankGroup | None) -> dict[str, Any]:
-    """Train each scenario for four steps, with the six rows of a step in three micro-batches."""
+    """Train each scenario for four steps; a step has six rows in three micro-batches."""
     results: dict[str, Any] = {}
     num_parts: dict[str, int] = {}
     num_ranks = 1 if ranks is None else ranks.num_ranks

@@ -1,13 +1,13 @@
-"""Errors, tested by type, place and flag; their wording stands once, in a folder's `wordings.json`.
+"""Check errors by their type and by parts of their messages; whole messages are in `wordings.json`.
 
-A test says what its user must find in a message: the file and row, the option, the value.
+A test names the parts that a user must find in a message: the file and row, the option, the value.
 
     with refuses(InputError, "a.csv:3", "--header yes"):
         read(tmp_path / "a.csv")
 
-The whole message, with options as flags, must be one of those that `wordings.json` beside the
-test's file has for this case of the test. After a change of a message, run `python -m pytest FILES
---write-wordings`, and read how that table has changed.
+The file `wordings.json` beside the test's file lists the messages of each case of a test, with
+options as flags, and the whole message must be one of them. After a change of a message, run
+`python -m pytest FILES --write-wordings`, and read how the file has changed.
 """
 
 import json
@@ -23,22 +23,23 @@ from bertsmith.errors import BertsmithError, as_flags
 
 PROJECT = Path(__file__).parents[2]
 written: dict[str, list[str]] | None = None
-"""Messages by case of a test, while they are written instead of checked."""
+"""Messages by case of a test, if they are to be written instead of checked; else None."""
 folders = Path()
-"""The folder of all tests' folders; in the table, TMP is one of these."""
+"""The folder that holds the temporary folders of all tests; in messages, TMP stands for these."""
 
 
 @contextmanager
 def refuses(
     kind: type[Exception], *parts: str, worded: bool = True
 ) -> Iterator[pytest.ExceptionInfo[Exception]]:
-    """Check that an error is raised whose message has these parts, and is worded as the table says.
+    """Check that the block raises an error whose message has these parts and the stored wording.
 
     Args:
-        kind: the error's type.
-        parts: place, option and value as the message has them, literally; options as flags, or as
-            `str(error)` spells them for Python.
-        worded: False where Python, torch or the machine has a word in the message.
+        kind: the type of the error.
+        parts: texts that the message holds, such as place, option and value; options as flags, or
+            as `str(error)` spells them for Python.
+        worded: False if part of the message comes from Python, torch or the machine, so that it
+            has no stored wording.
     """
     with pytest.raises(kind) as caught:
         yield caught
@@ -50,7 +51,7 @@ def refuses(
 
 
 def check_message(message: str, *parts: str, worded: bool = True) -> None:
-    """Check the parts of an error's message, and its wording."""
+    """Check that an error's message has these parts, and with `worded` its stored wording."""
     assert [part for part in parts if part not in message] == [], message
     if not worded:
         return
@@ -69,12 +70,12 @@ def check_message(message: str, *parts: str, worded: bool = True) -> None:
 
 
 def table_of(case: str) -> Path:
-    """Return the table of the folder that a test stands in."""
+    """Return the path of the `wordings.json` for a case of a test."""
     return PROJECT / Path(case.partition("::")[0]).with_name("wordings.json")
 
 
 def key_of(case: str) -> str:
-    """Return a case's name in the table of its folder: file, test and parameters.
+    """Return the key of a case in its `wordings.json`: file, test and parameters.
 
     >>> key_of("tests/data/test_corpus.py::test_columns[a.csv]")
     'test_corpus.py::test_columns[a.csv]'
@@ -84,19 +85,19 @@ def key_of(case: str) -> str:
 
 
 def read_table(path: Path) -> dict[str, list[str]]:
-    """Read the messages by case; none where there is no such table yet."""
+    """Read the messages by case; empty if there is no such file yet."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def write_tables(
     news: Mapping[str, list[str]], passed: Collection[str], *, is_partial: bool
 ) -> None:
-    """Replace what the tables have for these cases, and drop cases and tests that are gone.
+    """Write the messages of these cases, and drop cases and tests that no longer exist.
 
     Args:
         news: messages by case.
-        passed: all cases that passed, also without a message.
-        is_partial: whether only some cases of a test may have run, so that the others stay.
+        passed: all cases that passed, also those without a message.
+        is_partial: whether only some cases of a test may have run, so that its others are kept.
     """
     for path in sorted({table_of(case) for case in news}):
         cases = {key_of(case) for case in passed if table_of(case) == path}
@@ -116,12 +117,12 @@ def write_tables(
 
 
 def without_case(key: str) -> str:
-    """Return a key without the parameters of its case."""
+    """Return the name of a test, from a key without the parameters of its case."""
     return key.partition("[")[0]
 
 
 def is_defined(folder: Path, key: str) -> bool:
-    """Tell whether the test of a key is still in its file."""
+    """Return whether the test of a key is still in its file."""
     file, _, name = without_case(key).partition("::")
     path = folder / file
     return path.exists() and f"def {name.rpartition('::')[2]}(" in path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The smallest configuration that the loop trains by."""
+"""The smallest configuration with which the training loop works."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,10 @@ from bertsmith.training.settings import OptimSettings
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """What the loop reads, and nothing else; `steps` or `minutes`, and the seed must stay."""
+    """The fields that the training loop reads, and no others.
+
+    `steps` or `minutes` is set. A resumed run must have the same `steps` and `seed`.
+    """
 
     optim: OptimSettings = field(metadata=FREE)
     evaluations: EvaluationPlan = field(metadata=FREE)

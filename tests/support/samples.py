@@ -1,7 +1,7 @@
-"""Something to learn for every task: what the contract's tests know about one.
+"""Examples for every task, from which a tiny model learns it, for tests that run on all tasks.
 
-A new task adds a function here that writes a file of examples of the tiny vocabulary, and an
-entry in `SAMPLES`.
+A new task adds a function here that writes a file of examples with words of the tiny vocabulary,
+and an entry in `SAMPLES`.
 """
 
 import json
@@ -18,23 +18,26 @@ from bertsmith.tasks.catalog import task_named
 
 @dataclass(frozen=True)
 class Sample:
-    """A task's data and what is to be expected of it.
+    """Data for a task, and the result of a training on it.
 
-    `write(path, count, seed)` writes that many examples, in which the answer is plain from the
-    words; `file` is the name it wants; `figure` is one of the evaluation's, that must exceed
-    `learnt` after a short training; `transformers` is the class that opens the folder.
+    `write(path, count, seed)` writes `count` examples to a file that is called `file`; their words
+    make the answers obvious. After a short training, the score `figure` must exceed `min_score`.
+    `transformers` is the class of transformers that opens the trained model's folder.
     """
 
     write: Callable[[Path, int, int], Path]
     file: str
     figure: str
-    learnt: float
+    min_score: float
     transformers: str
     settings: dict[str, Any] = field(default_factory=dict)
     words: Sequence[str] = ("a good film", "dull and awful")
 
     def write_split(self, folder: Path, **counts: int) -> dict[str, Path]:
-        """Write files of `counts` examples, each into a folder of its name; give their paths."""
+        """Write a file of examples for each name in `counts`, in a folder of that name.
+
+        Return the paths by name.
+        """
         paths = {name: folder / name / self.file for name in counts}
         for seed, (name, path) in enumerate(paths.items()):
             path.parent.mkdir(parents=True)
@@ -43,7 +46,7 @@ class Sample:
 
 
 def write_scores(path: Path, count: int, seed: int = 0) -> Path:
-    """Pairs of texts, scored by how many good words and how few bad ones they hold."""
+    """Write pairs of texts; the score rises with good words and falls with bad words."""
     rng, rows = np.random.default_rng(seed), []
     for _ in range(count):
         texts = [list(rng.choice(GOOD + BAD + OTHER[:7], rng.integers(2, 9))) for _ in "ab"]
@@ -54,7 +57,7 @@ def write_scores(path: Path, count: int, seed: int = 0) -> Path:
 
 
 def write_questions(path: Path, count: int, seed: int = 0) -> Path:
-    """Which word of the passage is good, or bad, as the question wants it?"""
+    """Write questions that ask for the good word or for the bad word of a passage."""
     rng = np.random.default_rng(seed)
     articles = []
     for number in range(count):
@@ -75,7 +78,7 @@ def write_questions(path: Path, count: int, seed: int = 0) -> Path:
 
 
 def write_names(path: Path, count: int, seed: int = 0) -> Path:
-    """Sentences in CoNLL columns in which good words are people and bad ones places, in IOB1."""
+    """Write sentences in CoNLL columns, where good words are people and bad words places (IOB1)."""
     rng = np.random.default_rng(seed)
     types = {word: type_ for words, type_ in ((GOOD, "PER"), (BAD, "LOC")) for word in words}
     with path.open("w", newline="") as file:
@@ -87,7 +90,7 @@ def write_names(path: Path, count: int, seed: int = 0) -> Path:
 
 
 def write_choices(path: Path, count: int, seed: int = 0) -> Path:
-    """Prompts whose right choice is the only one with a good word; they have two to four."""
+    """Write prompts with two to four choices; only the right choice has a good word."""
     rng = np.random.default_rng(seed)
     with path.open("w") as file:
         for _ in range(count):
@@ -101,7 +104,7 @@ def write_choices(path: Path, count: int, seed: int = 0) -> Path:
 
 
 def write_likeness(path: Path, count: int, seed: int = 0) -> Path:
-    """Pairs of texts that are alike where both have a good word, or both a bad one."""
+    """Write pairs of texts, which are similar if both have a good word or both a bad one."""
     rng, rows = np.random.default_rng(seed), []
     for _ in range(count):
         kinds = [(GOOD, BAD)[kind] for kind in rng.integers(2, size=2)]
@@ -111,7 +114,7 @@ def write_likeness(path: Path, count: int, seed: int = 0) -> Path:
 
 
 def write_topics(path: Path, count: int, seed: int = 0) -> Path:
-    """Texts with the labels of the words in them, which may be several, or none."""
+    """Write texts whose labels are the words good, bad and fine that they hold, if any."""
     rng, rows = np.random.default_rng(seed), []
     for _ in range(count):
         words = [*rng.choice(OTHER[:7], rng.integers(2, 7))]
@@ -153,13 +156,16 @@ RECORDS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
     "": ((), "feature-extraction", TEXT),
     "embed": ((), "sentence-similarity", {"text": "a good film", "pair": "a bad one"}),
 }
-"""For each head the labels of a model, its task, and a record that its predictor reads."""
+"""By head: labels of a model, the tag of its pipeline, and a record that its predictor reads."""
 
 
 def prepare(name: str, folder: Path, train: int, held_out: int, **changes: Any) -> Any:
-    """Write a model and so many examples; give the task and settings to fine-tune with."""
+    """Write a tiny model, `train` examples and `held_out` ones to evaluate on.
+
+    Return the task, and the settings to fine-tune with. `name` is a key of `SAMPLES`.
+    """
     sample, task = SAMPLES[name], task_named(name.split()[0])
-    known = {"device": "cpu", "precision": "fp32", **sample.settings, **changes}
+    settings = {"device": "cpu", "precision": "fp32", **sample.settings, **changes}
     files = sample.write_split(folder / "data", train=train, eval=held_out)
-    model = known.pop("model", None) or save_tiny(folder / "start")
-    return task, task.settings(model=model, out=folder / "out", **files, **known)
+    model = settings.pop("model", None) or save_tiny(folder / "start")
+    return task, task.settings(model=model, out=folder / "out", **files, **settings)

@@ -1,4 +1,4 @@
-"""A small model trained by workers, and the check that they do what one process would."""
+"""Train a small model with workers, and check that they compute the same as one process."""
 
 import torch
 from torch_threads import threads
@@ -26,7 +26,7 @@ def small_config(kind=BertConfig, **changes):
 
 
 def small_model(*heads, seed=0, config=None, **changes):
-    """A model with random weights, for training."""
+    """Make a model with random weights, in training mode."""
     torch.manual_seed(seed)
     config = config or small_config(**changes)
     return BertModel(config, build_heads(config, heads or ["masked_lm", "next_sentence"]))
@@ -46,24 +46,30 @@ def small_workers(task, num_members, dtype=torch.float32, model=None, optim=OPTI
 
 
 def train(workers, first, end):
-    """Train steps from `first` to before `end`; return the figures and gradient norm of each."""
-    found = []
+    """Train the steps from `first` to before `end`.
+
+    Return a list with the figures of each step, each followed by the norm of its gradient.
+    """
+    figures = []
     for step in range(first, end):
-        found.append(workers.compute(step, total_counts(workers.prepare(step))))
-        found.append(workers.reduce_gradients())
+        figures.append(workers.compute(step, total_counts(workers.prepare(step))))
+        figures.append(workers.reduce_gradients())
         workers.update(step, rate=3e-3, divisor=2.0)
-    return found
+    return figures
 
 
 def check_same_as_one_process(alone, together, steps=4):
-    """Train by one process and by several, whose workers may be up or not at first."""
-    with threads(1):  # which sums in the same order, however many cores there are
-        expected = train(alone, 1, steps + 1)  # not entered: it has no workers
+    """Check that one process and several train the same weights.
+
+    Two steps are trained before all processes have started for certain, the others after that.
+    """
+    with threads(1):  # one thread sums in the same order, however many cores there are
+        expected = train(alone, 1, steps + 1)  # without `with`, `alone` starts no processes
         with together:
-            found = train(together, 1, 3)
+            figures = train(together, 1, 3)
             together.wait()
             assert together.is_complete
-            assert found + train(together, 3, steps + 1) == expected
+            assert figures + train(together, 3, steps + 1) == expected
     for name, array in alone.state_dict().items():
         assert torch.equal(together.state_dict()[name], array), name
     assert torch.equal(together.arrays.weights, alone.arrays.weights)

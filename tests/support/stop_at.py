@@ -1,4 +1,4 @@
-"""A wish to stop a run at one of its steps."""
+"""A callback that stops a run at one of its steps."""
 
 import os
 import signal
@@ -7,12 +7,12 @@ from bertsmith.training.recorder import Callback
 
 
 class StopAt(Callback):
-    """Asks the run to stop when a step is written, as Ctrl-C does."""
+    """Stops the run as Ctrl-C does, when the entry of a step is written."""
 
     def __init__(self, step):
         self.step = step
 
     def write(self, entry, status):
-        # Once, though a step that is measured as well is written twice.
+        # A step with an evaluation has two entries; only one of them has a learning rate.
         if entry["step"] == self.step and "learning_rate" in entry:
             os.kill(os.getpid(), signal.SIGINT)

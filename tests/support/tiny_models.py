@@ -1,4 +1,4 @@
-"""Tiny models, a tokenizer of known words and labelled reviews, for tests of several rooms."""
+"""Tiny models, a tokenizer of a few words, and labelled reviews, for tests of several rooms."""
 
 import csv
 from dataclasses import asdict, fields, replace
@@ -40,7 +40,7 @@ def tiny_config(**changes):
 
 
 def tiny_model(*heads, num_labels=None, seed=0, **changes):
-    """A model with random weights, in evaluation mode."""
+    """Make a model with random weights, in evaluation mode."""
     config = tiny_config(**changes)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -50,7 +50,7 @@ def tiny_model(*heads, num_labels=None, seed=0, **changes):
 def save_tiny_of(
     directory: Path, family: str, heads=("masked_lm",), tokenizer=None, num_labels=None, **changes
 ):
-    """Write a folder with a random tiny model of a family; gives the folder."""
+    """Write a folder with a tiny model of a family, with random weights; return the folder."""
     config_type = family_named(family).config
     settings = asdict(tiny_config())
     if tokenizer is not None:
@@ -58,11 +58,11 @@ def save_tiny_of(
         settings |= config_type.special_token_ids(
             tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id
         )
-    known = {field.name for field in fields(config_type)}
+    names = {field.name for field in fields(config_type)}
     if family in ("distilbert", "modernbert"):
-        known -= {"type_vocab_size", "classifier_dropout"}
+        names -= {"type_vocab_size", "classifier_dropout"}
     settings |= changes
-    config = config_type(**{name: value for name, value in settings.items() if name in known})
+    config = config_type(**{name: value for name, value in settings.items() if name in names})
     positions = config.max_position_embeddings + config.first_position
     config = replace(config, max_position_embeddings=positions)
     with torch.random.fork_rng():
@@ -73,14 +73,14 @@ def save_tiny_of(
 
 
 def save_tiny(directory: Path, *heads, labels=(), **changes):
-    """Write a folder with a random tiny model; gives the folder."""
+    """Write a folder with a tiny model of random weights; return the folder."""
     model = tiny_model(*heads, num_labels=len(labels) or None, **changes)
     save_model(model, directory, tiny_tokenizer(), id2label=dict(enumerate(labels)))
     return directory
 
 
 def reviews(count, seed=0):
-    """Texts whose label, `pos` or `neg`, is plain from one word in them."""
+    """Make texts with the label `pos` or `neg`, which one word in the text decides."""
     rng = np.random.default_rng(seed)
     examples = []
     for row in range(2, count + 2):
@@ -92,7 +92,7 @@ def reviews(count, seed=0):
 
 
 def write_csv(path: Path, *rows):
-    """Write a table, its header first; gives its path."""
+    """Write rows, the header first, as a csv file; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(rows)
@@ -100,23 +100,23 @@ def write_csv(path: Path, *rows):
 
 
 def write_reviews(path: Path, count, seed=0):
-    """The same as a csv file; gives its path."""
+    """Write `reviews` as a csv file; return its path."""
     rows = ((example.text, example.label) for example in reviews(count, seed))
     return write_csv(path, ("text", "label"), *rows)
 
 
 def load_for_task(settings, dataset):
-    """The model that fine-tuning begins with, and its tokenizer."""
+    """Build the model that a fine-tuning begins with; return it and its tokenizer."""
     folder = read_folder(settings.model)
     return build_for_task(folder, settings, dataset), folder.tokenizer
 
 
 def loss_of(task, model, batch):
-    """The loss term of a task for one batch."""
+    """Compute the loss of a task for one batch."""
     return task.compute_loss(task.outputs(model, batch), batch)
 
 
-def assert_same_weights(found, expected):
-    assert found.state_dict().keys() == expected.state_dict().keys()
+def assert_same_weights(model, expected):
+    assert model.state_dict().keys() == expected.state_dict().keys()
     for name, value in expected.state_dict().items():
-        assert torch.equal(found.state_dict()[name], value), name
+        assert torch.equal(model.state_dict()[name], value), name

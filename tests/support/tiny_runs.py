@@ -1,4 +1,4 @@
-"""The smallest runs and corpora, and a run that ends before its last step."""
+"""Small runs and corpora, and a callback that ends a run before its last step."""
 
 from stop_at import StopAt
 
@@ -20,29 +20,29 @@ SIZE = (*LENGTHS, "--preset", "tiny", "--max-position-embeddings", "32")
 
 
 def small_job(corpus_dir, family="bert", **training):
-    """Make a pre-training of a tiny model on rows of 16 tokens."""
-    known = {"batch_size": 4, "eval_rows": 4, "threads": 1, "precision": "fp32"}
+    """Make the job of pre-training a tiny model on rows of 16 tokens."""
+    defaults = {"batch_size": 4, "eval_rows": 4, "threads": 1, "precision": "fp32"}
     return PretrainJob(
         corpus_dir,
         ModelSettings("tiny", family=family, max_position_embeddings=32),
         PretrainingSettings(16),
-        TrainingSettings(**known | training),
+        TrainingSettings(**defaults | training),
     )
 
 
 def small_corpus(folder, tokenizer, documents, held_out=0.0):
-    """Build a corpus of a few documents; gives its folder."""
+    """Build a corpus of a few documents; return its folder."""
     settings = CorpusSettings(held_out=held_out)
     build_corpus(TextsInMemory(lambda: documents), tokenizer, folder, settings)
     return folder
 
 
 class KilledError(BertsmithError):
-    """Ends a run at once."""
+    """An error that ends a run at once, as if its process had been killed."""
 
 
 class StopAtStep(StopAt):
-    """Ends a run in the middle of its steps."""
+    """Ends a run with `KilledError` when the entry of a step is written."""
 
     def write(self, entry, status):
         if entry["step"] == self.step:

@@ -30,9 +30,9 @@ def tiny_byte_bpe(**settings):
 
 
 def unigram_pieces():
-    """Pieces and scores: the better the longer, and no two sums alike."""
+    """Return pieces and their scores: longer pieces have higher scores, and no two sums tie."""
     pieces = ["▁", *LETTERS, *(f"▁{word}" for word in WORDS), "er", "un", "iv", "in", "▁a", "9,"]
-    scores = [-2.0 - 7.0 / len(piece) - 0.013 * place for place, piece in enumerate(pieces)]
+    scores = [-2.0 - 7.0 / len(piece) - 0.013 * index for index, piece in enumerate(pieces)]
     specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
     return [*specials, *pieces], [*[0.0] * len(specials), *scores]
 

@@ -1,4 +1,4 @@
-"""Torch with another number of threads for a while."""
+"""Change torch's number of threads for a block."""
 
 from contextlib import contextmanager
 
@@ -16,5 +16,5 @@ def threads(count):
 
 
 def another_number():
-    """As on another machine."""
+    """Use one thread more, as another machine may."""
     return threads(torch.get_num_threads() + 1)

@@ -50,7 +50,7 @@ GENERATORS: list[Generator] = [
 
 
 def unicode_string(rng: random.Random) -> str:
-    """A string of up to 21 draws from a few kinds of characters, now and then with a long word."""
+    """Make a string of up to 21 draws from a few kinds of characters; a few have a long word."""
     kinds = rng.choices(GENERATORS, k=rng.randrange(1, 5))
     count = rng.choice((1, 2, 3, 5, 8, 13, 21))
     text = "".join(rng.choice(kinds)(rng) for _ in range(count))

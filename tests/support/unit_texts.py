@@ -1,4 +1,4 @@
-"""Files of text that make several work units, with documents that stand in them twice."""
+"""Files of text that are divided into several work units, with some documents twice."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tiny_tokenizers import TEXT
 
 
 def write_texts(folder: Path) -> Path:
-    """Write a file of documents and a table; gives the folder."""
+    """Write a file of documents and a table into a new folder; return the folder."""
     folder.mkdir()
     (folder / "a.txt").write_text("\n\n".join(f"{TEXT[:n]} {n % 70}" for n in range(1, 99)))
     (folder / "b.csv").write_text("text\n" + "".join(f"{n % 30} rivers\n" for n in range(50)))
