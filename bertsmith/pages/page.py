@@ -66,14 +66,14 @@ def _environment(folder: Path) -> "jinja2.Environment":
 
 
 def render_page(template: str, **values: Any) -> str:
-    """Fill a template with `values`; `template` is a path in the package, as `demo/page.html`."""
+    """Fill the template at a path in the package, such as `demo/page.html`, with `values`."""
     return _environment(TEMPLATES_DIR).get_template(template).render(**values)
 
 
 def write_page(path: Path, template: str, **values: Any) -> None:
     """Fill a template with `values` as `render_page` does, and write the page to `path`.
 
-    The page ends with the date, the version, and the command of `made_by`.
+    An HTML page ends with the date, the version, and the command of `made_by`.
     """
     footer = {
         "time": time.strftime("%Y-%m-%d, %H:%M"),
