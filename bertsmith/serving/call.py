@@ -14,6 +14,8 @@ from bertsmith.serving.problems import Problem, invalid, wrong_head
 from bertsmith.serving.service import Service
 
 Body = TypeVar("Body", bound=msgspec.Struct)
+MOST_DISCARDED = 16
+"""Number of times that a body may be larger than allowed and is still read to its end."""
 
 
 class Call:
@@ -41,24 +43,26 @@ class Call:
     async def read(self) -> bytes:
         """Read the whole body.
 
+        A body that is too large is read to its end, unless it is far too large: a client that is
+        still sending would only see that the connection was closed.
+
         Raises:
             Problem: 413 if it is too large.
         """
         limit = self.service.limits.max_body_bytes
-        announced = self.request.headers.get("content-length", "0")
         chunks = []
-        size = int(announced) if announced.isdecimal() else 0
-        if size > limit:
-            raise too_large(limit)
         size = 0
         try:
             async for chunk in self.request.stream():
                 size += len(chunk)
-                if size > limit:
-                    raise too_large(limit)
-                chunks.append(chunk)
+                if size > limit * MOST_DISCARDED:
+                    break
+                if size <= limit:
+                    chunks.append(chunk)
         except ClientDisconnect:
             raise Problem(499, "Overloaded", "the client closed the connection") from None
+        if size > limit:
+            raise too_large(limit)
         return b"".join(chunks)
 
     async def body(self, kind: type[Body]) -> Body:

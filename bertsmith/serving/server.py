@@ -61,7 +61,7 @@ async def serve(
     await service.start()
     config = uvicorn.Config(
         create_app(service, api_key=api_key),
-        log_level="warning",
+        log_level="error",  # a warning for each broken request would flood the log
         access_log=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,

@@ -81,9 +81,7 @@ class Service:
         return "cpu" if device.startswith("cpu") else "gpu"
 
     def tokenizer(self, name: str) -> Tokenizer:
-        """Return the tokenizer of a model; it is read when it is first asked for."""
-        if name not in self._tokenizers:
-            self._tokenizers[name] = read_tokenizer(open_files(Path(self.models[name].path)))
+        """Return the tokenizer of a model, as it was when the model was loaded."""
         return self._tokenizers[name]
 
     def has_changed(self, model: ModelInfo) -> bool:
@@ -106,6 +104,9 @@ class Service:
         ready = await self._engine.start()
         self.models = {model.name: model for model in ready.models}
         self.max_batch_tokens = ready.max_batch_tokens
+        self._tokenizers = {
+            name: read_tokenizer(open_files(path)) for name, path in self.settings.models.items()
+        }
         self._states = {name: folder_state(path) for name, path in self.settings.models.items()}
         self.is_ready = True
 
