@@ -1,9 +1,10 @@
-"""How much load a server stands: its throughput, and the latency at shares of it.
+"""Measure how much load a server can take: its highest rate, and its latency at parts of that rate.
 
-Callers that wait for their answers, ever more of them, show how many requests a second the server
-answers at most. Then requests come at random times: at 90 % of that rate the server must keep up,
-else the rate that it did keep up with counts. At 50 % and 80 % latency is measured, and at 200 %
-whether the server refuses what it cannot answer.
+First, more and more callers send requests, each one when it has its last answer; this shows how
+many requests a second the server answers at most. Then requests come at random times. If the server
+does not keep up with 90 % of the highest rate, the rate that it reaches replaces the highest one.
+At 50 % and 80 % latency is measured, and at 200 % whether the server refuses requests that it
+cannot answer.
 """
 
 import json
@@ -28,16 +29,19 @@ from bertsmith.serving.load import (
 from bertsmith.system.counts import percent
 
 MAX_CONNECTIONS = 4000
-"""More than a server lets wait: one that refuses nothing is to be seen, not the client's limit."""
+"""Maximum number of connections of this client. A server that refuses requests does so before as
+many wait; if none is refused, that is the server's choice, not the client's limit."""
 SPARE_FILES = 64
 MOST_CALLERS = 256
 LEAST_GAIN = 1.03
 MOST_FLAT = 2
-"""So many times in a row, twice as many callers may bring less than `LEAST_GAIN`."""
+"""The number of callers is doubled until the rate has grown by less than the factor `LEAST_GAIN` as
+many times in a row."""
 KEPT_UP = 0.97
 CHECKED_SHARE = 0.9
 TEXT_FIELDS = {"/embeddings": "input", "/v1/embeddings": "input"}
-"""Paths whose body names the text in another way than text-embeddings-inference ("inputs")."""
+"""Name of the text in the body of a request, by path; for other paths "inputs", the name in
+text-embeddings-inference."""
 OUTCOMES = {
     "429": "were refused with status 429 (too many requests)",
     "503": "were refused with status 503 (not available)",
@@ -50,30 +54,30 @@ OnLoad = Callable[[str, LoadResult], None]
 
 @dataclass(frozen=True)
 class BenchResult:
-    """How a server stood every load; rates are requests a second."""
+    """The results of all loads on a server."""
 
     url: str
     saturation: float
-    """The highest rate that the server answers."""
+    """The highest rate at which the server answers, in requests a second."""
     alone: LoadResult
-    """One request after another."""
+    """Result for one request after another."""
     callers: dict[int, LoadResult]
-    """By the number of callers that each wait for their answer."""
+    """Results by the number of callers, each of which waits for its answer."""
     checked: LoadResult
-    """At 90 % of the rate that the callers reached."""
+    """Result at 90 % of the highest rate that the callers reached."""
     at_50: LoadResult
-    """At 50 % of the saturation."""
+    """Result at 50 % of the saturation."""
     at_80: LoadResult
     at_200: LoadResult
     afterwards: LoadResult
-    """One request after another, just after the overload."""
+    """Result for one request after another, just after the overload."""
 
 
 def read_bodies(url: str, file: Path | None = None) -> list[bytes]:
-    """Return bodies of requests: one for each text.
+    """Return the bodies of requests, one for each text.
 
     Args:
-        url: where they are posted; the path decides what the field of the text is called.
+        url: the address that the requests go to; its path decides the name of the text's field.
         file: one text per line; or, as .jsonl, one whole body per line. Default: built-in texts.
 
     Raises:
@@ -112,13 +116,13 @@ def measure_server(
     seed: int = 1,
     on_load: OnLoad = lambda name, result: None,
 ) -> BenchResult:
-    """Measure a server that runs already; it takes six to ten times `seconds`.
+    """Measure a running server; this takes six to ten times `seconds`.
 
     Args:
-        url: where to post, with its path.
+        url: the address that the requests go to, with its path.
         bodies: JSON; each request has one of them, drawn at random.
         seconds: length of each load.
-        seed: of times and choices.
+        seed: decides the times of requests and the order of bodies.
         on_load: called with the name and result of each load.
 
     Raises:
@@ -187,7 +191,7 @@ async def _check_answer(url: str, client: HttpClient, request: bytes) -> None:
 
 
 def allow_connections() -> int:
-    """Let this process open `MAX_CONNECTIONS`; return how many the system allows."""
+    """Let this process open up to `MAX_CONNECTIONS`; return how many the system allows."""
     wanted = MAX_CONNECTIONS + SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -204,7 +208,7 @@ TABLE_HEADING = (
 
 
 def table_row(name: str, result: LoadResult) -> str:
-    """Format a load as a line below `TABLE_HEADING`."""
+    """Format the result of a load as a row below `TABLE_HEADING`."""
     times = ["-"] * 5
     if result.latencies:
         times = [format_ms(value) for value in astuple(result.latencies)]
@@ -215,7 +219,7 @@ def table_row(name: str, result: LoadResult) -> str:
 
 
 def describe_bench(result: BenchResult) -> Iterator[str]:
-    """Yield what the loads say about the server, in sentences."""
+    """Yield sentences that describe the results."""
     yield f"The server answers {result.saturation:,.0f} requests a second at most."
     if result.alone.latencies:
         yield f"When nobody else asks, a request takes {format_ms(result.alone.latencies.p50)} ms."
@@ -251,7 +255,7 @@ def _describe_overload(load: LoadResult) -> str:
 
 
 def format_ms(milliseconds: float) -> str:
-    """Format a time to about three digits.
+    """Format a time in milliseconds: below 10 with one decimal, else as a whole number.
 
     >>> format_ms(3.14159), format_ms(31.4159), format_ms(31415.9)
     ('3.1', '31', '31,416')

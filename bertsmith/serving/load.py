@@ -1,10 +1,11 @@
 """Load on a server: requests at random times, or from callers that wait for each answer.
 
-In an open loop, requests are due at the times of a Poisson process, as from many independent
+In an open loop, requests are due at the times of a Poisson process, like those of many independent
 people, whether or not the server has answered earlier ones. Latency counts from the time at which
-a request was due, so the wait behind a slow one is part of it. A client that waits for each answer
-(a closed loop) sends less while the server stalls, and so leaves the worst times out ("coordinated
-omission", G. Tene, How NOT to Measure Latency, 2013): here it only measures throughput.
+a request was due, so it includes waiting behind a slow request. In a closed loop, a caller waits
+for each answer. It sends less while the server stalls, and so leaves out the worst times
+("coordinated omission", G. Tene, How NOT to Measure Latency, 2013). So a closed loop only measures
+throughput here.
 """
 
 import asyncio
@@ -41,25 +42,25 @@ class Latencies:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """How a server stood a load of some seconds."""
+    """The result of a load on a server, which lasted some seconds."""
 
     sent_per_second: float
     answered_per_second: float
-    """Answers with status 200 that came within these seconds."""
+    """Answers with status 200 that came before the load ended, a second."""
     num_requests: int
     statuses: dict[str, int]
-    """Number of requests by HTTP status, and those whose connection was lost or that had no answer
-    half a minute after the last was sent."""
+    """Number of requests by HTTP status; requests without a status are counted as `BROKEN` if their
+    connection was lost, or `UNANSWERED` half a minute after the last request was sent."""
     latencies: Latencies | None
-    """Of answers with status 200, from when the request was due."""
+    """Latencies of answers with status 200, from when the request was due."""
     refusal_latencies: Latencies | None
-    """Of all other answers."""
+    """Latencies of answers with another status."""
     most_waiting: int
-    """The highest number of requests that waited for an answer at once."""
+    """The highest number of requests that waited for an answer at the same time."""
     lateness_ms: float
-    """99 of 100 requests were sent at most so long after they were due; the client's own delay."""
+    """Delay of this client: 99 of 100 requests were sent at most as many milliseconds late."""
     client_share: float
-    """Processor time of the client, of one core."""
+    """Processor time of this client, as a share of one core."""
 
     @property
     def ok_share(self) -> float:
@@ -68,7 +69,7 @@ class LoadResult:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Return a percentile of sorted values, between neighbours in proportion, as numpy does."""
+    """Return a percentile of sorted values, interpolated between neighbours as numpy does."""
     position = percent / 100 * (len(ordered) - 1)
     below = int(position)
     above = min(below + 1, len(ordered) - 1)
@@ -97,11 +98,11 @@ async def run_open_loop(
     """Send requests, drawn at random, at the times of a Poisson process.
 
     Args:
-        client: where to send.
+        client: sends the requests.
         requests: bytes of whole requests.
-        rate: requests a second, in the mean.
-        seconds: how long requests are sent; answers may come for `PATIENCE` seconds more.
-        seed: of times and choices.
+        rate: mean number of requests a second.
+        seconds: time in which requests are sent; answers may come for `PATIENCE` seconds more.
+        seed: decides the times and the order of requests.
     """
     arrivals, choices = random.Random(seed), random.Random(f"requests {seed}")
     record = _Record(seconds)
@@ -120,9 +121,9 @@ async def run_open_loop(
 async def run_closed_loop(
     client: HttpClient, requests: Sequence[bytes], callers: int, seconds: float, seed: int
 ) -> LoadResult:
-    """Let callers send requests, drawn at random, each the next one when it has its answer.
+    """Let callers send requests, drawn at random; each waits for an answer before it sends again.
 
-    A caller who is refused waits for `REFUSED_PAUSE` seconds.
+    After an answer with another status than 200, a caller waits for `REFUSED_PAUSE` seconds.
     """
     record = _Record(seconds)
 
@@ -153,7 +154,7 @@ async def _finish(tasks: Sequence[asyncio.Task[Any]]) -> None:
 
 @dataclass
 class _Record:
-    """What becomes of the requests of one load."""
+    """Record of the requests of one load and of their answers."""
 
     seconds: float
     began: float = field(default_factory=time.perf_counter)
@@ -214,10 +215,10 @@ def _to_latencies(seconds: Sequence[float]) -> Latencies | None:
 
 
 class _PreciseSelector(selectors.DefaultSelector):
-    """Waits to the microsecond: Python's epoll rounds up to whole milliseconds.
+    """Selector that waits to the microsecond, where Python's epoll rounds up to milliseconds.
 
-    Without it every request is sent half a millisecond late in the mean, a tenth of the latency of
-    a small model. select() takes microseconds, and an epoll can itself be waited for.
+    Rounded up, each request would be sent half a millisecond late in the mean, which is a tenth of
+    the latency of a small model. select() takes microseconds, and it can wait for an epoll object.
     """
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
