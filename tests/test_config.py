@@ -1,3 +1,4 @@
+import sys
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +105,15 @@ def test_a_key_is_looked_for_in_the_other_tables(refused, tmp_path):
     assert "Did you mean '[training] steps'?" in refused("pretrain", *words)
 
 
+@pytest.fixture
+def usual_recursion():
+    """Python's own recursion limit; a library that another test imported may have raised it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
 @pytest.mark.parametrize(("text", "parts"), [
     (f"a = 1\nb = {'[' * 5000}{']' * 5000}", ["line 2", "too deep"]),
     (f"a = {'{x = ' * 5000}1{'}' * 5000}", ["line 1", "too deep"]),
@@ -111,7 +121,7 @@ def test_a_key_is_looked_for_in_the_other_tables(refused, tmp_path):
     ("a = 1\nb\u200b = 2", ["line 2", "U+200B", "ZERO WIDTH SPACE"]),
     ("a = [1,\n", ["the end of the file"]),
 ])  # fmt: skip
-def test_what_one_does_not_see_in_a_recipe_is_named(text, parts, tmp_path):
+def test_what_one_does_not_see_in_a_recipe_is_named(text, parts, tmp_path, usual_recursion):
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
     with refuses(ConfigError, "r.toml: ", *parts, worded=False) as error:
         read_recipe(tmp_path / "r.toml")

@@ -1,12 +1,21 @@
 """`bertsmith serve`: model folders → a server over HTTP."""
 
 import asyncio
+import json
 import socket
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 
 from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.serve import Settings, named_folders
+from bertsmith.serving.bench import (
+    complete_url,
+    describe_bench,
+    measure_server,
+    read_bodies,
+    table_row,
+)
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.server import address_of, bind, serve
@@ -16,6 +25,28 @@ from bertsmith.system.counts import count_noun
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
+    if settings.bench is not None:
+        _measure(complete_url(settings.bench), settings)
+    else:
+        _serve(settings)
+
+
+def _measure(url: str, settings: Settings) -> None:
+    """Measure a server that runs already."""
+    bodies = read_bodies(url, settings.texts)
+    result = measure_server(
+        url,
+        bodies,
+        settings.seconds,
+        on_load=lambda name, load: None if settings.json else tell(table_row(name, load)),
+    )
+    if settings.json:
+        print(json.dumps(asdict(result)))
+    else:
+        print(*describe_bench(result), sep="\n")
+
+
+def _serve(settings: Settings) -> None:
     service = Service(
         EngineSettings(
             models=named_folders(settings.models),

@@ -52,6 +52,7 @@ LARGEST: Mapping[str, int] = {
     "max_text_tokens": 10_000_000,
     "max_body_bytes": 1_000_000_000,
     "timeout": 86_400,
+    "seconds": 86_400,
     # A computer.
     "measure_seconds": 86_400,
     "threads": 1_024,

@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 
 from bertsmith.commands.flags import parse_settings
-from bertsmith.errors import ConfigError, SettingError
+from bertsmith.errors import ConfigError, SettingError, option
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
 
@@ -22,7 +22,7 @@ class Settings(InferenceCompute):
     OpenAI's embeddings and of Open Inference (v2). The address itself is a page for people.
     """
 
-    models: tyro.conf.Positional[tuple[str, ...]]
+    models: tyro.conf.Positional[tuple[str, ...]] = ()
     """Model folders: DIR, or NAME=DIR to choose the name; a DIR alone is served under the folder's
     name."""
     host: str = "127.0.0.1"
@@ -47,6 +47,15 @@ class Settings(InferenceCompute):
     """Size of a request; larger ones are refused (413)."""
     timeout: Advanced[float] = 60.0
     """Seconds after which a request that is not computed is given up (503)."""
+    bench: str | None = None
+    """Measure the server that runs at this URL, instead of serving: its throughput, and its latency
+    under half, most and twice of that load."""
+    texts: Advanced[Path | None] = None
+    """With --bench: texts to send, one per line. Default: texts that come with bertsmith."""
+    seconds: Advanced[float] = 10.0
+    """With --bench: seconds of each load; there are about ten."""
+    json: Advanced[bool] = False
+    """With --bench: print one JSON object."""
 
     def __post_init__(self) -> None:
         if missing := [name for name in PACKAGES if not is_installed(name)]:
@@ -67,6 +76,15 @@ class Settings(InferenceCompute):
             raise SettingError("timeout", self.timeout, "a number of seconds above 0")
         if self.api_key == "":
             raise SettingError("api_key", self.api_key, "a key of one character or more")
+        if self.bench is None and not self.models:
+            raise ConfigError("Name a model folder to serve: bertsmith serve DIR.")
+        if self.bench is not None and self.models:
+            raise ConfigError(
+                f"Give either model folders or {option('bench')}, not both: it measures a server "
+                "that runs already."
+            )
+        if not self.seconds > 0:
+            raise SettingError("seconds", self.seconds, "a number of seconds above 0")
         named_folders(self.models)
 
 
