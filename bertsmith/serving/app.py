@@ -18,13 +18,14 @@ from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
 from bertsmith.serving.contracts.openai import openai_routes
 from bertsmith.serving.contracts.tei.routes import tei_routes
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.openapi import description_routes
 from bertsmith.serving.page import answer_page
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
 
-OPEN_PATHS = frozenset({"/health", "/ping", "/metrics", "/"})
-"""Paths that can be read without the key: probes and Prometheus have none, and the page asks for
-it."""
+OPEN_PATHS = frozenset({"/health", "/ping", "/metrics", "/", "/docs", "/openapi.json"})
+"""Paths that can be read without the key: probes and Prometheus have none, the page asks for it,
+and the description tells of routes, not of models."""
 
 
 def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
@@ -43,13 +44,14 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
         yield
         await service.stop()
 
+    routes = [
+        *own_routes(service),
+        *tei_routes(service),
+        *openai_routes(service),
+        *hugging_face_routes(service),
+    ]
     app: ASGIApp = Starlette(
-        routes=[
-            *own_routes(service),
-            *tei_routes(service),
-            *openai_routes(service),
-            *hugging_face_routes(service),
-        ],
+        routes=[*routes, *description_routes(routes, has_key=api_key is not None)],
         lifespan=lifespan,
         exception_handlers={HTTPException: _unknown_route, Exception: _fault},
     )

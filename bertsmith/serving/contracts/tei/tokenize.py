@@ -1,6 +1,5 @@
 """/tokenize and /decode: texts to tokens and back."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ class TokenizeBody(Struct, forbid_unknown_fields=True):
 class DecodeBody(Struct, forbid_unknown_fields=True):
     """Body of /decode."""
 
-    ids: list[int] | list[list[int]]
+    ids: list[int | list[int]]
     skip_special_tokens: bool = True
 
 
@@ -61,7 +60,10 @@ async def decode(call: Call) -> Response:
     if not body.ids:
         raise empty("ids: found none. Send at least one.")
     tokenizer = call.service.tokenizer(model.name)
-    rows: Sequence[Any] = body.ids if isinstance(body.ids[0], list) else [body.ids]
+    lists: list[Any] = [ids for ids in body.ids if isinstance(ids, list)]
+    if lists and len(lists) < len(body.ids):
+        raise invalid("ids: found numbers beside lists. Send a list of ids for each text.")
+    rows = lists or [body.ids]
     for row in rows:
         for id_ in row:
             if not 0 <= id_ < tokenizer.vocab_size:

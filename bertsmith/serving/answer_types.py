@@ -1,0 +1,93 @@
+"""The forms of answers, for the description of the routes."""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class ScoredLabel(Struct, forbid_unknown_fields=True):
+    """A label, and its probability; for a model of numbers the number."""
+
+    score: float
+    label: str
+
+
+class RankedText(Struct, forbid_unknown_fields=True):
+    """The index of a text in the request, and the score that it got with the query."""
+
+    index: int
+    score: float
+    text: str | UnsetType = UNSET
+
+
+class TextToken(Struct, forbid_unknown_fields=True):
+    """A token; `start` and `stop` count characters of the text."""
+
+    id: int
+    text: str
+    special: bool
+    start: int | None
+    stop: int | None
+
+
+class LabelledEntity(Struct, forbid_unknown_fields=True):
+    """Words with one label; `start` and `end` count characters of the text."""
+
+    entity_group: str
+    score: float
+    word: str
+    start: int
+    end: int
+
+
+class PassageAnswer(Struct, forbid_unknown_fields=True):
+    """A part of the passage, or an empty text where the passage has no answer."""
+
+    answer: str
+    score: float
+    start: int
+    end: int
+
+
+class MaskToken(Struct, forbid_unknown_fields=True):
+    """A token for the mask, its probability, and the text with it."""
+
+    score: float
+    token: int
+    token_str: str
+    sequence: str
+
+
+class ScoredChoice(Struct, forbid_unknown_fields=True):
+    """A choice, its index in the request, and its probability."""
+
+    index: int
+    choice: str
+    score: float
+
+
+class Embedding(Struct, forbid_unknown_fields=True):
+    """The vector of a text: numbers, or with base64 the bytes of little-endian fp32 numbers."""
+
+    object: str
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingList(Struct, forbid_unknown_fields=True):
+    """Vectors of texts, and the number of tokens that the model read."""
+
+    object: str
+    data: list[Embedding]
+    model: str
+    usage: dict[str, int]
+
+
+class ProblemAnswer(Struct):
+    """A sentence that says what is wrong, and its kind.
+
+    OpenAI's routes have an object with `message` in place of the sentence.
+    """
+
+    error: str | dict[str, Any]
+    error_type: str | UnsetType = UNSET

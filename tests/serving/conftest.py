@@ -1,0 +1,29 @@
+"""One server for all tests of this folder."""
+
+from collections.abc import Iterator
+
+import pytest
+from model_server import ModelServer, save_one_of_each_head, serving
+
+import bertsmith
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
+    """A server with a tiny model of every head, each by the name of its head."""
+    folders = save_one_of_each_head(tmp_path_factory.mktemp("served"))
+    with serving(folders) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def local(server):
+    """Give the predictor of a served model in this process, by its name."""
+    predictors = {}
+
+    def load(name):
+        if name not in predictors:
+            predictors[name] = bertsmith.load(server.folders[name], device="cpu", precision="fp32")
+        return predictors[name]
+
+    return load

@@ -1,0 +1,113 @@
+"""A running `bertsmith serve`, and requests to it without a client's library."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from samples import RECORDS
+from tiny_models import save_tiny
+
+TIMEOUT = 60.0
+NLI_LABELS = ("contradiction", "entailment", "neutral")
+FP32 = ("--device", "cpu", "--precision", "fp32", "--threads", "1")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server sent."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        """The sentence of an error."""
+        error: str = self.json["error"]
+        return error
+
+
+@dataclass(frozen=True)
+class ModelServer:
+    """The address of a server, and the folders that it serves."""
+
+    address: str
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+    def send(
+        self, method: str, path: str, content: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a request; `content` is sent as JSON, or as it is if it is bytes."""
+        connection = http.client.HTTPConnection(
+            self.address.removeprefix("http://"), timeout=TIMEOUT
+        )
+        try:
+            body = content if isinstance(content, bytes | None) else json.dumps(content)
+            connection.request(method, path, body, dict(headers or {}))
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.headers), response.read())
+        finally:
+            connection.close()
+
+    def post(self, path: str, content: Any, **headers: str) -> Answer:
+        return self.send("POST", path, content, headers)
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.send("GET", path, None, headers)
+
+
+def save_one_of_each_head(directory: Path) -> dict[str, Path]:
+    """Write a random tiny model for every head; gives their folders by the name of the head.
+
+    The model `vectors` has no head; `nli` and `score` are a classifier and a regression of pairs.
+    """
+    folders = {}
+    for head, (labels, _, _) in RECORDS.items():
+        name = head or "vectors"
+        folders[name] = save_tiny(
+            directory / name, *[head] * (head not in ("", "embed")), labels=labels
+        )
+    (folders["embed"] / "modules.json").write_text("[]")
+    prompts = {"prompts": {"query": "the film "}}
+    (folders["embed"] / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    folders["nli"] = save_tiny(directory / "nli", "classify", labels=NLI_LABELS, seed=3)
+    return folders
+
+
+@contextmanager
+def serving(folders: Mapping[str, Path], *options: object) -> Iterator[ModelServer]:
+    """Serve model folders by their names on a free port until the block ends."""
+    words = [f"{name}={folder}" for name, folder in folders.items()]
+    with running(words, *FP32, *options) as address:
+        yield ModelServer(address, folders)
+
+
+@contextmanager
+def running(words: Sequence[object], *options: object) -> Iterator[str]:
+    """Run `bertsmith serve` on a free port; gives the address that it printed."""
+    command = [sys.executable, "-m", "bertsmith", "serve", *words, "--port", 0, *options]
+    process = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        address = re.match(r"(http://\S+) serves ", line)
+        assert address is not None, line
+        yield address[1]
+    finally:
+        process.terminate()
+        process.wait(TIMEOUT)
+        process.stdout.close()
