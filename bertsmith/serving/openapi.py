@@ -15,7 +15,7 @@ from bertsmith._version import __version__
 from bertsmith.pages.page import render_page
 from bertsmith.serving.answer_types import ProblemAnswer
 from bertsmith.serving.call import answer_json
-from bertsmith.serving.operations import ERRORS, OPERATIONS, RouteExample, Operation, canonical_path
+from bertsmith.serving.operations import ERRORS, OPERATIONS, Operation, RouteExample, canonical_path
 from bertsmith.serving.page import page_response
 
 SCHEMAS = "#/components/schemas/{name}"

@@ -90,7 +90,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         EMBED,
         "Classes or a number for a text, a pair of texts, or several of them",
         (
-            RouteExample("a text", CLASSES, PredictBody, {"inputs": TEXT}, list[ScoredLabel], SCORED),
+            RouteExample(
+                "a text", CLASSES, PredictBody, {"inputs": TEXT}, list[ScoredLabel], SCORED
+            ),
             RouteExample(
                 "two texts, of which the second is a pair",
                 CLASSES,
