@@ -3,7 +3,6 @@
 This is the task of masked-LM pre-training (paper, section 3.1); there is no fine-tuning for it.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,7 @@ from bertsmith.errors import InputError, SettingError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.tasks.inference import LoadedModel, compute_groups, pack_texts
-from bertsmith.tasks.mask_prediction import FilledMasks, Word
+from bertsmith.tasks.mask_prediction import FilledMasks, Word, spell_masks
 from bertsmith.tasks.prediction import InferenceTask, single_text
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -58,10 +57,8 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         Raises:
             InputError: there is no mask in it.
         """
-        text = single_text(record)
         mask = self.tokenizer.mask_token
-        if mask not in text:  # typed in small letters
-            text = re.sub(re.escape(mask), lambda _: mask, text, flags=re.IGNORECASE)
+        text = spell_masks(single_text(record), mask)
         if mask not in text:
             raise InputError(f"text: found no {mask} in it. Write {mask} in place of a word.")
         return Example(text, row=record.get("row", 0))

@@ -1,11 +1,23 @@
 """Predictions for the masks of a text."""
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from bertsmith.data.examples import Example
 from bertsmith.system.counts import percent
 from bertsmith.system.notebook import html_table
+
+
+def spell_masks(text: str, mask_token: str) -> str:
+    """Spell the masks of a text as the vocabulary does, where none of them is spelled so.
+
+    >>> spell_masks("a [mask] film", "[MASK]")
+    'a [MASK] film'
+    """
+    if mask_token in text:
+        return text
+    return re.sub(re.escape(mask_token), lambda _: mask_token, text, flags=re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

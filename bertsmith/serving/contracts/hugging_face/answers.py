@@ -9,6 +9,7 @@ from bertsmith.serving.call import Call
 from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import empty
 from bertsmith.tasks.answer_prediction import AnswerPrediction
 
 
@@ -34,7 +35,7 @@ class AnswerParameters(Struct, forbid_unknown_fields=True, frozen=True):
 class AnswerBody(Struct, forbid_unknown_fields=True):
     """Body of question answering."""
 
-    inputs: QuestionAndContext
+    inputs: QuestionAndContext | list[QuestionAndContext]
     parameters: AnswerParameters = AnswerParameters()
     options: HubOptions | None = None
 
@@ -42,18 +43,28 @@ class AnswerBody(Struct, forbid_unknown_fields=True):
 async def answers_in(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     body: AnswerBody = convert(content, AnswerBody)
     parameters = body.parameters
-    for name in ("question", "context"):
-        check_texts(getattr(body.inputs, name), f"inputs.{name}")
+    inputs = body.inputs
+    asked = [inputs] if isinstance(inputs, QuestionAndContext) else inputs
+    records = []
+    for index, one in enumerate(asked):
+        where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
+        check_texts(one.question, f"{where}.question")
+        check_texts(one.context, f"{where}.context")
+        records.append({"question": one.question, "context": one.context})
+    if not records:
+        raise empty("inputs: found no question. Send at least one.")
     options: dict[str, Any] = {}
     if parameters.max_answer_len is not None:
         options["max_answer_length"] = parameters.max_answer_len
-    record = {"question": body.inputs.question, "context": body.inputs.context}
-    answers = await call.compute(model, "predict", [record], options=options)
-    (prediction,) = answers.predictions
-    rows = answer_rows(
-        prediction, parameters.top_k or 1, may_abstain=parameters.handle_impossible_answer
-    )
-    return rows if (parameters.top_k or 1) > 1 else rows[0]
+    answers = await call.compute(model, "predict", records, options=options)
+    count = parameters.top_k or 1
+    found: list[Any] = [
+        answer_rows(prediction, count, may_abstain=parameters.handle_impossible_answer)
+        for prediction in answers.predictions
+    ]
+    if count == 1:
+        found = [rows[0] for rows in found]
+    return found if isinstance(inputs, list) else found[0]
 
 
 def answer_rows(

@@ -1,15 +1,17 @@
 """Multiple choice, which the client has no method for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from bertsmith.serving.call import Call
 from bertsmith.serving.contracts.hugging_face.body import HubOptions, convert
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import empty
 
 
 class Choices(Struct, forbid_unknown_fields=True):
@@ -22,18 +24,33 @@ class Choices(Struct, forbid_unknown_fields=True):
 class ChoiceBody(Struct, forbid_unknown_fields=True):
     """Body of multiple choice, which the client has no method for."""
 
-    inputs: Choices
+    inputs: Choices | list[Choices]
     options: HubOptions | None = None
 
 
 async def choices(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     body: ChoiceBody = convert(content, ChoiceBody)
-    check_texts(body.inputs.text, "inputs.text")
-    check_texts(body.inputs.choices, "inputs.choices")  # type: ignore[arg-type]
-    record = {"text": body.inputs.text, "choices": body.inputs.choices}
-    answers = await call.compute(model, "predict", [record])
-    scores = np.array(answers.predictions[0].probabilities)
+    inputs = body.inputs
+    rows = [inputs] if isinstance(inputs, Choices) else inputs
+    records = []
+    for index, one in enumerate(rows):
+        where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
+        check_texts(one.text, f"{where}.text")
+        check_texts(one.choices, f"{where}.choices")  # type: ignore[arg-type]
+        records.append({"text": one.text, "choices": one.choices})
+    if not records:
+        raise empty("inputs: found no text. Send at least one.")
+    answers = await call.compute(model, "predict", records)
+    found = [
+        choice_rows(record["choices"], np.array(prediction.probabilities))
+        for record, prediction in zip(records, answers.predictions, strict=True)
+    ]
+    return found if isinstance(inputs, list) else found[0]
+
+
+def choice_rows(texts: Sequence[str], scores: NDArray[np.float64]) -> list[dict[str, Any]]:
+    """List the choices, the likeliest first."""
     return [
-        {"index": index, "choice": body.inputs.choices[index], "score": float(scores[index])}
+        {"index": index, "choice": texts[index], "score": float(scores[index])}
         for index in np.argsort(-scores, kind="stable").tolist()
     ]

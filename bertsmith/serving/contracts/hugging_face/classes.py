@@ -11,6 +11,7 @@ from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, conv
 from bertsmith.serving.contracts.label_scores import label_scores
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import empty
 from bertsmith.tasks.probabilities import sigmoid, softmax64
 
 
@@ -31,20 +32,40 @@ class ClassParameters(Struct, forbid_unknown_fields=True, frozen=True):
 class ClassBody(Struct, forbid_unknown_fields=True):
     """Body of text classification."""
 
-    inputs: str | list[str] | TextPair
+    inputs: str | TextPair | list[str | TextPair]
     parameters: ClassParameters = ClassParameters()
     options: HubOptions | None = None
+
+
+def text_records(inputs: str | TextPair | list[str | TextPair]) -> list[dict[str, str]]:
+    """Return a record for each text or pair.
+
+    Raises:
+        Problem: 400 without a text.
+    """
+    rows = inputs if isinstance(inputs, list) else [inputs]
+    if not rows:
+        raise empty("inputs: found no text. Send at least one.")
+    records = []
+    for index, row in enumerate(rows):
+        where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
+        if isinstance(row, str):
+            check_texts(row, where)
+            records.append({"text": row})
+            continue
+        check_texts(row.text, f"{where}.text")
+        record = {"text": row.text}
+        if row.text_pair is not None:
+            check_texts(row.text_pair, f"{where}.text_pair")
+            record["pair"] = row.text_pair
+        records.append(record)
+    return records
 
 
 async def classes(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     """Return the labels of each text, best first, and a list of lists also for one text."""
     body: ClassBody = convert(content, ClassBody)
-    if isinstance(body.inputs, TextPair):
-        texts = [body.inputs.text, *([body.inputs.text_pair] if body.inputs.text_pair else [])]
-        check_texts(texts)  # type: ignore[arg-type]
-        records = [dict(zip(("text", "pair"), texts, strict=False))]
-    else:
-        records = [{"text": text} for text in check_texts(body.inputs)]  # type: ignore[arg-type]
+    records = text_records(body.inputs)
     answers = await call.compute(model, "predict", records)
     apply = body.parameters.function_to_apply
     rows = label_scores(model, answers, raw=apply is not None)

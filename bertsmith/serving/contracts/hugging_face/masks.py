@@ -11,6 +11,7 @@ from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, conv
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import invalid
+from bertsmith.tasks.mask_prediction import spell_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -33,7 +34,10 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
     """Return the likeliest tokens of each mask; with several masks, a list for each."""
     body: FillBody = convert(content, FillBody)
     tokenizer = call.service.tokenizer(model.name)
-    texts = check_texts(body.inputs)  # type: ignore[arg-type]
+    texts = [
+        spell_masks(text, tokenizer.mask_token)
+        for text in check_texts(body.inputs)  # type: ignore[arg-type]
+    ]
     targets = body.parameters.targets
     wanted = None if targets is None else _target_ids(tokenizer, targets)
     top = body.parameters.top_k or 5
@@ -85,8 +89,11 @@ def _target_ids(tokenizer: Tokenizer, targets: list[str] | str) -> set[int]:
 
 
 def _fill(tokenizer: Tokenizer, text: str, number: int, id_: int) -> str:
-    """Return the text with a token in place of mask `number`, as the tokenizer spells it."""
-    ids = np.array(tokenizer.encode_ids(text))
-    places = np.flatnonzero(ids == tokenizer.mask_id)
-    ids[places[number]] = id_
-    return str(tokenizer.decode(ids.tolist()))
+    """Return the text with a token in place of mask `number`, as the tokenizer spells it.
+
+    With several masks the special tokens stay, among them the other masks, as in transformers.
+    """
+    ids = np.array(tokenizer.encode(text).ids)
+    masks = np.flatnonzero(ids == tokenizer.mask_id)
+    ids[masks[number]] = id_
+    return str(tokenizer.decode(ids.tolist(), skip_special_tokens=len(masks) == 1))
