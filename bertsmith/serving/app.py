@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bertsmith._version import __version__
 from bertsmith.serving.call import answer_json
 from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
+from bertsmith.serving.contracts.open_inference.routes import open_inference_routes
 from bertsmith.serving.contracts.openai import openai_routes
 from bertsmith.serving.contracts.tei.routes import tei_routes
 from bertsmith.serving.messages import ModelInfo
@@ -23,7 +24,10 @@ from bertsmith.serving.page import answer_page
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
 
-OPEN_PATHS = frozenset({"/health", "/ping", "/metrics", "/", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset(
+    {"/", "/health", "/ping", "/metrics", "/docs", "/openapi.json", "/v2/health/live",
+     "/v2/health/ready"}
+)  # fmt: skip
 """Paths that can be read without the key: probes and Prometheus have none, the page asks for it,
 and the description tells of routes, not of models."""
 
@@ -48,6 +52,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> ASGIApp:
         *own_routes(service),
         *tei_routes(service),
         *openai_routes(service),
+        *open_inference_routes(service),
         *hugging_face_routes(service),
     ]
     app: ASGIApp = Starlette(

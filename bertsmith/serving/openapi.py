@@ -15,11 +15,21 @@ from bertsmith._version import __version__
 from bertsmith.pages.page import render_page
 from bertsmith.serving.answer_types import ProblemAnswer
 from bertsmith.serving.call import answer_json
-from bertsmith.serving.operations import ERRORS, OPERATIONS, Operation, RouteExample, canonical_path
+from bertsmith.serving.operations import (
+    EMBED,
+    ERRORS,
+    HEADS,
+    INFERENCE,
+    OPERATIONS,
+    SERVER,
+    Operation,
+    RouteExample,
+    canonical_path,
+)
 from bertsmith.serving.page import page_response
 
 SCHEMAS = "#/components/schemas/{name}"
-PAGE_GROUPS = ("Vectors and classes", "By the model's head", "The server")
+PAGE_GROUPS = (EMBED, HEADS, INFERENCE, SERVER)
 
 
 def description_routes(routes: Sequence[Route], *, has_key: bool) -> list[Route]:

@@ -22,6 +22,12 @@ from bertsmith.serving.contracts.hugging_face.masks import FillBody
 from bertsmith.serving.contracts.hugging_face.tags import TagBody
 from bertsmith.serving.contracts.hugging_face.vectors import VectorsBody
 from bertsmith.serving.contracts.hugging_face.zero_shot import ZeroShotBody
+from bertsmith.serving.contracts.open_inference.answer_types import (
+    InferAnswer,
+    PredictionsAnswer,
+)
+from bertsmith.serving.contracts.open_inference.infer import InferBody
+from bertsmith.serving.contracts.open_inference.instances import InstancesBody
 from bertsmith.serving.contracts.openai import EmbeddingsBody
 from bertsmith.serving.contracts.similarities import SimilarityBody
 from bertsmith.serving.contracts.tei.embed import EmbedAllBody, EmbedBody
@@ -82,6 +88,7 @@ class Operation:
 CLASSES, VECTORS = "text-classification", "feature-extraction"
 TEXT = "A gripping story, beautifully told."
 EMBED, HEADS, SERVER = "Vectors and classes", "By the model's head", "The server"
+INFERENCE = "Open Inference (v2) and KServe"
 SCORED = [{"score": 0.9496, "label": "1"}, {"score": 0.0504, "label": "0"}]
 VECTOR = [[0.0263, -0.0417, 0.0385]]
 
@@ -246,6 +253,55 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         ),
         OF_TEXTS,
     ),
+    ("POST", "/v2/models/{model}/infer"): Operation(
+        INFERENCE,
+        "Tensors of texts to tensors of answers, for the clients of Triton and KServe",
+        (
+            RouteExample(
+                "two texts",
+                CLASSES,
+                InferBody,
+                {"inputs": [{"name": "text", "shape": [2], "datatype": "BYTES",
+                             "data": [TEXT, "A dull film."]}]},
+                InferAnswer,
+                {
+                    "model_name": "sentiment",
+                    "model_version": "1",
+                    "outputs": [
+                        {"name": "label", "datatype": "BYTES", "shape": [2], "data": ["1", "0"]},
+                        {"name": "probabilities", "datatype": "FP64", "shape": [2, 2],
+                         "data": [0.0504, 0.9496, 0.9317, 0.0683]},
+                    ],
+                },
+            ),
+        ),
+        OF_TEXTS,
+    ),
+    ("GET", "/v2/models/{model}"): Operation(
+        INFERENCE, "The names, datatypes and shapes of a model's tensors", (), (404, 503)
+    ),
+    ("GET", "/v2/models/{model}/ready"): Operation(
+        INFERENCE, "Whether a model is loaded", (), (404, 503)
+    ),
+    ("GET", "/v2"): Operation(INFERENCE, "The server's name, version and extensions"),
+    ("GET", "/v2/health/live"): Operation(INFERENCE, "Whether the server runs"),
+    ("GET", "/v2/health/ready"): Operation(
+        INFERENCE, "Whether the models are loaded", (), (503,)
+    ),
+    ("POST", "/v1/models/{model}:predict"): Operation(
+        INFERENCE,
+        "KServe's first protocol: what / answers, for each of a list",
+        (
+            RouteExample(
+                "a text", CLASSES, InstancesBody, {"instances": [TEXT]}, PredictionsAnswer,
+                {"predictions": [SCORED]},
+            ),
+        ),
+        OF_TEXTS,
+    ),
+    ("GET", "/v1/models/{model}"): Operation(
+        INFERENCE, "Whether a model is loaded, and its name", (), (404, 503)
+    ),
     ("POST", "/tokenize"): Operation(
         SERVER,
         "The tokens of a text",
@@ -292,6 +348,10 @@ SAME_AS = {
     "/predictions": "/",
     "/ping": "/health",
     "/models": "/v1/models",
+    **{
+        f"/v2/models/{{model}}/versions/{{version}}{path}": f"/v2/models/{{model}}{path}"
+        for path in ("", "/infer", "/ready")
+    },
 }
 """Further paths of routes."""
 

@@ -74,9 +74,11 @@ def test_examples_have_the_types_that_are_described(path, example):
 
 @pytest.mark.parametrize("path, example", EXAMPLES)
 def test_examples_are_answered_as_described(path, example, server):
-    prefix = f"/models/{SERVED[example.model]}"
-    answer = server.post(path if path.startswith("/v1/") else prefix + path.rstrip("/"), {
-        **example.request, **({"model": "embed"} if path.startswith("/v1/") else {}),
+    model = SERVED[example.model]
+    names_model = "{model}" in path or path == "/v1/embeddings"
+    path = path.replace("{model}", model) if names_model else f"/models/{model}{path.rstrip('/')}"
+    answer = server.post(path, {
+        **example.request, **({"model": model} if path == "/v1/embeddings" else {}),
     })  # fmt: skip
     assert answer.status == 200, answer.body
     msgspec.convert(answer.json, example.answer_type)

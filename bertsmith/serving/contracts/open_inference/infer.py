@@ -1,0 +1,156 @@
+"""/v2/models/NAME/infer: tensors of texts to tensors of answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import orjson
+from msgspec import Meta, Struct
+from starlette.responses import Response
+
+from bertsmith.serving.call import Call, parse
+from bertsmith.serving.contracts.hugging_face.body import convert
+from bertsmith.serving.contracts.hugging_face.routes import HANDLERS
+from bertsmith.serving.contracts.open_inference.metadata import VERSION, named_model
+from bertsmith.serving.contracts.open_inference.tensor_names import check_inputs
+from bertsmith.serving.contracts.open_inference.tensors import (
+    HEADER,
+    InputTensor,
+    OutputTensor,
+    read_strings,
+    split_body,
+    write_body,
+)
+from bertsmith.serving.contracts.tei.truncation import TruncationDirection
+from bertsmith.serving.contracts.vectors import compute_vectors, cut_vectors, stack_vectors
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import invalid
+
+RESERVED = frozenset(
+    {"binary_data_output", "content_type", "headers", "priority", "timeout", "sequence_id",
+     "sequence_start", "sequence_end"}
+)  # fmt: skip
+"""Parameters that clients add by themselves, and that mean nothing to a model of texts."""
+
+
+class RequestedOutput(Struct, forbid_unknown_fields=True):
+    """A tensor that the client wants."""
+
+    name: str
+    parameters: dict[str, Any] | None = None
+
+
+class InferBody(Struct, forbid_unknown_fields=True):
+    """Body of /v2/models/NAME/infer."""
+
+    inputs: list[InputTensor]
+    id: str | None = None
+    parameters: dict[str, Any] | None = None
+    outputs: list[RequestedOutput] | None = None
+
+
+class VectorParameters(Struct, forbid_unknown_fields=True):
+    """Parameters of a model for vectors."""
+
+    normalize: bool = True
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+    prompt_name: str | None = None
+    truncate: bool = True
+    truncation_direction: TruncationDirection = "right"
+
+
+class TextParameters(Struct, forbid_unknown_fields=True):
+    """Parameters of a model for classes or numbers."""
+
+    truncate: bool = True
+
+
+async def infer(call: Call) -> Response:
+    model = named_model(call)
+    json, binary = split_body(await call.read(), call.request.headers.get(HEADER))
+    body = parse(json, InferBody)
+    texts = check_inputs(model, read_strings(body.inputs, binary))
+    sent = body.parameters or {}
+    parameters = {name: value for name, value in sent.items() if name not in RESERVED}
+    if "predict" not in model.kinds:
+        outputs = await _infer_vectors(call, model, texts, convert(parameters, VectorParameters))
+    elif model.task == "text-classification":
+        outputs = await _infer_classes(call, model, texts, convert(parameters, TextParameters))
+    else:
+        outputs = await _infer_others(call, model, texts, parameters)
+    wanted = body.outputs or [RequestedOutput(output.name, sent) for output in outputs]
+    by_name = {output.name: output for output in outputs}
+    for one in wanted:
+        if one.name not in by_name:
+            raise invalid(
+                f"outputs: found '{one.name}'; '{model.name}' gives {' and '.join(by_name)}."
+            )
+    is_binary = bool(sent.get("binary_data_output"))
+    content, headers = write_body(
+        {
+            "model_name": model.name,
+            "model_version": VERSION,
+            **({} if body.id is None else {"id": body.id}),
+        },
+        [by_name[one.name] for one in wanted],
+        frozenset(
+            one.name for one in wanted if (one.parameters or {}).get("binary_data", is_binary)
+        ),
+    )
+    return Response(content, headers=headers)
+
+
+async def _infer_vectors(
+    call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: VectorParameters
+) -> list[OutputTensor]:
+    answers = await compute_vectors(
+        call,
+        model,
+        texts["text"],
+        prompt_name=parameters.prompt_name,
+        normalize=parameters.normalize,
+        direction=parameters.truncation_direction,
+        may_cut=parameters.truncate,
+        field="text",
+    )
+    vectors = cut_vectors(
+        stack_vectors(answers), parameters.dimensions, normalize=parameters.normalize
+    )
+    return [OutputTensor("vectors", "FP32", vectors.shape, vectors)]
+
+
+async def _infer_classes(
+    call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: TextParameters
+) -> list[OutputTensor]:
+    records = [dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)]
+    answers = await call.compute(
+        model, "predict", records, may_cut=parameters.truncate, field="text"
+    )
+    predictions, count = answers.predictions, len(records)
+    if model.is_number:
+        scores = np.array([prediction.value for prediction in predictions], dtype=np.float64)
+        return [OutputTensor("score", "FP64", (count,), scores)]
+    probabilities = np.array([list(one.probabilities.values()) for one in predictions])
+    if model.is_multi_label:
+        names = [orjson.dumps(prediction.names).decode() for prediction in predictions]
+        label = OutputTensor("labels", "BYTES", (count,), names)
+    else:
+        names = [prediction.name for prediction in predictions]
+        label = OutputTensor("label", "BYTES", (count,), names)
+    return [label, OutputTensor("probabilities", "FP64", probabilities.shape, probabilities)]
+
+
+async def _infer_others(
+    call: Call, model: ModelInfo, texts: Mapping[str, list[Any]], parameters: Mapping[str, Any]
+) -> list[OutputTensor]:
+    """Give what the model gives at `/`, a JSON text for each text."""
+    inputs: Sequence[Any] = texts["text"] if len(texts) == 1 else [
+        dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)
+    ]  # fmt: skip
+    content = {"inputs": inputs, "parameters": dict(parameters)}
+    if not parameters:
+        del content["parameters"]
+    rows = await HANDLERS[model.task](call, model, content)
+    return [
+        OutputTensor("result", "BYTES", (len(rows),), [orjson.dumps(row).decode() for row in rows])
+    ]

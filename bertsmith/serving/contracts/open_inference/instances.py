@@ -1,0 +1,49 @@
+"""KServe's first protocol: /v1/models/NAME:predict, a list to a list."""
+
+from typing import Any
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from bertsmith.serving.call import Call, answer_json, parse
+from bertsmith.serving.contracts.hugging_face.routes import HANDLERS
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.problems import empty
+
+
+class InstancesBody(Struct, forbid_unknown_fields=True):
+    """Body of /v1/models/NAME:predict."""
+
+    instances: list[Any]
+    parameters: dict[str, Any] | None = None
+
+
+async def answer_description(call: Call) -> Response:
+    """Answer as KServe's first protocol, and as OpenAI describes a model."""
+    model = call.model
+    return answer_json(
+        {
+            "name": model.name,
+            "ready": call.service.is_ready,
+            "id": model.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "local",
+        }
+    )
+
+
+async def predict_instances(call: Call) -> Response:
+    """Answer KServe's first protocol by what the model gives at `/`."""
+    body = parse(await call.read(), InstancesBody)
+    model = call.model
+    if not body.instances:
+        raise empty("instances: found none. Send at least one.")
+    if all(isinstance(one, str) for one in body.instances):
+        check_texts(body.instances, "instances")
+    content: dict[str, Any] = {"inputs": body.instances}
+    if "predict" not in model.kinds:
+        content |= body.parameters or {}
+    elif body.parameters:
+        content["parameters"] = body.parameters
+    return answer_json({"predictions": await HANDLERS[model.task](call, model, content)})

@@ -1,0 +1,57 @@
+"""What the server says of itself and its models."""
+
+from starlette.responses import Response
+
+from bertsmith._version import __version__
+from bertsmith.serving.call import Call, answer_json
+from bertsmith.serving.contracts.open_inference.tensor_names import (
+    describe_input_tensors,
+    describe_output_tensors,
+)
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import Problem
+
+VERSION = "1"
+"""The only version of each model."""
+
+
+def named_model(call: Call) -> ModelInfo:
+    """Return the model that the path names.
+
+    Raises:
+        Problem: 404 if there is none of this name or version.
+    """
+    version = call.request.path_params.get("version", VERSION)
+    if version != VERSION:
+        raise Problem(
+            404,
+            "Validation",
+            f"there is no version '{version}' of '{call.model.name}'; its version is {VERSION}.",
+        )
+    return call.model
+
+
+async def answer_server(call: Call) -> Response:
+    return answer_json(
+        {"name": "bertsmith", "version": __version__, "extensions": ["binary_tensor_data"]}
+    )
+
+
+async def answer_metadata(call: Call) -> Response:
+    model = named_model(call)
+    return answer_json(
+        {
+            "name": model.name,
+            "versions": [VERSION],
+            "platform": "bertsmith",
+            "inputs": describe_input_tensors(model),
+            "outputs": describe_output_tensors(model),
+        }
+    )
+
+
+async def answer_ready(call: Call) -> Response:
+    model = named_model(call)
+    response = answer_json({"name": model.name, "ready": call.service.is_ready})
+    response.status_code = 200 if call.service.is_ready else 503
+    return response

@@ -1,0 +1,85 @@
+"""Names, datatypes and shapes of the tensors of each kind of model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from bertsmith.serving.contracts.open_inference.tensors import Strings
+from bertsmith.serving.contracts.texts import check_texts
+from bertsmith.serving.messages import ModelInfo
+from bertsmith.serving.problems import invalid
+
+INPUTS = {
+    "question-answering": ("question", "context"),
+    "multiple-choice": ("text", "choices"),
+}
+"""Names of the tensors that a task needs, where they are not `text` alone."""
+
+
+def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, list[Any]]:
+    """Return the entries of each tensor; those of `choices` are lists.
+
+    Raises:
+        Problem: 400 without a text, or 422 if a tensor is missing, unknown or of another shape.
+    """
+    needed = INPUTS.get(model.task, ("text",))
+    allowed = (*needed, "pair") if model.task == "text-classification" else needed
+    for name in needed:
+        if name not in tensors:
+            raise invalid(
+                f"inputs: found no tensor '{name}', which '{model.name}' needs. The tensors of "
+                f"this model are {', '.join(allowed)}."
+            )
+    for name in tensors:
+        if name not in allowed:
+            raise invalid(
+                f"inputs: found a tensor '{name}'. The tensors of '{model.name}' are "
+                f"{', '.join(allowed)}."
+            )
+    texts: dict[str, list[Any]] = {}
+    for name, strings in tensors.items():
+        check_texts(strings.values, name)  # type: ignore[arg-type]
+        if name == "choices":
+            count, size = strings.shape if len(strings.shape) == 2 else (1, len(strings.values))
+            texts[name] = [strings.values[row * size : (row + 1) * size] for row in range(count)]
+        else:
+            texts[name] = strings.values
+    counts = {name: len(rows) for name, rows in texts.items()}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{count:,} in '{name}'" for name, count in counts.items())
+        raise invalid(f"inputs: the tensors have different numbers of texts: {found}.")
+    return texts
+
+
+def describe_input_tensors(model: ModelInfo) -> list[dict[str, Any]]:
+    """Describe the tensors of a request; -1 is any number of entries."""
+    tensors: list[dict[str, Any]] = [
+        {"name": name, "datatype": "BYTES", "shape": [-1, -1] if name == "choices" else [-1]}
+        for name in INPUTS.get(model.task, ("text",))
+    ]
+    if model.task == "text-classification":
+        pair = {"name": "pair", "datatype": "BYTES", "shape": [-1]}
+        tensors.append(pair | {"parameters": {"optional": True}})
+    return tensors
+
+
+def describe_output_tensors(model: ModelInfo) -> list[dict[str, Any]]:
+    """Describe the tensors of an answer."""
+    if "predict" not in model.kinds:
+        return [{"name": "vectors", "datatype": "FP32", "shape": [-1, model.hidden_size]}]
+    if model.is_number:
+        return [{"name": "score", "datatype": "FP64", "shape": [-1]}]
+    if model.task != "text-classification":
+        return [{"name": "result", "datatype": "BYTES", "shape": [-1]}]
+    label = "labels" if model.is_multi_label else "label"
+    names = orjson.dumps(model.labels).decode()  # parameters are strings, numbers or booleans
+    return [
+        {"name": label, "datatype": "BYTES", "shape": [-1]},
+        {
+            "name": "probabilities",
+            "datatype": "FP64",
+            "shape": [-1, len(model.labels)],
+            "parameters": {"labels": names},
+        },
+    ]
