@@ -194,11 +194,11 @@ def test_the_page_is_chinese_in_a_browser_that_is(open_page):
 def test_every_sentence_of_the_page_has_a_chinese_one():
     html = page_html()
     chinese = set(re.findall(r'^  "(.*?)": ".*[一-鿿]', html, re.MULTILINE))
-    dictionary, code = html.split("const CHINESE = {")[1].split("\n};", 1)
+    code = html.split("const CHINESE = {")[1].split("\n};", 1)[1]
     said = set(re.findall(r'\b(?:say\(|(?:text|lines)\("\w+", )"([^"]+)"', code))
     said |= set(re.findall(r'(?:title|true|null): "([^"]+)"', code))
     said |= set(re.findall(r"data-text>([^<]+)<", html))
-    said |= {hint for hint in re.findall(r'"([A-Z][^"]+\.)"', code)}
+    said |= set(re.findall(r'"([A-Z][^"]+\.)"', code))
     assert len(said) > 30
     assert said == chinese
 
