@@ -10,6 +10,7 @@ from functools import partial
 from bertsmith.commands.flags import tell
 from bertsmith.commands.settings.serve import Settings, named_folders
 from bertsmith.serving.bench import (
+    TABLE_HEADING,
     complete_url,
     describe_bench,
     measure_server,
@@ -34,11 +35,13 @@ def main(settings: Settings, line: Sequence[str]) -> None:
 def _measure(url: str, settings: Settings) -> None:
     """Measure a server that runs already."""
     bodies = read_bodies(url, settings.texts)
+    tell(TABLE_HEADING)
     result = measure_server(
         url,
         bodies,
         settings.seconds,
-        on_load=lambda name, load: None if settings.json else tell(table_row(name, load)),
+        api_key=settings.api_key,
+        on_load=lambda name, load: tell(table_row(name, load)),
     )
     if settings.json:
         print(json.dumps(asdict(result)))

@@ -114,6 +114,7 @@ def measure_server(
     bodies: Sequence[bytes],
     seconds: float,
     seed: int = 1,
+    api_key: str | None = None,
     on_load: OnLoad = lambda name, result: None,
 ) -> BenchResult:
     """Measure a running server; this takes six to ten times `seconds`.
@@ -123,18 +124,26 @@ def measure_server(
         bodies: JSON; each request has one of them, drawn at random.
         seconds: length of each load.
         seed: decides the times of requests and the order of bodies.
+        api_key: the key that the server asks for.
         on_load: called with the name and result of each load.
 
     Raises:
         ConfigError: there is no server, or it does not answer with status 200.
     """
-    return run_precisely(_measure(url, bodies, seconds, seed, on_load))
+
+    async def run() -> BenchResult:
+        client = HttpClient(url, allow_connections(), api_key)
+        try:
+            return await _measure(client, bodies, seconds, seed, on_load)
+        finally:
+            client.close()
+
+    return run_precisely(run())
 
 
 async def _measure(
-    url: str, bodies: Sequence[bytes], seconds: float, seed: int, on_load: OnLoad
+    client: HttpClient, bodies: Sequence[bytes], seconds: float, seed: int, on_load: OnLoad
 ) -> BenchResult:
-    client = HttpClient(url, allow_connections())
     requests = [client.request(body) for body in bodies]
 
     async def wait_in_turn(name: str, callers: int, seconds: float) -> LoadResult:
@@ -143,50 +152,49 @@ async def _measure(
         return result
 
     async def send_at(share: float, full: float) -> LoadResult:
+        if not full:
+            raise ConfigError(f"{client.url}: no request was answered in {seconds:g} seconds.")
         result = await run_open_loop(client, requests, share * full, seconds, seed)
         on_load(f"at {share:.0%} of the rate", result)
         return result
 
-    try:
-        await _check_answer(url, client, requests[0])
-        await run_closed_loop(client, requests, 4, seconds / 5, seed)  # warms up
-        alone = await wait_in_turn("one after another", 1, seconds / 2)
-        by_callers: dict[int, LoadResult] = {}
-        callers, best, num_flat = 4, alone.answered_per_second, 0
-        while num_flat < MOST_FLAT and callers <= MOST_CALLERS:
-            result = await wait_in_turn(f"{callers} callers that wait", callers, seconds / 2)
-            by_callers[callers] = result
-            is_rising = result.answered_per_second > LEAST_GAIN * best
-            num_flat = 0 if is_rising else num_flat + 1
-            best = max(best, result.answered_per_second)
-            callers *= 2
-        if not best:
-            raise ConfigError(f"{url}: no request was answered in {seconds:g} seconds.")
-        checked = await send_at(CHECKED_SHARE, best)
-        if checked.answered_per_second < KEPT_UP * checked.sent_per_second:
-            best = checked.answered_per_second
-        at_50 = await send_at(0.5, best)
-        at_80 = await send_at(0.8, best)
-        at_200 = await send_at(2.0, best)
-        afterwards = await wait_in_turn("one after another, again", 1, seconds / 5)
-    finally:
-        client.close()
-    return BenchResult(url, best, alone, by_callers, checked, at_50, at_80, at_200, afterwards)
+    await _check_answer(client, requests[0])
+    await run_closed_loop(client, requests, 4, seconds / 5, seed)  # warms up
+    alone = await wait_in_turn("one after another", 1, seconds / 2)
+    by_callers: dict[int, LoadResult] = {}
+    callers, best, num_flat = 4, alone.answered_per_second, 0
+    while num_flat < MOST_FLAT and callers <= MOST_CALLERS:
+        result = await wait_in_turn(f"{callers} callers that wait", callers, seconds / 2)
+        by_callers[callers] = result
+        is_rising = result.answered_per_second > LEAST_GAIN * best
+        num_flat = 0 if is_rising else num_flat + 1
+        best = max(best, result.answered_per_second)
+        callers *= 2
+    checked = await send_at(CHECKED_SHARE, best)
+    if checked.answered_per_second < KEPT_UP * checked.sent_per_second:
+        best = checked.answered_per_second
+    at_50 = await send_at(0.5, best)
+    at_80 = await send_at(0.8, best)
+    at_200 = await send_at(2.0, best)
+    afterwards = await wait_in_turn("one after another, again", 1, seconds / 5)
+    return BenchResult(
+        client.url, best, alone, by_callers, checked, at_50, at_80, at_200, afterwards
+    )
 
 
-async def _check_answer(url: str, client: HttpClient, request: bytes) -> None:
+async def _check_answer(client: HttpClient, request: bytes) -> None:
     try:
         response = await client.send(request)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{url}: no server answers there ({error}). Start one, for example with "
+            f"{client.url}: no server answers there ({error}). Start one, for example with "
             "`bertsmith serve DIR`, or give another URL."
         ) from error
     if response.status != int(OK):
         answer = response.body[:200].decode(errors="replace")
         raise ConfigError(
-            f"{url}: the server answered a first text with status {response.status}: {answer!r}. "
-            "Check the path of the URL and what it expects."
+            f"{client.url}: the server answered a first text with status {response.status}: "
+            f"{answer!r}. Check the path of the URL and what it expects."
         )
 
 

@@ -180,24 +180,27 @@ class HttpClient:
     Args:
         url: where to post, such as http://127.0.0.1:8080/embed.
         max_connections: further requests wait until one is free.
+        api_key: sent as `Authorization: Bearer KEY`.
     """
 
-    def __init__(self, url: str, max_connections: int) -> None:
-        self._url = split_url(url)
+    def __init__(self, url: str, max_connections: int, api_key: str | None = None) -> None:
+        self.url = url
+        self._parts = split_url(url)
+        self._key_header = f"Authorization: Bearer {api_key}\r\n" if api_key else ""
         self._is_free = asyncio.Semaphore(max_connections)
         self._idle: list[Connection] = []
 
     def request(self, body: bytes) -> bytes:
         """Return the bytes of a POST of JSON."""
-        url = self._url
+        url = self._parts
         path = url.path or "/"
         target = f"{path}?{url.query}" if url.query else path
         head = (
             f"POST {target} HTTP/1.1\r\nHost: {url.netloc.rpartition('@')[2]}\r\n"
             f"Accept: application/json\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
+            f"Content-Length: {len(body)}\r\n{self._key_header}\r\n"
         )
-        return head.encode("ascii") + body
+        return head.encode() + body
 
     async def send(self, request: bytes) -> Response:
         """Send the bytes of a request and return the response.
@@ -233,9 +236,9 @@ class HttpClient:
     async def _connect(self) -> Connection:
         _, connection = await asyncio.get_running_loop().create_connection(
             Connection,
-            self._url.hostname or "",
-            self._url.port or PORTS[self._url.scheme],
-            ssl=ssl.create_default_context() if self._url.scheme == "https" else None,
+            self._parts.hostname or "",
+            self._parts.port or PORTS[self._parts.scheme],
+            ssl=ssl.create_default_context() if self._parts.scheme == "https" else None,
         )
         return connection
 

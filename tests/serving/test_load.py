@@ -159,6 +159,23 @@ def test_callers_wait_for_their_answers_and_longer_if_they_are_refused(monkeypat
     assert result.client_share > 0
 
 
+def test_answers_that_come_together_after_the_end_count_for_callers():
+    lump = None
+
+    async def compute():
+        nonlocal lump
+        if lump is None:
+            lump = asyncio.create_task(asyncio.sleep(0.5))
+        await lump
+        return 200
+
+    result = run_load(
+        compute, lambda client, requests: run_closed_loop(client, requests, 4, 0.1, 1)
+    )
+    assert result.statuses == {OK: 4}
+    assert 0 < result.answered_per_second <= 4 / 0.5
+
+
 def test_timers_are_more_exact_than_a_millisecond():
     async def wait():
         loop, delays = asyncio.get_running_loop(), []

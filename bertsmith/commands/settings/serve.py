@@ -51,9 +51,10 @@ class Settings(InferenceCompute):
     """Measure the server that runs at this URL, instead of serving: its throughput, and its latency
     under half, most and twice of that load."""
     texts: Advanced[Path | None] = None
-    """With --bench: texts to send, one per line. Default: texts that come with bertsmith."""
+    """With --bench: texts to send, one per line, or as .jsonl one body of a request per line.
+    Default: sentences of 5 to 200 words that come with bertsmith."""
     seconds: Advanced[float] = 10.0
-    """With --bench: seconds of each load; there are about ten."""
+    """With --bench: seconds of each load; the whole takes six to ten times as long."""
     json: Advanced[bool] = False
     """With --bench: print one JSON object."""
 
@@ -82,6 +83,11 @@ class Settings(InferenceCompute):
             raise ConfigError(
                 f"Give either model folders or {option('bench')}, not both: it measures a server "
                 "that runs already."
+            )
+        if self.bench is None and (self.texts is not None or self.json):
+            name = "json" if self.json else "texts"
+            raise ConfigError(
+                f"{option(name)} has no effect without {option('bench')}, which measures a server."
             )
         if not self.seconds > 0:
             raise SettingError("seconds", self.seconds, "a number of seconds above 0")
