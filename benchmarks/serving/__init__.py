@@ -1,0 +1,1 @@
+"""Servers of one sentence encoder side by side: throughput, latency, memory, start."""
