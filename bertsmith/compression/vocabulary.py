@@ -54,9 +54,8 @@ def keep_tokens(settings: VocabularySettings, source: SourceModel) -> Compressio
     return CompressionResult(
         trimmed,
         smaller_tokenizer,
-        done=f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are "
-        f"{100 * covered:.2f} % "
-        f"of the {num_read:,} that were read",
+        done=f"kept {len(ids):,} of the vocabulary's {tokenizer.vocab_size:,} tokens; they cover "
+        f"{100 * covered:.2f} % of the {num_read:,} tokens in the texts",
         facts={
             "method": "vocabulary",
             "vocab_size": len(ids),

@@ -20,9 +20,10 @@ class Batch:
     Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where `tokens ==
     sum(lengths)`; `lengths` never increases from one sequence to the next. `targets` has the
     objective's targets by name; indices in them are positions in the packed row. `order[i]` is the
-    index of packed sequence `i` in the list passed to `pack`. `columns`, int64 `[tokens]`, are the
-    positions of tokens in their padded rows if padding is between them, else None. `places[i]` is
-    the position of packed sequence `i` among those of its training step, which decides its dropout;
+    index of packed sequence `i` in the list passed to `pack`. `columns` is
+    None, unless the caller's attention mask has holes, that is, padding between real tokens: then
+    it is the column of each token in the caller's padded rows, int64 `[tokens]`. `places[i]` is the
+    position of packed sequence `i` among those of its training step, which decides its dropout;
     empty outside of training.
     """
 
@@ -63,7 +64,10 @@ class Batch:
         )
 
     def placed(self, places: Sequence[int]) -> "Batch":
-        """Return the batch with the positions in the step of the sequences passed to `pack`."""
+        """Return the batch with `places`.
+
+        `places[i]` is the position in the training step of sequence `i` of those passed to `pack`.
+        """
         return replace(self, places=tuple(places[i] for i in self.order))
 
 
@@ -124,7 +128,7 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
 
 
 def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
-    """Divide sequences into parts with all lengths and about equal token counts.
+    """Divide sequences into parts of about equal token counts, each with long and short ones.
 
     The parts are indices into `lengths`, longest first. Each sequence goes to the part with the
     fewest tokens so far; with fewer sequences than parts, some parts stay empty.
@@ -142,11 +146,11 @@ def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
 
 
 def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]:
-    """Divide sequences into groups of similar length and equal token counts.
+    """Divide sequences into groups of similar length and about equal token counts.
 
-    There are at most `num_groups` groups of indices into `lengths`, longest first. Their token
-    counts differ from the mean by the longest sequence at most, if that is no longer than the mean;
-    otherwise there are fewer groups.
+    The groups are indices into `lengths`, longest first. If no sequence is longer than the mean
+    token count of a group, there are `num_groups` groups, and each count differs from the mean by
+    the longest sequence at most. Otherwise there may be fewer groups.
 
     >>> divide_by_length([5, 4, 3, 3, 3], num_groups=2)
     [[0, 1], [2, 3, 4]]

@@ -38,8 +38,8 @@ class EncodedExamples:
     token_targets: Mapping[str, Sequence[Array]] = field(default_factory=dict)
     alignment: Sequence[Any] = ()
     num_parts: NDArray[np.int64] | None = None
-    """Number of equal parts into which each example's rows are divided, int64 `[examples]`: the
-    choices of a question. Each part may have several windows."""
+    """Number of parts of each example, such as the choices of a question, int64 `[examples]`; all
+    parts of an example have equally many rows (windows). None means one part for each example."""
 
     @classmethod
     def of_texts(cls, texts: EncodedTexts) -> "EncodedExamples":
@@ -47,20 +47,20 @@ class EncodedExamples:
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     @classmethod
-    def concat(cls, parts: Sequence["EncodedExamples"]) -> "EncodedExamples":
-        """Join the examples of several parts, in order; targets are left out.
+    def concat(cls, groups: Sequence["EncodedExamples"]) -> "EncodedExamples":
+        """Join groups of examples without targets, in order.
 
-        Either all parts have an `alignment` and `num_parts`, or none has.
+        `alignment` must be present in all groups or in none; the same holds for `num_parts`.
         """
-        if len(parts) == 1:
-            return parts[0]
-        counts = np.concatenate([np.diff(part.starts) for part in parts])
-        has_parts = parts[0].num_parts is not None
+        if len(groups) == 1:
+            return groups[0]
+        counts = np.concatenate([np.diff(group.starts) for group in groups])
+        has_parts = groups[0].num_parts is not None
         return cls(
-            EncodedTexts.concat([part.rows for part in parts]),
+            EncodedTexts.concat([group.rows for group in groups]),
             np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
-            alignment=[entry for part in parts for entry in part.alignment],
-            num_parts=np.concatenate([part.num_parts for part in parts]) if has_parts else None,
+            alignment=[entry for group in groups for entry in group.alignment],
+            num_parts=np.concatenate([group.num_parts for group in groups]) if has_parts else None,
         )
 
     def __len__(self) -> int:
@@ -103,10 +103,10 @@ class EncodedExamples:
         return sum(count > 1 for count in self.num_windows)
 
     def thinned(self, max_tokens: int) -> "EncodedExamples":
-        """Return a copy in which examples above `max_tokens` have fewer, evenly spread rows.
+        """Let examples above `max_tokens` have fewer, evenly spread rows.
 
-        The tokens of the removed rows count as cut. A part keeps at least one row, even if
-        its example is then still above `max_tokens`.
+        All tokens of the removed rows count as cut, although other rows may hold some of them. A
+        part keeps at least one row, even if its example is then still above `max_tokens`.
         """
         if max(self.lengths, default=0) <= max_tokens:
             return self
@@ -146,7 +146,7 @@ class EncodedExamples:
         return (firsts[:, None] + kept).flatten().tolist()
 
     def select(self, examples: Sequence[int]) -> "EncodedExamples":
-        """Return the examples at some indices, in their order."""
+        """Return the examples at these indices, in the order of the indices."""
         chosen = list(examples)
         rows = [row for example in chosen for row in self.rows_of(example)]
         counts = [len(self.rows_of(example)) for example in chosen]
@@ -195,7 +195,9 @@ class EncodedExamples:
         return (sums / np.diff(self.starts)[:, None]).astype(np.float32)
 
     def digest(self) -> str:
-        """Compute the SHA-256 of targets, token ids and the grouping of rows."""
+        """Compute the SHA-256 of targets, of all token ids and, if examples have several rows, of
+        the number of rows of each.
+        """
         digest = hashlib.sha256()
         for targets in (self.example_targets, self.row_targets):
             for array in targets.values():

@@ -1,7 +1,8 @@
 """The student of a distillation: a smaller model with the vocabulary of its teacher.
 
-A student is made of layers of the teacher, by default every second, like DistilBERT (Sanh et al.
-2019, section 3); or it is another model with the same vocabulary.
+A student is made of layers of the teacher, by default half of them, spread from the first to the
+last, like DistilBERT's one layer out of two (Sanh et al. 2019, section 3); or it is another model
+with the same vocabulary.
 """
 
 from dataclasses import asdict

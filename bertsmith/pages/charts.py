@@ -16,7 +16,7 @@ MAX_POINTS = 200
 told apart on a page."""
 
 MIN_SPAN = 1e-9
-"""Shortest range of values for which the ticks of an axis have different labels."""
+"""Shortest range of values of an axis; a shorter one would leave its ticks without distance."""
 
 # The height of text is 14 in these units; a page scales a chart by 0.8 to 1.1.
 WIDTH, HEIGHT = 440, 270
@@ -51,7 +51,7 @@ class Series:
 
     @property
     def is_line(self) -> bool:
-        """Whether the series has a line, not only separate points."""
+        """Whether the series is drawn as a line through its points or across the chart."""
         return self.style == "reference" or (self.style != "points" and len(self.points) > 1)
 
 
@@ -75,7 +75,7 @@ class _Curve:
 class _Key:
     """An entry of the legend: a piece of the series' line, and its name.
 
-    `x` and `y` are the left end of that line.
+    `x` is the left end of the line, `y` the baseline of the name.
     """
 
     series: Series
@@ -116,7 +116,7 @@ class Chart:
 
     @cached_property
     def y_max(self) -> float:
-        """The upper end of the vertical axis, rounded up."""
+        """The upper end of the vertical axis: `high`, or the highest value, rounded up."""
         if self.high is not None:
             return self.high
         points = [y for series in self.series for _, y in series.points]
@@ -131,7 +131,7 @@ class Chart:
         return [self._x_tick(value, short(value)) for value in ticks(self.x_low, self.x_max)]
 
     def _x_tick(self, value: float, text: str) -> _Tick:
-        """Center a text below its value, or put it further left so that it stays in the chart."""
+        """Center a text below its value, or put it further left if it would leave on the right."""
         half = CHAR_WIDTH * _text_width(text) / 2
         return _Tick(min(self._x(value), self.width - half), text)
 

@@ -20,4 +20,5 @@ class Settings(CompressSettings):
     """Print one JSON object instead of text."""
 
 
+# Which flags exist depends on the model's task, so `main` parses a line that names a model.
 parse = partial(parse_unless_model, Settings)

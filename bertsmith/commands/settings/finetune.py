@@ -34,7 +34,7 @@ TEACHER = """
 
 With --teacher, the model also learns from the outputs of a larger model that was fine-tuned for the
 same task (distillation), also on texts without labels (--unlabelled). Without --model it begins
-with every second layer of its teacher. At the end the command compares both in size, speed and
+with half of its teacher's layers. At the end the command compares both in size, speed and
 score."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]

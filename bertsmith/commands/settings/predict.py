@@ -52,4 +52,5 @@ class Settings(InferenceCompute):
     """Columns of the file."""
 
 
+# Which flags exist depends on the model's task, so `main` parses a line that names a model.
 parse = partial(parse_unless_model, Settings)

@@ -19,15 +19,17 @@ from bertsmith.training.update_rules.rule import UpdateStep
 MOMENTUM = 0.95
 NEWTON_SCHULZ_STEPS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the polynomial, steepest at zero; singular values become 0.7 to 1.2, not 1."""
+"""Coefficients of the polynomial, steepest at zero. Singular values above about 0.005 of the
+matrix's Frobenius norm become 0.7 to 1.2, not 1."""
 
 
 @dataclass(frozen=True)
 class Muon:
-    """Muon for matrices in layers whose names end in `suffix`, each a stack of `num_stacked`.
+    """Muon for the matrices inside layers whose parameter's name ends in `suffix`.
 
-    Momentum is Nesterov's; the update is orthogonalized (Jordan 2024) and as large as AdamW's (Liu
-    et al. 2025, arXiv 2502.16982, equation 4).
+    Such a parameter is `num_stacked` matrices one below the other (three for query, key and value),
+    and each is orthogonalized by itself. Momentum is Nesterov's; the update is orthogonalized
+    (Jordan 2024) and as large as AdamW's (Liu et al. 2025, arXiv 2502.16982, equation 4).
     """
 
     suffix: str = ".weight"
