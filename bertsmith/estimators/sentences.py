@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Unpack
 
@@ -19,6 +18,7 @@ from bertsmith.estimators.rows import as_values, plain_column
 from bertsmith.system.bounds import check_choice
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import Embed
+from bertsmith.tasks.sentence_folder import Pooling
 from bertsmith.tasks.text_vectors import TextVectors
 
 USED_WITHOUT_TRAINING = (
@@ -123,20 +123,18 @@ class SentenceEncoder(Estimator):
 
     def _load_encoder(self) -> Predictor[Any]:
         settings = self._settings({})
-        predictor = self._open(settings.model, settings)
-        if settings.pooling is None:
-            return predictor
-        definition = predictor.definition
-        pooled = replace(definition.folder, pooling=settings.pooling)
-        return predictor.with_definition(replace(definition, folder=pooled))
+        return self._open(settings.model, settings, pooling=settings.pooling)
 
-    def _open(self, folder: Path, settings: Any) -> Predictor[Any]:
+    def _open(
+        self, folder: Path, settings: Any, *, pooling: Pooling | None = None
+    ) -> Predictor[Any]:
         return Predictor.load(
             folder,
             Embed,
             device=settings.device,
             precision=settings.precision,
             max_length=settings.max_length,
+            pooling=pooling,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -158,8 +156,8 @@ class SentenceEncoder(Estimator):
         """
         predictor = self._fitted
         if (pooling := self.get_params()["pooling"]) is not None:
-            vectors = TextVectors.restore(predictor.loaded)
-            predictor = predictor.with_definition(replace(vectors, pooling=pooling))
+            vectors = TextVectors.restore(predictor.loaded, pooling=pooling)
+            predictor = predictor.with_definition(vectors)
         return predictor.encode(texts, batch_size=batch_size, show_progress=show_progress)
 
     def transform(self, X: Any) -> Any:  # noqa: N803

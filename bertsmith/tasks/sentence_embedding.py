@@ -310,14 +310,14 @@ class Embed(Task[RelatedTexts, Vectors]):
         return replace(self, folder=pooled)
 
     @classmethod
-    def restore(cls, loaded: LoadedModel) -> Self:
-        """Restore the task from a folder's settings.
+    def restore(cls, loaded: LoadedModel, *, pooling: Pooling | None = None) -> Self:
+        """Restore the task from a folder's settings; `pooling` replaces the folder's.
 
         Pooling, normalization and length are read from the files of sentence-transformers, which
         may have rewritten them, and not from config.json.
 
         Raises:
-            CheckpointError: the model was fine-tuned for another task.
+            CheckpointError: the model was fine-tuned for another task, or as `SentenceFolder.read`.
         """
         settings = dict(loaded.model.task_settings)
         if (name := settings.pop("task", cls.name)) != cls.name:
@@ -325,7 +325,7 @@ class Embed(Task[RelatedTexts, Vectors]):
                 f"{loaded.folder.path}: task is '{cls.name}', but this model's is '{name}'. Leave "
                 "task out."
             )
-        text_vectors = TextVectors.restore(loaded)
+        text_vectors = TextVectors.restore(loaded, pooling=pooling)
         length = loaded.asked_length or read_length(loaded.folder.files)
         folder = SentenceFolder(text_vectors.pooling, text_vectors.normalize, length)
         settings.pop("folder", None)

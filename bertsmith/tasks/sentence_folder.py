@@ -58,11 +58,11 @@ class SentenceFolder:
     def read(cls, files: SmallFiles, *, pooling: Pooling | None = None) -> "SentenceFolder":
         """Read modules.json, its Pooling's config.json and one of `LENGTH_FILES`.
 
-        Missing files count as empty. `pooling` replaces the pooling of the folder, which then need
-        not be a supported one.
+        Missing files count as empty, but not the Pooling that modules.json must name. `pooling`
+        replaces the pooling of the folder, which then need not be a supported one, or be there.
 
         Raises:
-            CheckpointError: a file is damaged, or asks for something unsupported.
+            CheckpointError: a file is damaged, asks for something unsupported, or names no pooling.
         """
         paths = _read_modules(files)
         if unknown := paths.keys() - {*MODULES, ""}:
@@ -77,6 +77,8 @@ class SentenceFolder:
                 f"bertsmith computes {', '.join(in_order)}. Choose another model."
             )
         check_settings(files)
+        if pooling is None:
+            check_pooling(files, paths)
         return cls(
             pooling=pooling or read_pooling(files, _pooling_file(paths)),
             normalize="Normalize" in paths,
@@ -169,6 +171,28 @@ def _pooling_file(paths: Mapping[str, Any]) -> str:
     return str(Path(str(paths.get("Pooling") or MODULES["Pooling"]), "config.json"))
 
 
+def check_pooling(files: SmallFiles, paths: Mapping[str, Any]) -> None:
+    """Check that a folder with a modules.json, whose modules have these `paths`, has a pooling.
+
+    A copy without its subfolders would else give other vectors than its model.
+
+    Raises:
+        CheckpointError: modules.json lists no Pooling, or the file that says which one is missing.
+    """
+    if not files.has("modules.json"):
+        return
+    if "Pooling" not in paths:
+        raise CheckpointError(
+            f"{files.path('modules.json')}: lists no Pooling, which makes one vector of the "
+            f"vectors of the tokens. Choose one with {option('pooling')}."
+        )
+    if not files.has(file := _pooling_file(paths)):
+        raise CheckpointError(
+            f"{files.path(file)}: is missing; modules.json names it, and it says how the vectors "
+            f"of the tokens become one. Copy it too, or choose a pooling with {option('pooling')}."
+        )
+
+
 def check_settings(files: SmallFiles) -> None:
     """Raise CheckpointError for a default prompt before every text, or shortened vectors."""
     settings = read_settings(files, SETTINGS_FILE, {})
@@ -257,7 +281,7 @@ def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
     names = [
         name.removeprefix("pooling_mode_")
         for name, value in settings.items()
-        if name.startswith("pooling_mode_") and value is True
+        if name.startswith("pooling_mode_") and value
     ]
     if (named := settings.get("pooling_mode")) is not None:  # as newer files say it
         named = named if isinstance(named, list) else [named]

@@ -12,6 +12,7 @@ from torch_threads import threads
 
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.estimators.sentences import SentenceEncoder
 from bertsmith.model.saving import save_model
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks import inference
@@ -113,6 +114,7 @@ MODULES, LENGTH, POOLING = "modules.json", "sentence_bert_config.json", "1_Pooli
 EARLY, PROMPT = "sentence_distilbert_config.json", "config_sentence_transformers.json"
 PROMPTS = {"query": "query: ", "document": ""}
 KINDS = [{"type": f"sentence_transformers.models.{x}"} for x in ("Pooling", "Normalize", "Dense")]
+TRANSFORMER = "sentence_transformers.models.Transformer"
 FIRST = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 
 
@@ -131,6 +133,8 @@ def write(folder, files):
     ({POOLING: {"pooling_mode": ["cls"]}}, ("first_token", False, None)),
     ({MODULES: [KINDS[0] | {"path": "1_Mine"}], "1_Mine/config.json": FIRST},
      ("first_token", False, None)),
+    ({MODULES: KINDS[:1], POOLING: {"pooling_mode_cls_token": 1}}, ("first_token", False, None)),
+    ({MODULES: KINDS[:1], POOLING: {"word_embedding_dimension": 24}}, (None, False, None)),
     ({EARLY: {"max_seq_length": 21}, LENGTH: {"max_seq_length": 19}}, (None, False, 19)),
     ({EARLY: {"max_seq_length": 21}, LENGTH: {}}, (None, False, 21)),
     ({PROMPT: {"default_prompt_name": "document", "prompts": PROMPTS}}, (None, False, None)),
@@ -151,8 +155,41 @@ def test_what_is_said_is_read(tmp_path, files, expected):
     (MODULES, KINDS[1::-1], ["Normalize, Pooling", "Pooling, Normalize"]),
     (MODULES, [*KINDS[:2], KINDS[0]], ["Pooling 2 times"]),
     (PROMPT, {"similarity_fn_name": "tanimoto"}, ['"tanimoto"', "cosine, dot"]),
+    (MODULES, [{"type": TRANSFORMER}], ["no Pooling", "--pooling"]),
+    (MODULES, [], ["no Pooling", "--pooling"]),
     (MODULES, "{", ["line 1 column 2"]),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_refused(tmp_path, name, content, parts):
     with refuses(CheckpointError, f"{name}: ", *parts, worded=content != "{"):  # Python's words
         SentenceFolder.read(write(tmp_path, {name: content}))
+
+
+@pytest.mark.parametrize("kind", [
+    "sentence_transformers.models.Pooling",
+    "sentence_transformers.models.pooling.Pooling",
+    "sentence_transformers.sentence_transformer.modules.pooling.Pooling",
+])  # fmt: skip
+@pytest.mark.parametrize("subfolder", ["1_Pooling", "pooling/last"])
+def test_a_copy_without_its_pooling_is_refused(tmp_path, kind, subfolder):
+    folder = save_tiny(tmp_path)
+    modules = [{"type": TRANSFORMER, "path": ""}, {"type": kind, "path": subfolder}]
+    write(folder, {MODULES: [*modules, {"type": KINDS[1]["type"], "path": "2_Normalize"}]})
+    with refuses(CheckpointError, f"{subfolder}/config.json: ", "modules.json", "--pooling"):
+        load(folder)
+    vectors = load(folder, pooling="first_token").encode(["fine", "a dull story"])
+    published = SentenceEncoder(folder, pooling="first_token")
+    np.testing.assert_allclose(published.encode(["fine", "a dull story"]), vectors, atol=1e-5)
+    with refuses(CheckpointError, f"{subfolder}/config.json: ", "modules.json", "--pooling"):
+        SentenceEncoder(folder).encode("fine")
+    (folder / subfolder).mkdir(parents=True)
+    write(folder / subfolder, {"config.json": FIRST})
+    np.testing.assert_array_equal(load(folder).encode(["fine", "a dull story"]), vectors)
+
+
+def test_a_folder_with_a_transformer_alone_takes_the_pooling_that_is_asked_for(tmp_path):
+    folder = save_tiny(tmp_path)
+    plain = load(folder).encode("fine")
+    write(folder, {MODULES: [{"type": TRANSFORMER, "path": ""}]})
+    with refuses(CheckpointError, MODULES, "no Pooling", "--pooling"):
+        load(folder)
+    np.testing.assert_array_equal(load(folder, pooling="mean").encode("fine"), plain)
