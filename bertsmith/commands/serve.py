@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -23,6 +24,10 @@ from bertsmith.serving.server import address_of, bind, serve
 from bertsmith.serving.service import Limits, Service
 from bertsmith.system.cores import available_cores
 from bertsmith.system.counts import count_noun
+from bertsmith.system.memory import available_bytes
+
+BYTES_PER_CHARACTER = 16
+"""Bytes that a waiting character may take: in the body, as a string, and as token ids."""
 
 
 def main(settings: Settings, line: Sequence[str]) -> None:
@@ -60,7 +65,13 @@ def _serve(settings: Settings) -> None:
             max_batch_tokens=settings.max_batch_tokens,
             max_text_tokens=settings.max_text_tokens,
         ),
-        Limits(settings.max_queue, settings.max_texts, settings.max_body_bytes, settings.timeout),
+        Limits(
+            max_places=settings.max_queue,
+            max_texts=settings.max_texts,
+            max_characters=characters_to_hold(),
+            max_body_bytes=settings.max_body_bytes,
+            timeout_seconds=settings.timeout,
+        ),
         tell,
     )
     with bind(settings.host, settings.port) as listener:
@@ -68,23 +79,33 @@ def _serve(settings: Settings) -> None:
             serve(
                 service,
                 listener,
-                api_key=settings.api_key,
+                api_key=settings.api_key or os.environ.get("BERTSMITH_API_KEY") or None,
                 timeout_seconds=settings.timeout,
-                on_ready=partial(_tell_address, service, listener),
+                on_ready=partial(_tell_address, service, listener, settings.precision),
             )
         )
 
 
-def _tell_address(service: Service, listener: socket.socket) -> None:
+def characters_to_hold() -> int:
+    """Return the number of characters that may wait at a time, by the memory that is free."""
+    free = available_bytes()
+    most = Limits().max_characters
+    return most if free is None else max(1, min(most, free // BYTES_PER_CHARACTER))
+
+
+def _tell_address(service: Service, listener: socket.socket, precision: str) -> None:
     models = "; ".join(
-        f"{model.name}: {describe_model(model)}" for model in service.models.values()
+        f"{model.name}: {describe_model(model, precision)}" for model in service.models.values()
     )
     print(f"{address_of(listener)} serves {models}", flush=True)
 
 
-def describe_model(model: ModelInfo) -> str:
+def describe_model(model: ModelInfo, asked_precision: str) -> str:
     """Say what a model gives, and how it computes."""
-    return f"{model.task}, {model.precision}, {_describe_threads(model)}"
+    precision = model.precision
+    if asked_precision == "auto" and model.computes_on == "cpu":
+        precision += f" (faster here than {'bf16' if precision == 'fp32' else 'fp32'})"
+    return f"{model.task}, {precision}, {_describe_threads(model)}"
 
 
 def _describe_threads(model: ModelInfo) -> str:

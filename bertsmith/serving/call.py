@@ -1,5 +1,6 @@
 """One request of HTTP: its body, its model, and the way to an answer."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from starlette.responses import Response
 
 from bertsmith.serving.messages import Answers, Kind, ModelInfo
 from bertsmith.serving.problems import Problem, invalid, wrong_head
-from bertsmith.serving.service import Service
+from bertsmith.serving.service import Service, count_characters
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 MOST_DISCARDED = 16
@@ -47,20 +48,26 @@ class Call:
         still sending would only see that the connection was closed.
 
         Raises:
-            Problem: 413 if it is too large.
+            Problem: 413 if it is too large, or 408 if it does not arrive in time.
         """
         limit = self.service.limits.max_body_bytes
         chunks = []
         size = 0
         try:
-            async for chunk in self.request.stream():
-                size += len(chunk)
-                if size > limit * MOST_DISCARDED:
-                    break
-                if size <= limit:
-                    chunks.append(chunk)
+            async with asyncio.timeout(self.service.limits.timeout_seconds):
+                async for chunk in self.request.stream():
+                    size += len(chunk)
+                    if size > limit * MOST_DISCARDED:
+                        break
+                    if size <= limit:
+                        chunks.append(chunk)
         except ClientDisconnect:
             raise Problem(499, "Overloaded", "the client closed the connection") from None
+        except TimeoutError:
+            raise invalid(
+                f"the body did not arrive within {self.service.limits.timeout_seconds:g} seconds.",
+                status=408,
+            ) from None
         if size > limit:
             raise too_large(limit)
         return b"".join(chunks)
@@ -118,9 +125,7 @@ class Call:
         """Compute texts, as `Service.compute` does, until the client hangs up."""
         name = "te_embed" if kind != "predict" else "te_predict"
         self.service.metrics.counters.add(f"{name}_count", len(records))
-        self.num_characters = sum(
-            len(value) for record in records for value in record.values() if isinstance(value, str)
-        )
+        self.num_characters = count_characters(records)
         self.answers = await self.service.compute(
             model,
             kind,

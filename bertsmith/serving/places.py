@@ -1,42 +1,49 @@
-"""Places in the queue: how many texts the server holds at a time."""
+"""Places in the queue: how many texts, and how much text, the server holds at a time."""
 
 from bertsmith.serving.problems import invalid, overloaded
 
 
 class Places:
-    """A number of places for texts; a request takes all that it needs at once, or none.
+    """Places for texts; a request takes all that it needs at once, or none.
 
     Args:
-        limit: number of places, 1 or more.
+        limit: number of texts, 1 or more.
+        max_characters: number of characters of all these texts.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, max_characters: int) -> None:
         self.limit = limit
+        self.max_characters = max_characters
         self.num_taken = 0
+        self.num_characters = 0
 
-    def take(self, count: int) -> None:
+    def take(self, count: int, num_characters: int) -> None:
         """Take places for the texts of a request.
 
         Raises:
             Problem: 413 if there are never so many places, or 429 if there are too few now.
         """
-        if count > self.limit:
+        if count > self.limit or num_characters > self.max_characters:
             raise invalid(
-                f"the request has {count:,} texts, and this server holds at most {self.limit:,} "
-                "at a time. Divide the request.",
+                f"the request has {count:,} texts with {num_characters:,} characters, and this "
+                f"server holds at most {self.limit:,} texts with {self.max_characters:,} "
+                "characters at a time. Divide the request.",
                 status=413,
             )
         if self.num_taken + count > self.limit:
-            raise overloaded(self.describe_load())
+            raise overloaded(
+                f"the server is busy: {self.num_taken:,} of its {self.limit:,} places are taken. "
+                "Send the request again in a moment."
+            )
+        if self.num_characters + num_characters > self.max_characters:
+            raise overloaded(
+                f"the server is busy with {self.num_characters:,} characters of text, of at most "
+                f"{self.max_characters:,}. Send the request again in a moment."
+            )
         self.num_taken += count
+        self.num_characters += num_characters
 
-    def give_back(self, count: int) -> None:
+    def give_back(self, count: int, num_characters: int) -> None:
         """Give places back, when their texts are computed or nobody wants them any more."""
         self.num_taken -= count
-
-    def describe_load(self) -> str:
-        """Say that there is no room."""
-        return (
-            f"the server is busy: {self.num_taken:,} of its {self.limit:,} places are taken. Send "
-            "the request again in a moment."
-        )
+        self.num_characters -= num_characters

@@ -36,6 +36,8 @@ class Limits:
     """Texts that wait or are computed at a time."""
     max_texts: int = 1024
     """Texts of one request."""
+    max_characters: int = 64_000_000
+    """Characters of the texts that wait or are computed at a time."""
     max_body_bytes: int = 2_000_000
     timeout_seconds: float = 60.0
 
@@ -57,7 +59,7 @@ class Service:
         self.tell = tell
         self.limits = limits or Limits()
         self.models: dict[str, ModelInfo] = {}
-        self.places = Places(self.limits.max_places)
+        self.places = Places(self.limits.max_places, self.limits.max_characters)
         self.metrics = Metrics(self.places)
         self.max_batch_tokens = 0
         """Number of tokens that the engine computes together."""
@@ -168,7 +170,8 @@ class Service:
                 f"{self.limits.max_texts:,} in one request. Divide it.",
                 status=413,
             )
-        self.places.take(len(records))
+        num_characters = count_characters(records)
+        self.places.take(len(records), num_characters)
         number = next(self._numbers)
         answer: asyncio.Future[Answers | Refusal] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -178,7 +181,7 @@ class Service:
             )
             result = await self._wait(answer, wait_for_hang_up)
         finally:
-            self.places.give_back(len(records))
+            self.places.give_back(len(records), num_characters)
             if self._waiting.pop(number, None) is not None and not answer.done():
                 answer.cancel()
             if answer.cancelled():
@@ -248,6 +251,16 @@ class Service:
             await self.start()
         except ConfigError as error:
             self.tell(str(error))
+
+
+def count_characters(records: Sequence[Mapping[str, Any]]) -> int:
+    """Count the characters of all texts in records, also of those in lists."""
+    return sum(
+        sum(map(len, value)) if isinstance(value, list) else len(value)
+        for record in records
+        for value in record.values()
+        if isinstance(value, str | list)
+    )
 
 
 def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Sequence[str]:

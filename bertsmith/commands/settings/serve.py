@@ -30,7 +30,8 @@ class Settings(InferenceCompute):
     port: int = 8080
     """Port to listen on; 0 takes a free one."""
     api_key: str | None = None
-    """Key that each request has to send as `Authorization: Bearer KEY`."""
+    """Key that each request has to send as `Authorization: Bearer KEY`. Default: the environment
+    variable BERTSMITH_API_KEY."""
     threads: int | None = None
     """Number of processor threads; by default one for each core."""
     max_length: Advanced[int | None] = None
