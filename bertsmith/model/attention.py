@@ -130,8 +130,9 @@ class SelfAttention(nn.Module):
         query, key, value = split_heads(qkv, block, self.num_heads)
         if not first_only:
             return join_heads(self.look(query, key, value, block, block.bias), block)
-        context = self.look(query[:, :, :1], key, value, block, block.first_bias)
-        return context[: block.num_sequences].flatten(1)
+        query = query[:, :, : block.first_queries]
+        context = self.look(query, key, value, block, block.first_bias)
+        return context[: block.num_sequences, :, 0].flatten(1)
 
     def look(
         self, query: Tensor, key: Tensor, value: Tensor, block: Block, bias: Tensor | None

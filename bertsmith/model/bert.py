@@ -7,7 +7,7 @@ real tokens, [tokens, hidden], so nothing is ever computed for padding; padded t
 `BertModel.forward`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from bertsmith.model.dropout import follow
 from bertsmith.model.families import family_named
 from bertsmith.model.head_losses import answer_loss, check_labels, head_loss, replaced_token_loss
 from bertsmith.model.head_names import TASK_HEADS
-from bertsmith.model.layers import LayerList
+from bertsmith.model.layers import LayerList, mean_over_sequences
 from bertsmith.model.load_report import LoadReport
 from bertsmith.model.padding import (
     PaddedBatch,
@@ -174,6 +174,9 @@ class BertModel(TrainableModel):
         """Settings that a task keeps in the model's folder, as plain JSON values."""
         self.every_token = False
         """Whether `encode` computes the last layer for all tokens, though only some are wanted."""
+        self.is_batch_invariant = False
+        """Whether each sequence is computed in shapes that depend on itself alone, so that its
+        outputs have the same bytes in any batch: in fp32 on a CPU, by one thread or two."""
         self.load_report: LoadReport | None = None
         """Report of `load_model`, if the model was loaded."""
         self.apply(self.initialize)
@@ -243,7 +246,11 @@ class BertModel(TrainableModel):
         trace = trace or OutputRecorder()
         follow(batch.lengths, batch.places)
         layout = BlockLayout(
-            batch.lengths, batch.input_ids.device, batch.position_ids, batch.columns
+            batch.lengths,
+            batch.input_ids.device,
+            batch.position_ids,
+            batch.columns,
+            by_length=self.is_batch_invariant,
         )
         record_weights = None if trace.attentions is None else trace.record_weights
         hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
@@ -265,10 +272,21 @@ class BertModel(TrainableModel):
             ConfigError: as `check_pooler`.
         """
         if self.pooler is not None and self.pooler.pooling == "mean":
-            return self.pooler(self.encode(batch), batch)
-        self.check_pooler()
-        read = self.encode(batch, first_only=True)
-        return read if self.pooler is None else self.pooler.project(read)
+            read = mean_over_sequences(self.encode(batch), batch)
+        else:
+            self.check_pooler()
+            read = self.encode(batch, first_only=True)
+        return read if self.pooler is None else self.apply_to_rows(self.pooler.project, read)
+
+    def apply_to_rows(self, compute: Callable[[Tensor], Tensor], vectors: Tensor) -> Tensor:
+        """Apply a pooler or a head to `[rows, hidden]`; it gives `[rows, ...]`, each from its row.
+
+        If the model is batch-invariant, padding rows fill the number up as in `fill_up`: for one to
+        three rows, and for a single output, libraries round by other kernels.
+        """
+        if self.is_batch_invariant:
+            return compute(fill_up(vectors))[: len(vectors)]
+        return compute(vectors)
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """Pool `[tokens, hidden]` to `[sequences, hidden]`; without a pooler, take first tokens.

@@ -1,8 +1,9 @@
 """The layout of a packed row for attention: dense blocks or bounds.
 
 A block holds neighbouring sequences of similar length as arrays [rows, heads, length, head_size],
-padded within the limits of `cut_blocks`. One index table gathers the block's heads from the packed
-row and another puts them back, so that every number, and every gradient, is moved once each way.
+padded within the limits of `cut_blocks` or `cut_by_length`. One index table gathers the block's
+heads from the packed row and another puts them back, so that every number, and every gradient, is
+moved once each way.
 """
 
 import math
@@ -24,6 +25,11 @@ MAX_PADDING = 1 / 8
 
 FREE_PADDING = 64
 """Cells of padding that a block may always have: they cost less than one more block."""
+
+FIRST_QUERIES = 16
+"""Cells at the start of each sequence whose queries are computed where the first alone is read and
+its bytes must not depend on the batch: for a single query the fused kernel rounds differently in
+each thread. A block on a CPU has at least as many cells."""
 
 MAX_SCORES = 2**19
 """Scores per head that a block may hold on a CPU: 2 MB in fp32, two sequences of 512 tokens."""
@@ -131,7 +137,8 @@ class Block:
     On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
     without a token repeat the token before them: in the row of a sequence its own last one, so that
     nothing passes between sequences, not even NaN. `columns`, int64 [tokens], are those of the
-    batch; `first` is the number of its first sequence in the packed row.
+    batch; `first` is the number of its first sequence in the packed row. Where only first tokens
+    are read, the queries of the first `first_queries` cells are computed.
     """
 
     lengths: tuple[int, ...]
@@ -141,6 +148,7 @@ class Block:
     pattern: AttentionPattern = FULL
     columns: np.ndarray | None = field(default=None, repr=False, compare=False)
     first: int = 0
+    first_queries: int = 1
     _places: dict[int, HeadPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -177,8 +185,8 @@ class Block:
 
     @cached_property
     def first_bias(self) -> Tensor | None:
-        """The part of `bias` that first tokens read, fp32 [rows, 1, keys], or None."""
-        return None if self.bias is None else self.bias[:, :1]
+        """The part of `bias` for the first queries, fp32 [rows, 1 or queries, keys], or None."""
+        return None if self.bias is None else self.bias[:, : self.first_queries]
 
     @property
     def _columns_of_cells(self) -> np.ndarray:
@@ -224,23 +232,53 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
     return [*blocks, (first, len(lengths))]
 
 
+@lru_cache(maxsize=256)
+def cut_by_length(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
+    """Divide sequences into blocks of one padded length, as ranges `(first, end)`.
+
+    `lengths` never rises. No sequence is padded to a longer neighbour, so the padded length of each
+    depends on its own length alone: with another one, sums over keys may be rounded differently. A
+    block's scores stay within `max_scores`, unless it holds a single sequence.
+
+    >>> cut_by_length((128, 128, 120, 40, 7))
+    [(0, 3), (3, 4), (4, 5)]
+    """
+    blocks = []
+    first = 0
+    for i, length in enumerate(lengths):
+        longest = lengths[first]
+        is_full = i > first and (i + 1 - first) * longest**2 > max_scores
+        if is_full or padded_length(length) < padded_length(longest):
+            blocks.append((first, i))
+            first = i
+    return [*blocks, (first, len(lengths))]
+
+
+def padded_length(length: int) -> int:
+    """Return the length of a block on a CPU whose longest sequence has `length` tokens."""
+    return rounded_up(length, steps=8)
+
+
 @dataclass(frozen=True)
 class AttentionView:
     """The sequences of a packed row as attention with one pattern reads them.
 
     `lengths` never rises. `columns`, int64 [tokens], are those of the batch. Blocks and bounds, for
-    the two ways of computing attention, are made on first use.
+    the two ways of computing attention, are made on first use. With `by_length` each block holds
+    sequences of one padded length (`cut_by_length`).
     """
 
     lengths: tuple[int, ...]
     device: torch.device
     pattern: AttentionPattern
     columns: np.ndarray | None = field(default=None, repr=False, compare=False)
+    by_length: bool = False
 
     @cached_property
     def blocks(self) -> list[Block]:
         max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
-        ranges = cut_blocks(self.lengths, max_scores)
+        cut = cut_by_length if self.by_length else cut_blocks
+        ranges = cut(self.lengths, max_scores)
         return [self._block(first, end) for first, end in ranges]
 
     def _block(self, first: int, end: int) -> Block:
@@ -249,14 +287,15 @@ class AttentionView:
         length = lengths[0]
         if self.device.type == "cpu":
             num_rows = rounded_up(num_rows, steps=4, smallest=1)
-            length = rounded_up(length, steps=8)
+            length = padded_length(length)
         pattern = self.pattern.within(lengths[0])
         columns = None
         if self.columns is not None:
             start = sum(self.lengths[:first])
             pattern = self.pattern
             columns = self.columns[start : start + sum(lengths)]
-        return Block(lengths, num_rows, length, self.device, pattern, columns, first)
+        first_queries = FIRST_QUERIES if self.by_length else 1
+        return Block(lengths, num_rows, length, self.device, pattern, columns, first, first_queries)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -273,7 +312,8 @@ class AttentionView:
 class BlockLayout:
     """The sequences of a packed row, with a view for each pattern of attention among the layers.
 
-    `position_ids` and `columns`, int64 [tokens], are those of the batch.
+    `position_ids` and `columns`, int64 [tokens], are those of the batch; `by_length` is that of
+    `AttentionView`.
     """
 
     def __init__(
@@ -282,8 +322,11 @@ class BlockLayout:
         device: torch.device,
         position_ids: Tensor | None = None,
         columns: Tensor | None = None,
+        *,
+        by_length: bool = False,
     ) -> None:
         self.lengths = lengths
+        self.by_length = by_length
         self.device = device
         self.position_ids = position_ids
         self.columns = None if columns is None else columns.cpu().numpy()
@@ -307,7 +350,9 @@ class BlockLayout:
         pattern = pattern.within(self._span)
         if pattern not in self._views:
             columns = self.columns if pattern.window is not None else None
-            self._views[pattern] = AttentionView(self.lengths, self.device, pattern, columns)
+            self._views[pattern] = AttentionView(
+                self.lengths, self.device, pattern, columns, self.by_length
+            )
         return self._views[pattern]
 
     @property

@@ -124,7 +124,9 @@ class FillMask(InferenceTask[Example, FilledMasks]):
         for hidden in torch.split(
             model.encode(batch)[masks].float(), MAX_LOGITS // len(word_embedding)
         ):
-            logits = model.heads["masked_lm"](hidden, word_embedding)
+            logits = model.apply_to_rows(
+                lambda vectors: model.heads["masked_lm"](vectors, word_embedding), hidden
+            )
             # An embedding may have spare rows beyond the vocabulary, which stand for no token.
             probabilities = logits[:, : self.tokenizer.vocab_size].softmax(-1)
             # -1 is below any probability, so a special token is never among the best.

@@ -1,7 +1,9 @@
 """Loading a model folder for inference, and computing many texts in their order.
 
 Texts of similar length share a forward pass under a budget of real tokens, so that neither a long
-text nor a large file decides how much memory is used.
+text nor a large file decides how much memory is used. In fp32 on a CPU the outputs of a text have
+the same bytes whatever it shares the pass with, by one thread or two (docs/architecture.md, "The
+same bytes in any batch"). In bf16, in int8 and on a GPU they may differ by rounding.
 """
 
 import math
@@ -175,6 +177,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
     set_dtype(model, DTYPES[chosen])
     if device.type == "cpu":
         prepack(model)
+        model.is_batch_invariant = chosen == "fp32"
     return chosen
 
 

@@ -24,5 +24,5 @@ def token_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
 
 def _apply(model: BertModel, vectors: Tensor, name: str) -> Tensor:
     head = model.heads[name]
-    logits: Tensor = head(vectors.to(next(head.parameters()).dtype))
-    return logits.float()
+    dtype = next(head.parameters()).dtype
+    return model.apply_to_rows(head, vectors.to(dtype)).float()

@@ -9,7 +9,14 @@ from torch_threads import another_number
 
 from bertsmith.model import attention_paths, varlen
 from bertsmith.model.attention_paths import attention_path, describe_attention, measured_paths
-from bertsmith.model.blocks import FREE_PADDING, MAX_PADDING, MAX_SCORES, cut_blocks
+from bertsmith.model.blocks import (
+    FREE_PADDING,
+    MAX_PADDING,
+    MAX_SCORES,
+    cut_blocks,
+    cut_by_length,
+    padded_length,
+)
 from bertsmith.model.varlen import VarlenTrial, varlen_pays
 
 falling = st.lists(st.integers(1, 600), min_size=1, max_size=40).map(
@@ -27,6 +34,16 @@ def test_blocks_hold_every_sequence_once_and_little_padding(lengths):
         padding = cells - sum(lengths[first:end])
         assert padding <= max(MAX_PADDING * cells, FREE_PADDING)
         assert cells * lengths[first] <= MAX_SCORES or end - first == 1
+
+
+@settings(max_examples=50)
+@given(falling)
+def test_blocks_by_length_hold_every_sequence_once_and_none_that_is_padded_further(lengths):
+    blocks = cut_by_length(lengths, MAX_SCORES)
+    assert [i for first, end in blocks for i in range(first, end)] == list(range(len(lengths)))
+    for first, end in blocks:
+        assert len({padded_length(length) for length in lengths[first:end]}) == 1
+        assert (end - first) * lengths[first] ** 2 <= MAX_SCORES or end - first == 1
 
 
 def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(remember, monkeypatch):

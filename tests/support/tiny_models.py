@@ -48,7 +48,13 @@ def tiny_model(*heads, num_labels=None, seed=0, **changes):
 
 
 def save_tiny_of(
-    directory: Path, family: str, heads=("masked_lm",), tokenizer=None, num_labels=None, **changes
+    directory: Path,
+    family: str,
+    heads=("masked_lm",),
+    tokenizer=None,
+    num_labels=None,
+    labels=(),
+    **changes,
 ):
     """Write a folder with a tiny model of a family, with random weights; return the folder."""
     config_type = family_named(family).config
@@ -67,8 +73,8 @@ def save_tiny_of(
     config = replace(config, max_position_embeddings=positions)
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        model = BertModel(config, build_heads(config, heads, num_labels))
-    save_model(model, directory, tokenizer or tiny_tokenizer())
+        model = BertModel(config, build_heads(config, heads, num_labels or len(labels) or None))
+    save_model(model, directory, tokenizer or tiny_tokenizer(), id2label=dict(enumerate(labels)))
     return directory
 
 
