@@ -1,6 +1,5 @@
 """`bertsmith serve`: model folders → a server over HTTP."""
 
-import asyncio
 import json
 import os
 import socket
@@ -20,7 +19,7 @@ from bertsmith.serving.bench import (
 )
 from bertsmith.serving.engine_main import EngineSettings
 from bertsmith.serving.messages import ModelInfo
-from bertsmith.serving.server import address_of, bind, serve
+from bertsmith.serving.server import address_of, bind, run_server
 from bertsmith.serving.service import Limits, Service
 from bertsmith.system.cores import available_cores
 from bertsmith.system.counts import count_noun
@@ -75,14 +74,12 @@ def _serve(settings: Settings) -> None:
         tell,
     )
     with bind(settings.host, settings.port) as listener:
-        asyncio.run(
-            serve(
-                service,
-                listener,
-                api_key=settings.api_key or os.environ.get("BERTSMITH_API_KEY") or None,
-                timeout_seconds=settings.timeout,
-                on_ready=partial(_tell_address, service, listener, settings.precision),
-            )
+        run_server(
+            service,
+            listener,
+            api_key=settings.api_key or os.environ.get("BERTSMITH_API_KEY") or None,
+            timeout_seconds=settings.timeout,
+            on_ready=partial(_tell_address, service, listener, settings.precision),
         )
 
 

@@ -14,6 +14,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.serving.engine_main import EngineSettings, run_engine
 from bertsmith.serving.messages import Failed, Message, Ready, Stop
 from bertsmith.system.processes import without_script
+from bertsmith.system.stop_signal import signals_held_back
 
 STOP_SECONDS = 10.0
 """Seconds that the process may take to end after its last answer."""
@@ -53,15 +54,21 @@ class EngineProcess:
         """
         context = multiprocessing.get_context("spawn")
         self._connection, other_end = context.Pipe()
-        with without_script():
+        with signals_held_back(), without_script():
             self._process = context.Process(
-                target=run_engine, args=(other_end, self.settings), name="bertsmith-engine"
+                target=run_engine,
+                args=(other_end, self.settings),
+                name="bertsmith-engine",
+                daemon=True,
             )
             self._process.start()
         other_end.close()
         loop = asyncio.get_running_loop()
         try:
             first = await loop.run_in_executor(None, self._connection.recv)
+        except asyncio.CancelledError:
+            self.kill()
+            raise
         except (EOFError, OSError):
             self._process.join()
             raise ConfigError(
@@ -88,8 +95,14 @@ class EngineProcess:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._process.join, STOP_SECONDS)
         self._outbox.put(None)
-        if self._process.is_alive():
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process at once, if it still runs."""
+        self._is_stopping = True
+        if self._process is not None and self._process.is_alive():
             self._process.kill()
+            self._process.join()
 
     def _send_all(self, loop: asyncio.AbstractEventLoop) -> None:
         assert self._connection is not None

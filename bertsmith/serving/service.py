@@ -120,6 +120,10 @@ class Service:
             self._restart.cancel()
         await self._engine.stop()
 
+    def kill(self) -> None:
+        """End the engine at once; for a server that does not stop in order."""
+        self._engine.kill()
+
     def model(self, name: str | None = None) -> ModelInfo:
         """Return a model by its name; without a name, the first one.
 

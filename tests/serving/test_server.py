@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tiny_models import reviews, save_tiny
@@ -94,6 +95,18 @@ def test_an_engine_that_dies_is_replaced_and_its_requests_are_told(tmp_path):
             assert time.monotonic() < end
             time.sleep(0.1)
         assert send(port, "/embed", {"inputs": TEXTS[0]})[0] == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
+def test_the_engine_ends_with_its_server(tmp_path):
+    with server(save_tiny(tmp_path / "encoder"), "--threads", "1") as (process, line):
+        engine = engine_of(process)
+        process.kill()
+        process.wait()
+        end = time.monotonic() + SECONDS
+        while Path(f"/proc/{engine}").exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 def test_sigterm_finishes_what_runs(tmp_path):
