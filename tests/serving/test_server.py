@@ -99,7 +99,7 @@ def test_an_engine_that_dies_is_replaced_and_its_requests_are_told(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="lists processes with ps")
 def test_the_engine_ends_with_its_server(tmp_path):
-    with server(save_tiny(tmp_path / "encoder"), "--threads", "1") as (process, line):
+    with server(save_tiny(tmp_path / "encoder"), "--threads", "1") as (process, _line):
         engine = engine_of(process)
         process.kill()
         process.wait()
