@@ -81,3 +81,34 @@ def look_alike(names: Sequence[str]) -> str | None:
         show = repr if first.lower() == name.lower() else ascii
         return f"the labels {show(first)} and {show(name)} look alike, and are classes of their own"
     return None
+
+
+NAME_MARKS = (
+    (
+        re.compile(r"LABEL_\d+"),
+        "LABEL_N is what transformers calls class N of a model whose classes have no names; write "
+        "the name of the class, or its number",
+    ),
+    (
+        re.compile(r"__label__.+"),
+        "fastText puts __label__ before each label; remove it, and a probability behind the label",
+    ),
+)
+"""Names that other programs give to labels, and what to do about them."""
+
+
+def other_names(right: Sequence[str], predicted: Sequence[str]) -> str | None:
+    """Describe predicted labels of which none is a right one; None if one is, or there are none.
+
+    >>> other_names(["yes", "no"], ["Yes", "No"])
+    "'Yes', 'No' beside 'yes', 'no'. They differ in upper and lower case alone"
+    """
+    if not right or not predicted or set(right) & set(predicted):
+        return None
+    shown = f"{list_names(predicted)} beside {list_names(right)}"
+    for mark, advice in NAME_MARKS:
+        if all(map(mark.fullmatch, predicted)) != all(map(mark.fullmatch, right)):
+            return f"{shown}. {advice}"
+    if {name.casefold() for name in right} & {name.casefold() for name in predicted}:
+        return f"{shown}. They differ in upper and lower case alone"
+    return f"{shown}. Check that both files name the classes in the same way"

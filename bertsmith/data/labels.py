@@ -192,7 +192,11 @@ def _numbers_of(names: Sequence[str], path: Path) -> dict[str | None, int]:
 
 def label_set(example: Example, separator: str) -> tuple[str, ...]:
     """Split the label of a multi-label example into its labels, without duplicates."""
-    label = example.label or ""
+    return split_labels(example.label or "", separator)
+
+
+def split_labels(label: str, separator: str) -> tuple[str, ...]:
+    """Split several labels that are written as one text, without duplicates."""
     if LIST_SEPARATOR in label:
         parts = [part for part in label.split(LIST_SEPARATOR) if part.strip()]
     else:

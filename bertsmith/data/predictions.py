@@ -2,18 +2,21 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bertsmith.data.delimiters import delimiter_in
-from bertsmith.data.examples import Example, as_label_set
+from bertsmith.data.examples import as_label_set
 from bertsmith.data.excel_files import cell_text
 from bertsmith.data.json_rows import get_value, json_type, list_names
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.objects import ObjectFormat, read_objects
 from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
+from bertsmith.data.row_ids import row_ids
 from bertsmith.data.squad import question_format
 from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
 from bertsmith.data.text_files import locate_row
@@ -96,6 +99,25 @@ def _is_finite(number: float) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class PredictedLabel:
+    """Prediction of a row.
+
+    Attributes:
+        label: one label, a number, or several labels (see `label_set`).
+        ordinal: its number in the file of predictions, from 1.
+        row: the line of the gold file if the prediction says it, else 0.
+        text: the text that it is for, if the prediction has it, else empty.
+        ids: its ids by the names of their columns; see `row_ids`.
+    """
+
+    label: str
+    ordinal: int = 0
+    row: int = 0
+    text: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+
 def read_labels(
     path: Path,
     *,
@@ -103,11 +125,8 @@ def read_labels(
     several: bool = False,
     delimiter: str | None = None,
     text_column: str | None = None,
-) -> Iterator[Example]:
-    """Yield predicted labels as examples.
-
-    `row` is the line of the gold file if the predictions say it, else 0; `text` is the value of
-    `text_column` if they have one, else empty.
+) -> Iterator[PredictedLabel]:
+    """Yield predicted labels.
 
     Args:
         path: `.txt`, `.csv`, `.tsv`, `.jsonl`, `.json`, `.parquet` or `.xlsx`.
@@ -123,12 +142,14 @@ def read_labels(
     read_list = (lambda labels: as_label_set(map(str.strip, labels))) if several else None
     spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # Where there may be several labels, a line with nothing in it says that there is none.
-    for cell in _cells(path, columns, delimiter, text_column, keep_blank=several):
+    cells = _cells(path, columns, delimiter, text_column, keep_blank=several)
+    for ordinal, cell in enumerate(cells, start=1):
         location = locate_row(path, cell.row)
         (label,) = spec.texts(location, cell.column, cell.value)
         if not several and not label.strip():
             raise InputError(f"{location}: the label is empty. Give one label on each line.")
-        yield Example(cell.text, label=label if several else label.strip(), row=cell.gold_row)
+        label = label if several else label.strip()
+        yield PredictedLabel(label, ordinal, cell.gold_row, cell.text, cell.ids)
 
 
 class _Cell(NamedTuple):
@@ -142,6 +163,7 @@ class _Cell(NamedTuple):
     value: Any
     gold_row: int = 0
     text: str = ""
+    ids: Mapping[str, str] = MappingProxyType({})
 
 
 def _cells(
@@ -184,7 +206,8 @@ def _cells_of_table(
                 f"{len(header)}. {RAGGED[kind]}"
             )
         text = "" if text_index is None or not cells else cells[text_index]
-        yield _Cell(row, header[index], cells[index] if cells else "", text=text)
+        ids = row_ids(header, cells) if cells else {}
+        yield _Cell(row, header[index], cells[index] if cells else "", text=text, ids=ids)
 
 
 def _cells_of_objects(
@@ -215,6 +238,7 @@ def _cells_of_objects(
             record[name],
             gold_row if isinstance(gold_row, int) else 0,
             text if isinstance(text, str) else "",
+            row_ids(tuple(record), tuple(record.values())),
         )
 
 

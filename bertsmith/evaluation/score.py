@@ -1,41 +1,45 @@
 """Scores of a file of predictions, by any system, against gold data; no model is needed.
 
 Rows are counted as they are read, so files may have any size. Numbers take 16 bytes of memory per
-row, since their ranks are needed, and answers are kept in full, since they are looked up by the id
-of the question. Nothing here needs torch.
+row, since their ranks are needed, ids are kept (see `row_pairs.py`), and answers are kept in full,
+since they are looked up by the id of the question. Nothing here needs torch.
 """
 
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, islice, zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
 from bertsmith.data.examples import Example, ExampleReader, check_header
-from bertsmith.data.labels import check_predicted_names, label_set, number, sorted_names
-from bertsmith.data.multiple_choice import ChoiceExample, ChoiceReader
+from bertsmith.data.label_remarks import other_names
+from bertsmith.data.labels import (
+    check_predicted_names,
+    label_set,
+    number,
+    sorted_names,
+    split_labels,
+)
+from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.predictions import (
     NUMBER_COLUMNS,
-    PREDICTED_LABEL_COLUMNS,
+    PredictedLabel,
     read_answers,
-    read_labels,
     read_no_answer_probs,
 )
-from bertsmith.data.records import RecordReader
 from bertsmith.data.squad import QuestionReader, question_format
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TaggedSentence
-from bertsmith.data.tagged_checks import shorten_cell
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import locate_row
-from bertsmith.errors import ConfigError, InputError, SettingError, option
+from bertsmith.errors import ConfigError, InputError, SettingError, option, warn_once
+from bertsmith.evaluation.row_pairs import pair_rows
 from bertsmith.evaluation.settings import AnswerScoring, ClassColumns
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
@@ -49,9 +53,6 @@ from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.metrics.regression import NumberReport
-from bertsmith.system.counts import count_noun
-
-Gold = TypeVar("Gold", bound=Example | ChoiceExample)
 
 
 def score_answer_files(
@@ -122,7 +123,7 @@ def score_answer_files(
 def score_class_files(
     gold: Path, predictions: Path, columns: ClassColumns | None = None
 ) -> ClassReport | MultiLabelReport:
-    """Score predicted labels, one for each row of `gold` in order, or several.
+    """Score predicted labels, one for each row of `gold`, or several; see `pair_rows`.
 
     `predictions` is a `.txt` with a label on each line, or a table or `.jsonl` with a column
     `prediction`, `predicted_label` or `label`, such as `bertsmith predict --out` writes. If there
@@ -139,16 +140,17 @@ def score_class_files(
     rows: dict[str, int] = {}
     first_rows: dict[str, int] = {}
     first: Example | None = None
-    for row, (example, prediction) in enumerate(_in_pairs(gold, reader, predictions), start=1):
+    for example, prediction in pair_rows(gold, reader, predictions):
         first = first or example
-        right, predicted = str(example.label), str(prediction.label)
+        right, predicted = str(example.label), prediction.label
         rows.setdefault(right, example.row)
-        first_rows.setdefault(predicted, row)
+        first_rows.setdefault(predicted, prediction.ordinal)
         counts[right, predicted] += 1
     assert first is not None  # a reader without any example raises an error
     same = sum(count for (right, _), count in counts.items() if right == first.label)
     check_header(reader, first, counts.total(), comes_again=same > 1)
     check_predicted_names(rows, gold, first_rows, predictions)
+    _remark_on_names(gold, list(rows), predictions, list(first_rows))
     names = sorted_names([*rows, *first_rows])
     numbers = {name: i for i, name in enumerate(names)}
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
@@ -158,7 +160,7 @@ def score_class_files(
 
 
 def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> MultiLabelReport:
-    """Score predicted label sets, one for each row of `gold` in order.
+    """Score predicted label sets, one for each row of `gold`; see `pair_rows`.
 
     Labels are written as one text with a separator between them, in `.jsonl` also as a list. The
     column of predictions may also be called `labels`.
@@ -173,15 +175,15 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     reader = ExampleReader(gold, columns, empty_labels=True, needs_text=False)
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
-    for example, prediction in _in_pairs(gold, reader, predictions, several=True):
-        right, predicted_labels = (
-            set(label_set(labelled, separator)) for labelled in (example, prediction)
-        )
+    for example, prediction in pair_rows(gold, reader, predictions, several=True):
+        right = set(label_set(example, separator))
+        predicted_labels = set(split_labels(prediction.label, separator))
         both.update(right & predicted_labels)
         predicted.update(predicted_labels)
         support.update(right)
         num_exact += right == predicted_labels
         num_texts += 1
+    _remark_on_names(gold, list(support), predictions, list(predicted))
     names = sorted_names([*support, *predicted])
     if not names:
         raise InputError(
@@ -195,10 +197,18 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     return MultiLabelReport.of(counts, names, num_skipped=reader.num_skipped)
 
 
+def _remark_on_names(
+    gold: Path, right: Sequence[str], predictions: Path, predicted: Sequence[str]
+) -> None:
+    """Warn if the two files have no label in common."""
+    if remark := other_names(right, predicted):
+        warn_once(f"{predictions}: none of its labels is a label of {gold}: {remark}.")
+
+
 def score_number_files(
     gold: Path, predictions: Path, columns: Columns | None = None
 ) -> NumberReport:
-    """Score predicted numbers, one for each row of `gold` in order.
+    """Score predicted numbers, one for each row of `gold`; see `pair_rows`.
 
     `predictions` is as in `score_class_files`; its column may also be called `value` or `score`. If
     there is one of these, a column `label` holds the gold number and is not read.
@@ -208,10 +218,10 @@ def score_number_files(
     """
     reader = ExampleReader(gold, columns, needs_text=False)
     true, predicted = array("d"), array("d")
-    pairs = _in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
-    for ordinal, (example, prediction) in enumerate(pairs, start=1):
+    pairs = pair_rows(gold, reader, predictions, columns=NUMBER_COLUMNS)
+    for example, prediction in pairs:
         true.append(number(example.label, f"{locate_row(gold, example.row)}: the label"))
-        what = f"{predictions}: prediction {ordinal:,}:"
+        what = f"{predictions}: prediction {prediction.ordinal:,}:"
         predicted.append(number(prediction.label, what, "Fix the row."))
     return NumberReport.of(
         np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
@@ -286,7 +296,7 @@ def _check_words(
 def score_choice_files(
     gold: Path, predictions: Path, columns: ChoiceColumns | None = None
 ) -> ChoiceReport:
-    """Score predicted choices, one for each row of `gold` in order.
+    """Score predicted choices, one for each row of `gold`; see `pair_rows`.
 
     `predictions` is as in `score_class_files`, with the numbers of choices counted from 0, as
     `bertsmith predict` writes them.
@@ -297,11 +307,9 @@ def score_choice_files(
     reader = ChoiceReader(gold, columns, needs_prompt=False)
     num_right = 0
     sizes: Counter[int] = Counter()
-    for row_number, (example, prediction) in enumerate(
-        _in_pairs(gold, reader, predictions), start=1
-    ):
+    for example, prediction in pair_rows(gold, reader, predictions):
         size = len(example.choices)
-        num_right += _choice_number(predictions, row_number, prediction, size) == example.label
+        num_right += _choice_number(predictions, prediction, size) == example.label
         sizes[size] += 1
     num_prompts = sizes.total()
     return ChoiceReport(
@@ -312,75 +320,17 @@ def score_choice_files(
     )
 
 
-def _choice_number(path: Path, position: int, prediction: Example, num_choices: int) -> int:
+def _choice_number(path: Path, prediction: PredictedLabel, num_choices: int) -> int:
     """Parse the number of a predicted choice.
 
     Raises:
         InputError: there is no such choice.
     """
-    label = str(prediction.label)
+    label = prediction.label
     number = whole_number(label)
     if number is None or number >= num_choices:
         raise InputError(
-            f"{path}: prediction {position:,} is '{label}'; allowed are 0 to {num_choices - 1}. "
-            "Give the number of the choice, counted from 0."
+            f"{path}: prediction {prediction.ordinal:,} is '{label}'; allowed are 0 to "
+            f"{num_choices - 1}. Give the number of the choice, counted from 0."
         )
     return number
-
-
-def _in_pairs(
-    gold: Path,
-    reader: RecordReader[Gold],
-    predictions: Path,
-    *,
-    columns: Sequence[str] = PREDICTED_LABEL_COLUMNS,
-    several: bool = False,
-) -> Iterator[tuple[Gold, Example]]:
-    """Yield each example of `gold` with its prediction.
-
-    A prediction has one label or `several`; see `read_labels`.
-
-    Raises:
-        InputError: the numbers of rows and predictions differ, or a prediction is for another row
-            or text.
-    """
-    rights = iter(reader)
-    first = list(islice(rights, 1))  # now the reader knows its columns
-    rights = chain(first, rights)
-    text_names = reader.names.get("text", ())
-    text_column = text_names[0] if len(text_names) == 1 else None
-    givens = read_labels(
-        predictions,
-        columns=columns,
-        several=several,
-        delimiter=reader.options.delimiter,
-        text_column=text_column,
-    )
-    for row_number, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
-        if example is None or prediction is None:
-            num_rows = row_number - (example is None) + sum(1 for _ in rights)
-            num_given = row_number - (prediction is None) + sum(1 for _ in givens)
-            raise InputError(
-                f"{predictions}: {count_noun(num_given, 'prediction')}, but {gold} has "
-                f"{count_noun(num_rows, 'row')}. "
-                "Give one for each row, in the same order."
-            )
-        if prediction.row not in (0, example.row):
-            raise InputError(
-                f"{predictions}: prediction {row_number:,} is for line {prediction.row:,}, but "
-                f"{gold} has line {example.row:,} in its place. Score predictions of the same file."
-            )
-        text = getattr(example, "text", "")
-        if text and prediction.text and _text_key(text) != _text_key(prediction.text):
-            raise InputError(
-                f"{predictions}: prediction {row_number:,} is for '{shorten_cell(prediction.text)}'"
-                f", but {gold} has '{shorten_cell(text)}' in its place. Give the predictions in "
-                f"the order of the rows. If they are in that order, remove the column "
-                f"'{text_column}'."
-            )
-        yield example, prediction
-
-
-def _text_key(text: str) -> str:
-    """Return the letters and digits of the beginning of a text, which no file format changes."""
-    return "".join(char for char in text[:1000] if char.isalnum()).casefold()

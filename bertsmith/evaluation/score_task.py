@@ -10,7 +10,7 @@ from bertsmith.data.columns import ChoiceColumns, Columns, TagColumns
 from bertsmith.data.examples import Example, ExampleReader
 from bertsmith.data.labels import number
 from bertsmith.data.multiple_choice import ChoiceReader
-from bertsmith.data.predictions import read_labels
+from bertsmith.data.predictions import PredictedLabel, read_labels
 from bertsmith.data.sources import ending_of
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tables import table_format
@@ -138,7 +138,7 @@ def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[Sc
     return ["regress"] if True in fractional else ["classify"]
 
 
-def _kinds_of_labels(examples: Iterable[Example]) -> set[bool | None]:
+def _kinds_of_labels(examples: Iterable[Example | PredictedLabel]) -> set[bool | None]:
     """Return whether labels are whole numbers, fractions, or (None) names."""
     return {_is_whole(str(example.label)) for example in islice(examples, LABELS_SEEN)}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertsmith.data.label_remarks import look_alike, several_in_one
+from bertsmith.data.label_remarks import look_alike, other_names, several_in_one
 from bertsmith.errors import as_flags
 
 
@@ -30,3 +30,19 @@ def test_classes_that_seem_to_be_several_labels(names, advice):
     note = several_in_one(names)
     assert (note is None) is (advice is None)
     assert advice is None or advice in as_flags(note)
+
+
+@pytest.mark.parametrize(("right", "predicted", "advice"), [
+    (["0", "1"], ["LABEL_0", "LABEL_1"], "transformers calls class N"),
+    (["LABEL_0", "LABEL_1"], ["1"], "transformers calls class N"),
+    (["1", "0"], ["__label__1", "__label__0"], "before each label; remove it"),
+    (["1"], ["__label__1 0.98", "__label__0 0.5"], "a probability behind the label"),
+    (["Pos", "neg"], ["pos"], "upper and lower case"), (["a", "b"], ["x"], "in the same way"),
+    (["LABEL_0", "LABEL_1"], ["LABEL_2"], "in the same way"),
+    (["a", "b"], ["b", "x"], None), ([], ["x"], None), (["a"], [], None),
+])  # fmt: skip
+def test_predicted_labels_of_which_none_is_right(right, predicted, advice):
+    remark = other_names(right, predicted)
+    assert advice in remark if advice else remark is None
+    if remark:
+        assert remark.startswith(", ".join(f"'{x}'" for x in predicted) + " beside '")

@@ -1,7 +1,10 @@
 """Files of predictions beside gold files: scores, and what is refused."""
 
 import json
+from contextlib import contextmanager
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 import sklearn.metrics
@@ -10,6 +13,7 @@ from refusals import refuses
 
 from bertsmith.data.columns import TagColumns
 from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors.notices import BertsmithWarning, given_warnings
 from bertsmith.evaluation.score import (
     score_answer_files,
     score_choice_files,
@@ -18,6 +22,21 @@ from bertsmith.evaluation.score import (
     score_tag_files,
 )
 from bertsmith.evaluation.settings import AnswerScoring, ClassColumns
+
+
+@pytest.fixture(autouse=True)
+def warnings_anew():
+    given_warnings.clear()
+
+
+@contextmanager
+def warns(*parts):
+    """Check that the block brings one warning, with these parts."""
+    with pytest.warns(BertsmithWarning) as caught:
+        yield
+    (warning,) = (str(each.message) for each in caught)
+    assert [part for part in parts if part not in warning] == []
+
 
 MULTI = ClassColumns(multi_label=True)
 
@@ -201,6 +220,142 @@ def test_a_table_with_the_texts_of_other_rows_is_refused(labelled, tmp_path):
     (tmp_path / "p.csv").write_text("text,prediction\n" + "".join(reversed(rows)))
     with refuses(InputError, "p.csv: prediction 1 is for ", "gold.csv has 'text 0'", "'text'"):
         score_class_files(labelled, tmp_path / "p.csv")
+
+
+def table(path, rows):
+    """A file of these rows, dicts, in the format of its ending."""
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        mark = "\t" if path.suffix == ".tsv" else ","
+        lines = [list(rows[0]), *(map(str, row.values()) for row in rows)]
+        path.write_text("".join(mark.join(line) + "\n" for line in lines))
+    return path
+
+
+SCORERS = {
+    "classes": (score_class_files, [3, 1, 3, 2, 1], [3, 3, 3, 2, 1]),
+    "sets": (lambda *files: score_class_files(*files, MULTI), ["a;b", "b"], ["b", "a"]),
+    "numbers": (score_number_files, [1.5, 0.5, 2.5, 4.0], [1.0, 2.0, 3.0, 5.0]),
+    "choices": (score_choice_files, [1, 0, 1, 0], [1, 1, 1, 0]),
+}
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.parametrize(("gold_end", "end"), [
+    ("csv", "csv"), ("tsv", "jsonl"), ("jsonl", "parquet"), ("parquet", "tsv"), ("csv", "json"),
+])  # fmt: skip
+@pytest.mark.parametrize(("gold_name", "name"), [("id", "id"), ("idx", "Idx"), ("GUID", "guid")])
+def test_predictions_in_another_order_are_paired_by_id(
+    tmp_path, scorer, gold_end, end, gold_name, name
+):
+    score, right, predicted = SCORERS[scorer]
+    ids = [7, 12, 3, 10, 5][: len(right)]
+    texts = {"prompt": "why", "choice1": "x", "choice2": "y"} if scorer == "choices" else {}
+    rows = [
+        {gold_name: id_, **texts, "label": label} for id_, label in zip(ids, right, strict=True)
+    ]
+    guesses = [{name: id_, "prediction": x} for id_, x in zip(ids, predicted, strict=True)]
+    gold = table(tmp_path / f"gold.{gold_end}", rows)
+    in_order = score(gold, table(tmp_path / f"p.{end}", guesses)).to_json()
+    plain = [{"prediction": guess["prediction"]} for guess in guesses]
+    assert in_order == score(gold, table(tmp_path / f"plain.{end}", plain)).to_json()
+    mixed = table(tmp_path / f"mixed.{end}", [guesses[0], *reversed(guesses[1:])])
+    reverse = table(tmp_path / f"reverse.{end}", guesses[::-1])
+    for path in (mixed, reverse) if len(right) > 2 else (reverse,):
+        with warns(f"the same '{name.lower()}'"):
+            assert score(gold, path).to_json() == in_order
+
+
+def test_ids_are_equal_in_all_their_spellings(tmp_path):
+    gold = table(
+        tmp_path / "gold.parquet", [{"index": 1.0, "label": "a"}, {"index": 2.0, "label": "b"}]
+    )
+    path = table(
+        tmp_path / "p.csv", [{" index": " 2", "label": "b"}, {" index": "1", "label": "a"}]
+    )
+    with warns("the same 'index'"):
+        assert score_class_files(gold, path).accuracy == 1
+
+
+ID_ROWS = [
+    {"id": id_, "text": f"text {id_}", "label": x} for id_, x in zip("vwxyz", GOLD, strict=True)
+]
+
+
+@pytest.mark.parametrize(("ids", "parts"), [
+    ("wvxy", ["p.jsonl: ", "1 of the 5 rows", "id 'z'"]),
+    ("vwxy", ["p.jsonl: ", "1 of the 5 rows", "id 'z'"]),
+    ("vwyz", ["p.jsonl: ", "1 of the 5 rows", "id 'x'"]),
+    ("vwxyzuq", ["p.jsonl: ", "2 of the 7 predictions", "'u'"]),
+    ("zvwxya", ["p.jsonl: ", "1 of the 6 predictions", "'a'"]),
+    ("vwxyy", ["p.jsonl: 'y'", "1 of 4 values"]),
+    ("zzwvw", ["p.jsonl: 'z'", "2 of 3 values"]),
+    ("01234", ["p.jsonl: ", "5 of the 5 rows", "id 'v'", "remove the column 'id'"]),
+    (["w", "v", "x", "y", None], ["p.jsonl: ", "1 of the 5 rows", "id 'z'"]),
+])  # fmt: skip
+def test_ids_that_are_refused(tmp_path, ids, parts):
+    gold = table(tmp_path / "gold.csv", ID_ROWS)
+    path = table(tmp_path / "p.jsonl", [{"id": id_, "prediction": "a"} for id_ in ids])
+    with refuses(InputError, "gold.csv" if "'" in parts[1] else "", *parts):
+        score_class_files(gold, path)
+
+
+def test_an_id_with_the_text_of_another_row_is_refused(tmp_path):
+    gold = table(tmp_path / "gold.csv", ID_ROWS)
+    rows = [
+        {"id": id_, "text": f"text {other}", "prediction": "a"}
+        for id_, other in zip("zyxwv", "vwxyz", strict=True)
+    ]
+    path = table(tmp_path / "p.csv", rows)
+    with (
+        warns("another order"),
+        refuses(InputError, "p.csv: prediction 5, ", "id 'v'", "'text z'", "gold.csv has 'text v'"),
+    ):
+        score_class_files(gold, path)
+
+
+def test_a_column_of_ids_that_repeat_pairs_by_order(tmp_path):
+    """As the id of a document whose sentences are the rows."""
+    rows = [{"id": id_, "label": x} for id_, x in zip("aabbb", GOLD, strict=True)]
+    gold = table(tmp_path / "gold.csv", rows)
+    guesses = [{"id": id_, "prediction": x} for id_, x in zip("aabbb", PREDICTED, strict=True)]
+    assert score_class_files(gold, table(tmp_path / "p.csv", guesses)).accuracy == 0.6
+    with refuses(InputError, "p.csv: 4 predictions", "gold.csv has 5 rows"):
+        score_class_files(gold, table(tmp_path / "p.csv", guesses[:-1]))
+    with refuses(InputError, "gold.csv: 'a' ", "2 of 2 values", "remove the column 'id'"):
+        score_class_files(gold, table(tmp_path / "p.csv", guesses[::-1]))
+
+
+@pytest.mark.parametrize(("gold_name", "name"), [("idx", "id"), ("id", "number"), ("label", "id")])
+def test_a_column_of_ids_in_one_file_pairs_by_order(tmp_path, gold_name, name):
+    gold = table(tmp_path / "gold.csv", [{gold_name: x, "class": x} for x in GOLD])
+    columns = ClassColumns(label_column="class")
+    rows = [{name: row, "prediction": x} for row, x in enumerate(PREDICTED)]
+    assert score_class_files(gold, table(tmp_path / "p.csv", rows[::-1]), columns).accuracy == 0.2
+
+
+def test_a_column_that_holds_the_label_is_no_id(tmp_path):
+    gold = table(tmp_path / "gold.csv", [{"index": x, "text": "a"} for x in GOLD])
+    rows = [{"index": row, "prediction": x} for row, x in enumerate(PREDICTED)]
+    path = table(tmp_path / "p.csv", rows)
+    assert score_class_files(gold, path, ClassColumns(label_column="index")).accuracy == 0.6
+
+
+@pytest.mark.parametrize(("prefix", "cure"), [
+    ("LABEL_", "transformers"), ("__label__", "fastText"), ("class ", "in the same way"),
+])  # fmt: skip
+def test_predictions_without_any_gold_label_bring_a_warning(tmp_path, prefix, cure):
+    gold = table(tmp_path / "gold.csv", [{"text": "a", "label": x} for x in (0, 1, 1)])
+    path = table(tmp_path / "p.csv", [{"label": f"{prefix}{x}"} for x in (0, 1, 1)])
+    for options in (None, MULTI):
+        given_warnings.clear()
+        with warns(f"{path}: none of its labels", f"{gold}: ", cure):
+            assert score_class_files(gold, path, options).to_json()["macro_f1"] == 0
 
 
 NOTHING = {"label": "b", "error": "timeout"}
