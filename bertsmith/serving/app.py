@@ -96,6 +96,9 @@ def own_routes(service: Service) -> list[Route]:
     """Return the routes that tell about the server and its models."""
 
     async def health(request: Request) -> Response:
+        name = request.path_params.get("model")
+        if service.is_ready and name is not None and name not in service.models:
+            return await info(request)
         if service.is_ready:
             return Response(status_code=200)
         problem = Problem(503, "Unhealthy", "the models are not loaded")

@@ -10,8 +10,10 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from bertsmith.serving.heads import NEEDED, wrong_head
 from bertsmith.serving.messages import Answers, Kind, ModelInfo
-from bertsmith.serving.problems import Problem, invalid, wrong_head
+from bertsmith.serving.mismatch import describe_mismatch
+from bertsmith.serving.problems import Problem, invalid
 from bertsmith.serving.service import Service, count_characters
 
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -97,10 +99,12 @@ class Call:
             Problem: 424 if its head has not.
         """
         if kind not in model.kinds:
-            raise wrong_head(
-                f"{route} needs {NEEDED[kind]}, and '{model.name}' is a model for {model.task}. "
-                f"{ROUTES_OF[model.task]}"
-            )
+            raise self.wrong_head(model, route, NEEDED[kind])
+
+    def wrong_head(self, model: ModelInfo, route: str, needed: str) -> Problem:
+        """Build the problem of a route that the model's head cannot answer."""
+        is_first = model.name == next(iter(self.service.models))
+        return wrong_head(model, route, needed, is_first=is_first)
 
     def named_model(self, name: str | None) -> ModelInfo:
         """Return the model that a body names; if there is only one, any name means it.
@@ -158,22 +162,6 @@ class Call:
         }
 
 
-NEEDED = {
-    "vectors": "a model for vectors",
-    "token_vectors": "a model for vectors",
-    "predict": "a model with a head that predicts",
-}
-ROUTES_OF = {
-    "feature-extraction": "Its routes are /embed, /embed_all, /similarity and /v1/embeddings.",
-    "fill-mask": "Send texts with the mask token to /, or use /embed for vectors.",
-    "text-classification": "Its route is /predict.",
-    "token-classification": "Send texts to /.",
-    "question-answering": "Send a question and a context to /.",
-    "multiple-choice": "Send a text and its choices to /.",
-}
-"""For each task, a sentence that says which routes answer it."""
-
-
 def too_large(limit: int) -> Problem:
     return invalid(
         f"the body has more than {limit:,} bytes, the limit of this server. Divide the request.",
@@ -190,13 +178,15 @@ def parse(body: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(f"{error}.") from None
+        raise invalid(describe_mismatch(error, kind)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise no_json(body) from None
 
 
 def no_json(body: bytes) -> Problem:
     """Say why a body is no JSON; orjson describes it better than msgspec."""
+    if not body.strip():
+        return invalid('the body is empty. Send JSON, such as {"inputs": "a text"}.', status=400)
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -58,11 +58,6 @@ def unhealthy(message: str) -> Problem:
     return Problem(503, "Unhealthy", message, {"Retry-After": "5"})
 
 
-def wrong_head(message: str) -> Problem:
-    """Build the problem of a route that the model's head cannot answer."""
-    return Problem(424, "Backend", message)
-
-
 def of_refusal(refusal: Refusal, field: str) -> Problem:
     """Build the problem of a request that the engine refused.
 

@@ -276,8 +276,12 @@ def with_prompt(model: ModelInfo, texts: Sequence[str], name: str | None) -> Seq
     if name is None:
         return texts
     if name not in model.prompts:
-        names = ", ".join(model.prompts) or "none"
-        raise invalid(f"prompt_name: found '{name}'; the prompts of this model are: {names}.")
+        if not model.prompts:
+            raise invalid(
+                f"prompt_name: found '{name}', and '{model.name}' has no prompts. Leave it out."
+            )
+        names = ", ".join(model.prompts)
+        raise invalid(f"prompt_name: found '{name}'; the prompts of '{model.name}' are {names}.")
     return [model.prompts[name] + text for text in texts]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model_server import close
 
 SCRIPTS = Path(__file__).parent / "foreign"
 CLIENTS = Path(os.environ.get("BERTSMITH_CLIENTS", SCRIPTS / "absent"))
@@ -27,10 +28,6 @@ def output_of(*words):
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def close(values):
-    return pytest.approx(values, abs=1e-6)
 
 
 def unit(vectors):

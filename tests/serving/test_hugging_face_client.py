@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import transformers
 from huggingface_hub.errors import HfHubHTTPError
+from model_server import close
 from tiny_models import SPECIAL_TOKENS
 from transformers import ZeroShotClassificationPipeline
 
@@ -37,10 +38,6 @@ def refuses(status, part):
         yield
     assert caught.value.response.status_code == status
     assert part in caught.value.response.json()["error"]
-
-
-def close(values):
-    return pytest.approx(values, abs=1e-6)
 
 
 def test_the_first_model_answers_at_the_address_itself(server, local):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from model_server import near
 
 TEXTS = ["a good film", "the story was very dull"]
 
@@ -72,11 +73,11 @@ def test_several_labels_are_json_and_a_number_is_a_score(server, local):
 def test_other_heads_give_the_json_of_the_route_of_their_task(server, model, inputs, content):
     expected = server.post(f"/models/{model}", {"inputs": content}).json
     found = outputs(infer(server, model, *inputs))["result"]
-    assert [json.loads(row) for row in found] == expected
+    assert [json.loads(row) for row in found] == near(expected)
     predictions = server.post(f"/v1/models/{model}:predict", {"instances": content}).json
-    assert predictions == {"predictions": expected}
+    assert predictions == {"predictions": near(expected)}
     by_version = server.post(f"/v2/models/{model}/versions/1/infer", {"inputs": inputs})
-    assert outputs(by_version.json)["result"].tolist() == found.tolist()
+    assert [json.loads(row) for row in outputs(by_version.json)["result"]] == near(expected)
 
 
 def test_parameters_reach_the_task(server):
@@ -200,7 +201,7 @@ def test_the_description_says_what_is_answered(server):
     ("tag", [tensor("text", TEXTS)] * 2, 422, "two of this name"),
     ("tag", [tensor("text", [])], 400, "found no text"),
     ("tag", [tensor("text", ["a", ""])], 400, "text[1]: the text is empty"),
-    ("tag", [tensor("text", ["a", 7])], 422, "found 7 among the data"),
+    ("tag", [tensor("text", ["a", 7])], 422, "found a number among the data"),
     ("tag", [tensor("text", TEXTS, [3])], 422, "found 2 strings, and the shape is [3]"),
     ("tag", [tensor("text", TEXTS, [-1, -2])], 422, "the shape is [-1, -2]"),
     ("tag", [tensor("text", TEXTS) | {"datatype": "INT64"}], 422, "found datatype INT64"),
@@ -216,8 +217,8 @@ def test_what_is_no_tensor_of_the_model_is_refused(server, model, inputs, status
 def test_other_mistakes_are_refused(server):
     for content, part in (
         ({"outputs": [{"name": "vectors"}]}, "'classify' gives label and probabilities"),
-        ({"parameters": {"top": 2}}, "`top`"),
-        ({"texts": []}, "`texts`"),
+        ({"parameters": {"top": 2}}, "parameters.top: there is no such field"),
+        ({"texts": []}, "texts: there is no such field"),
     ):
         answer = server.post(
             "/v2/models/classify/infer", {"inputs": [tensor("text", TEXTS)], **content}

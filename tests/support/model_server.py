@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from samples import RECORDS
 from tiny_models import save_tiny
 
@@ -46,13 +47,14 @@ class ModelServer:
     address: str
     folders: Mapping[str, Path] = field(default_factory=dict)
 
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.address.removeprefix("http://"), timeout=TIMEOUT)
+
     def send(
         self, method: str, path: str, content: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Send a request; `content` is sent as JSON, or as it is if it is bytes."""
-        connection = http.client.HTTPConnection(
-            self.address.removeprefix("http://"), timeout=TIMEOUT
-        )
+        connection = self.connect()
         try:
             body = content if isinstance(content, bytes | None) else json.dumps(content)
             connection.request(method, path, body, dict(headers or {}))
@@ -111,3 +113,18 @@ def running(words: Sequence[object], *options: object) -> Iterator[str]:
         process.terminate()
         process.wait(TIMEOUT)
         process.stdout.close()
+
+
+def close(values: Any) -> Any:
+    """Values that may differ by rounding."""
+    return pytest.approx(values, abs=1e-6)
+
+
+def near(rows: Any) -> Any:
+    """The same rows, in lists of any depth, with scores that may differ by rounding.
+
+    A text's scores depend in their last bits on the texts that are computed with it.
+    """
+    if isinstance(rows, list):
+        return [near(row) for row in rows]
+    return rows | {"score": close(rows["score"])}

@@ -36,7 +36,7 @@ async def compute_similarities(call: Call, model: ModelInfo, body: SimilarityBod
     """Compare a sentence with others, as the model's folder says (usually by the cosine)."""
     parameters = body.parameters or SimilarityParameters()
     source = check_texts(body.inputs.source_sentence, "inputs.source_sentence")
-    sentences = check_texts(body.inputs.sentences, "inputs.sentences")  # type: ignore[arg-type]
+    sentences = check_texts(body.inputs.sentences, "inputs.sentences")
     answers = await compute_vectors(
         call,
         model,

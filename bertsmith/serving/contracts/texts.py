@@ -1,8 +1,13 @@
 """Texts of requests: one or several, checked."""
 
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from bertsmith.data.json_rows import json_type
 from bertsmith.serving.problems import empty, invalid
 
-Input = str | list[str | int | list[int]]
+Input = str | Annotated[list[Any], Meta(extra_json_schema={"items": {"type": "string"}})]
 """A text or a list of texts. Lists of token ids are read to be refused with a reason."""
 
 
@@ -17,30 +22,16 @@ def check_texts(inputs: Input, field: str = "inputs") -> list[str]:
         raise empty(f"{field}: found no text. Send at least one.")
     checked = []
     for index, text in enumerate(texts):
+        where = field if isinstance(inputs, str) else f"{field}[{index}]"
+        if not isinstance(text, str | int | list) or isinstance(text, bool):
+            raise invalid(f"{where}: found {json_type(text)}. Send a string.")
         if not isinstance(text, str):
             raise invalid(
                 f"{field}: found token ids. They may be those of another tokenizer, which would "
                 "give wrong results, so send the texts themselves. The class OpenAIEmbeddings of "
                 "LangChain sends texts with check_embedding_ctx_length=False."
             )
-        where = field if isinstance(inputs, str) else f"{field}[{index}]"
         if not text:
             raise empty(f"{where}: the text is empty.")
-        check_unicode(text, where)
         checked.append(text)
     return checked
-
-
-def check_unicode(text: str, where: str) -> None:
-    """Refuse half a character.
-
-    Raises:
-        Problem: 422 if the text has one half of a surrogate pair.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise invalid(
-            f"{where}: the text has one half of a surrogate pair (such as \\ud83d), which is no "
-            "character."
-        ) from None

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from bertsmith.serving.call import no_json
+from bertsmith.serving.mismatch import describe_mismatch
 from bertsmith.serving.problems import invalid
 
 TopK = Annotated[int, Meta(ge=1)] | None
@@ -27,12 +28,12 @@ def read_object(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise no_json(body) from None
     if not isinstance(content, dict):
-        raise invalid('the body is no object. Send {"inputs": …}.')
+        raise invalid('the body is no object. Send {"inputs": "a text"}.')
     return content
 
 
-def convert(content: Mapping[str, Any], kind: type[Any]) -> Any:
-    """Check the fields of a body.
+def convert(content: Mapping[str, Any], kind: type[Any], within: str = "") -> Any:
+    """Check the fields of a body, or of an object within it.
 
     Raises:
         Problem: 422 if one is missing, unknown or of another type.
@@ -40,4 +41,4 @@ def convert(content: Mapping[str, Any], kind: type[Any]) -> Any:
     try:
         return msgspec.convert(content, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(f"{error}.") from None
+        raise invalid(describe_mismatch(error, kind, within)) from None

@@ -36,7 +36,7 @@ async def choices(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> A
     for index, one in enumerate(rows):
         where = f"inputs[{index}]" if isinstance(inputs, list) else "inputs"
         check_texts(one.text, f"{where}.text")
-        check_texts(one.choices, f"{where}.choices")  # type: ignore[arg-type]
+        check_texts(one.choices, f"{where}.choices")
         records.append({"text": one.text, "choices": one.choices})
     if not records:
         raise empty("inputs: found no text. Send at least one.")

@@ -10,7 +10,7 @@ from bertsmith.serving.call import Call
 from bertsmith.serving.contracts.hugging_face.body import HubOptions, TopK, convert
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
-from bertsmith.serving.problems import invalid
+from bertsmith.serving.problems import empty, invalid
 from bertsmith.tasks.mask_prediction import spell_masks
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -34,10 +34,9 @@ async def filled(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> An
     """Return the likeliest tokens of each mask; with several masks, a list for each."""
     body: FillBody = convert(content, FillBody)
     tokenizer = call.service.tokenizer(model.name)
-    texts = [
-        spell_masks(text, tokenizer.mask_token)
-        for text in check_texts(body.inputs)  # type: ignore[arg-type]
-    ]
+    if body.parameters.targets == []:
+        raise empty("parameters.targets: found none. Send at least one word, or leave it out.")
+    texts = [spell_masks(text, tokenizer.mask_token) for text in check_texts(body.inputs)]
     targets = body.parameters.targets
     wanted = None if targets is None else _target_ids(tokenizer, targets)
     top = body.parameters.top_k or 5

@@ -34,7 +34,7 @@ class TagBody(Struct, forbid_unknown_fields=True):
 
 async def tags(call: Call, model: ModelInfo, content: Mapping[str, Any]) -> Any:
     body: TagBody = convert(content, TagBody)
-    texts = check_texts(body.inputs)  # type: ignore[arg-type]
+    texts = check_texts(body.inputs)
     answers = await call.compute(model, "predict", [{"text": text} for text in texts])
     write = labelled_words if body.parameters.aggregation_strategy == "none" else labelled_entities
     rows = [write(prediction, body.parameters.ignore_labels) for prediction in answers.predictions]

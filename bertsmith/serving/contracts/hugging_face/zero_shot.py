@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from bertsmith.serving.call import Call
 from bertsmith.serving.contracts.hugging_face.body import HubOptions
-from bertsmith.serving.contracts.texts import check_texts, check_unicode
+from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.problems import empty, invalid
 from bertsmith.tasks.probabilities import softmax64
@@ -54,8 +54,6 @@ async def zero_shot(call: Call, model: ModelInfo, body: ZeroShotBody) -> Any:
     if "{}" not in parameters.hypothesis_template:
         raise invalid("parameters.hypothesis_template: write {} where the label belongs.")
     (text,) = check_texts(body.inputs)
-    for label in labels:
-        check_unicode(label, "parameters.candidate_labels")
     answers = await call.compute(
         model,
         "predict",

@@ -73,9 +73,13 @@ async def infer(call: Call) -> Response:
     sent = body.parameters or {}
     parameters = {name: value for name, value in sent.items() if name not in RESERVED}
     if "predict" not in model.kinds:
-        outputs = await _infer_vectors(call, model, texts, convert(parameters, VectorParameters))
+        outputs = await _infer_vectors(
+            call, model, texts, convert(parameters, VectorParameters, "parameters")
+        )
     elif model.task == "text-classification":
-        outputs = await _infer_classes(call, model, texts, convert(parameters, TextParameters))
+        outputs = await _infer_classes(
+            call, model, texts, convert(parameters, TextParameters, "parameters")
+        )
     else:
         outputs = await _infer_others(call, model, texts, parameters)
     wanted = body.outputs or [RequestedOutput(output.name, sent) for output in outputs]

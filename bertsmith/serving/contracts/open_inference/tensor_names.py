@@ -39,7 +39,7 @@ def check_inputs(model: ModelInfo, tensors: Mapping[str, Strings]) -> dict[str, 
             )
     texts: dict[str, list[Any]] = {}
     for name, strings in tensors.items():
-        check_texts(strings.values, name)  # type: ignore[arg-type]
+        check_texts(strings.values, name)
         if name == "choices":
             count, size = strings.shape if len(strings.shape) == 2 else (1, len(strings.values))
             texts[name] = [strings.values[row * size : (row + 1) * size] for row in range(count)]

@@ -13,6 +13,7 @@ import orjson
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from bertsmith.data.json_rows import json_type
 from bertsmith.serving.problems import invalid
 
 HEADER = "Inference-Header-Content-Length"
@@ -147,7 +148,7 @@ def _flatten(data: Any, where: str) -> Iterator[str]:
     elif data is None:
         raise invalid(f"{where}: found no data.")
     else:
-        raise invalid(f"{where}: found {data!r} among the data. Send texts as strings.")
+        raise invalid(f"{where}: found {json_type(data)} among the data. Send texts as strings.")
 
 
 def _split_strings(data: bytes, where: str) -> Iterator[str]:

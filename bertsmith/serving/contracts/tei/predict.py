@@ -8,8 +8,7 @@ from starlette.responses import Response
 from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.label_scores import label_scores
 from bertsmith.serving.contracts.tei.truncation import TruncationDirection
-from bertsmith.serving.contracts.texts import check_unicode
-from bertsmith.serving.problems import empty, invalid, wrong_head
+from bertsmith.serving.problems import empty, invalid
 
 Pair = str | list[str]
 """A text, a list with one text, or a pair of texts."""
@@ -25,12 +24,9 @@ class PredictBody(Struct, forbid_unknown_fields=True):
 
 
 async def predict(call: Call) -> Response:
-    model = call.need("predict", "/predict")
+    model = call.model
     if model.task != "text-classification":
-        raise wrong_head(
-            f"/predict gives classes of texts, and '{model.name}' is a model for {model.task}. "
-            "Send its texts to /."
-        )
+        raise call.wrong_head(model, "/predict", "a model for classes or numbers of texts")
     body = await call.body(PredictBody)
     is_batch = isinstance(body.inputs, list) and not _is_pair(body.inputs)
     rows: Sequence[Pair] = body.inputs if is_batch else [body.inputs]  # type: ignore[list-item]
@@ -57,5 +53,4 @@ def _record(row: Pair, where: str) -> dict[str, str]:
     for text in texts:
         if not text:
             raise empty(f"{where}: the text is empty.")
-        check_unicode(text, where)
     return dict(zip(("text", "pair"), texts, strict=False))

@@ -9,7 +9,6 @@ from bertsmith.serving.call import Call, answer_json
 from bertsmith.serving.contracts.tei.truncation import TruncationDirection
 from bertsmith.serving.contracts.texts import check_texts
 from bertsmith.serving.messages import Answers
-from bertsmith.serving.problems import wrong_head
 
 
 class RerankBody(Struct, forbid_unknown_fields=True):
@@ -26,13 +25,10 @@ class RerankBody(Struct, forbid_unknown_fields=True):
 async def rerank(call: Call) -> Response:
     model = call.model
     if not model.is_number:
-        labels = f" It has {len(model.labels)} labels." if model.labels else ""
-        raise wrong_head(
-            f"/rerank needs a model that gives one score for a pair of texts, and '{model.name}' "
-            f"is a model for {model.task}.{labels}"
-        )
+        needed = "a model that gives one score for a pair of texts"
+        raise call.wrong_head(model, "/rerank", needed)
     body = await call.body(RerankBody)
-    texts = check_texts(body.texts, "texts")  # type: ignore[arg-type]
+    texts = check_texts(body.texts, "texts")
     (query,) = check_texts(body.query, "query")
     answers = await call.compute(
         model,

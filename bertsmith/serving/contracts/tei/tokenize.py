@@ -29,7 +29,7 @@ class DecodeBody(Struct, forbid_unknown_fields=True):
 async def tokenize(call: Call) -> Response:
     model = call.model
     body = await call.body(TokenizeBody)
-    texts = with_prompt(model, check_texts(body.inputs), body.prompt_name)  # type: ignore[arg-type]
+    texts = with_prompt(model, check_texts(body.inputs), body.prompt_name)
     tokenizer = call.service.tokenizer(model.name)
     answer = []
     for text in texts:

@@ -1,0 +1,40 @@
+"""Which routes answer for which head."""
+
+from bertsmith.serving.messages import Kind, ModelInfo
+from bertsmith.serving.problems import Problem
+
+NEEDED: dict[Kind, str] = {
+    "vectors": "a model for vectors",
+    "token_vectors": "a model for vectors",
+    "predict": "a model with a head that predicts",
+}
+ROUTES = {
+    "feature-extraction": "Its routes are {embed}, {embed_all} and {similarity}.",
+    "fill-mask": "Send texts with the mask token to {task}, or use {embed} for vectors.",
+    "text-classification": "Its route is {predict}.",
+    "token-classification": "Send texts to {task}.",
+    "question-answering": "Send a question and a context to {task}.",
+    "multiple-choice": "Send a text and its choices to {task}.",
+}
+"""For each task, a sentence that says which routes answer it."""
+
+
+def wrong_head(model: ModelInfo, route: str, needed: str, *, is_first: bool) -> Problem:
+    """Build the problem of a route that the model's head cannot answer; name those that can.
+
+    Args:
+        needed: what the route needs, such as "a model for vectors".
+        is_first: whether the model answers at the short paths, without its name.
+    """
+    prefix = "" if is_first else f"/models/{model.name}"
+    names = ("embed", "embed_all", "similarity", "predict", "rerank")
+    paths = {name: f"{prefix}/{name}" for name in names} | {"task": prefix or "/"}
+    sentence = ROUTES[model.task]
+    if model.is_number:
+        sentence = "Its routes are {rerank}, for a query and texts, and {predict}."
+    return Problem(
+        424,
+        "Backend",
+        f"{route} needs {needed}, and '{model.name}' is a model for {model.task}. "
+        + sentence.format(**paths),
+    )

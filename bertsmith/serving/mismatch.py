@@ -1,0 +1,102 @@
+"""Sentences about JSON that does not have the fields of a route, in place of msgspec's."""
+
+import re
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+WORDS = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
+"""Names of the types of JSON, by msgspec's names."""
+
+
+def describe_mismatch(error: msgspec.ValidationError, kind: type[Any], within: str = "") -> str:
+    """Say which field is wrong, and what it may be.
+
+    Args:
+        kind: the type that the JSON was read as.
+        within: the field of the body that was read; empty for the whole body.
+    """
+    what, path = re.fullmatch(r"(.*?)(?: - at `\$\.?(.*)`)?", str(error), re.DOTALL).groups("")  # type: ignore[union-attr]
+    full_path = ".".join(filter(None, [within, path]))
+    where = full_path or "the body"
+    fields = f"The fields of {where} are {', '.join(_fields_at(kind, path))}."
+    if match := re.fullmatch(r"Object missing required field `(.*)`", what):
+        return f"{_join(full_path, match[1])}: this field is missing. {fields}"
+    if match := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        return f"{_join(full_path, match[1])}: there is no such field. {fields}"
+    if match := re.fullmatch(r"Expected `(.*)`, got `(.*)`", what):
+        allowed = [WORDS[name] for name in match[1].split(" | ") if name in WORDS]
+        found = WORDS.get(match[2], match[2])
+        return f"{where}: found {found}. Send {_join_or(allowed)}."
+    if match := re.fullmatch(r"Invalid enum value (.*)", what):
+        return f"{where}: found {match[1]}. Send {_join_or(_choices_at(kind, path))}."
+    if match := re.fullmatch(r"Expected `int` >= (\d+)", what):
+        return f"{where}: found a smaller number. Send {match[1]} or more."
+    return f"{where}: {what}."
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _join_or(words: list[str]) -> str:
+    """Write a list with "or" before its last word."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _fields_at(kind: type[Any], path: str) -> list[str]:
+    return [
+        field.encode_name
+        for type_ in _types_at(kind, path)
+        if _is_struct(type_)
+        for field in msgspec.structs.fields(type_)
+    ]
+
+
+def _choices_at(kind: type[Any], path: str) -> list[str]:
+    return [
+        repr(value)
+        for type_ in _types_at(kind, path)
+        if get_origin(type_) is Literal
+        for value in get_args(type_)
+    ]
+
+
+def _types_at(kind: Any, path: str) -> list[Any]:
+    """Return the types that a value may have, at a path such as `inputs[0].text`."""
+    types = list(_alternatives(kind))
+    for name, index in re.findall(r"(\w+)|(\[[^\]]*\])", path):
+        inner = []
+        for type_ in types:
+            if index and get_origin(type_) in (list, tuple):
+                inner.append(get_args(type_)[0])
+            elif not index and _is_struct(type_):
+                fields = msgspec.structs.fields(type_)
+                inner += [field.type for field in fields if field.encode_name == name]
+        types = [one for type_ in inner for one in _alternatives(type_)]
+    return types
+
+
+def _alternatives(type_: Any) -> Iterator[Any]:
+    """Yield the members of a union, and the type within an annotated one."""
+    if get_origin(type_) is Annotated:
+        yield from _alternatives(get_args(type_)[0])
+    elif get_origin(type_) in (Union, UnionType):
+        for one in get_args(type_):
+            yield from _alternatives(one)
+    else:
+        yield type_
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, Struct)
