@@ -1,6 +1,7 @@
 """Tiny models, a tokenizer of a few words, and labelled reviews, for tests of several rooms."""
 
 import csv
+import json
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
@@ -83,6 +84,15 @@ def save_tiny(directory: Path, *heads, labels=(), **changes):
     model = tiny_model(*heads, num_labels=len(labels) or None, **changes)
     save_model(model, directory, tiny_tokenizer(), id2label=dict(enumerate(labels)))
     return directory
+
+
+def make_sentence_encoder(directory: Path):
+    """Add the files by which a folder is one of sentence-transformers, whose vectors are means."""
+    pooling = {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}
+    (directory / "modules.json").write_text(json.dumps([pooling]))
+    (directory / "1_Pooling").mkdir()
+    settings = {"pooling_mode_mean_tokens": True}
+    (directory / "1_Pooling" / "config.json").write_text(json.dumps(settings))
 
 
 def reviews(count, seed=0):

@@ -11,7 +11,13 @@ import torch
 import transformers
 from refusals import refuses
 from samples import RECORDS
-from tiny_models import NUM_POSITIONS, save_tiny, save_tiny_of, tiny_tokenizer
+from tiny_models import (
+    NUM_POSITIONS,
+    make_sentence_encoder,
+    save_tiny,
+    save_tiny_of,
+    tiny_tokenizer,
+)
 from tiny_tokenizers import TINY
 
 import bertsmith
@@ -37,7 +43,7 @@ def load(tmp_path_factory):
             heads = [head] * (head not in ("", "embed"))
             folders[head] = save_tiny(target, *heads, labels=RECORDS[head][0])
             if head == "embed":
-                (target / "modules.json").write_text("[]")
+                make_sentence_encoder(target)
         return bertsmith.load(folders[head], device="cpu", precision=precision)
 
     return load
