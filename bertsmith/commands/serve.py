@@ -1,14 +1,13 @@
 """`bertsmith serve`: model folders → a server over HTTP."""
 
 import json
-import os
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
 from bertsmith.commands.flags import tell
-from bertsmith.commands.settings.serve import Settings, named_folders
+from bertsmith.commands.settings.serve import Settings
 from bertsmith.serving.bench import (
     TABLE_HEADING,
     complete_url,
@@ -18,6 +17,7 @@ from bertsmith.serving.bench import (
     table_row,
 )
 from bertsmith.serving.engine_main import EngineSettings
+from bertsmith.serving.environment import named_folders, read_api_key
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.server import address_of, bind, run_server
 from bertsmith.serving.service import Limits, Service
@@ -54,6 +54,7 @@ def _measure(url: str, settings: Settings) -> None:
 
 
 def _serve(settings: Settings) -> None:
+    api_key = read_api_key() if settings.api_key is None else settings.api_key
     service = Service(
         EngineSettings(
             models=named_folders(settings.models),
@@ -77,7 +78,7 @@ def _serve(settings: Settings) -> None:
         run_server(
             service,
             listener,
-            api_key=settings.api_key or os.environ.get("BERTSMITH_API_KEY") or None,
+            api_key=api_key,
             timeout_seconds=settings.timeout,
             on_ready=partial(_tell_address, service, listener, settings.precision),
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tiny_models import reviews, save_tiny
 
-from bertsmith.commands.settings.serve import named_folders
+from bertsmith.serving.environment import named_folders
 
 TEXTS = [example.text for example in reviews(40)]
 SECONDS = 120

@@ -8,6 +8,7 @@ import tyro
 
 from bertsmith.commands.flags import parse_settings
 from bertsmith.errors import ConfigError, SettingError, option
+from bertsmith.serving.environment import named_folders
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Advanced, InferenceCompute, is_installed
 
@@ -93,29 +94,6 @@ class Settings(InferenceCompute):
         if not self.seconds > 0:
             raise SettingError("seconds", self.seconds, "a number of seconds above 0")
         named_folders(self.models)
-
-
-def named_folders(models: tuple[str, ...]) -> dict[str, Path]:
-    """Return the folders by the names under which they are served.
-
-    Raises:
-        ConfigError: two have the same name.
-    """
-    folders: dict[str, Path] = {}
-    for text in models:
-        name, equals, directory = text.partition("=")
-        path = Path(directory if equals else text)
-        if not equals:
-            name = path.resolve().name
-        if not name or not str(directory if equals else text):
-            raise ConfigError(f"'{text}': give a folder, or NAME=DIR.")
-        if name in folders:
-            raise ConfigError(
-                f"Two models have the name '{name}': {folders[name]} and {path}. Choose names: "
-                f"{name}-1={folders[name]} {name}-2={path}."
-            )
-        folders[name] = path
-    return folders
 
 
 parse = partial(parse_settings, Settings)

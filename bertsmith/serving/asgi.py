@@ -1,0 +1,33 @@
+"""The application for other servers of ASGI, such as granian, which call it without arguments."""
+
+import os
+import shlex
+
+from starlette.types import ASGIApp
+
+from bertsmith.errors import ConfigError
+from bertsmith.serving.app import create_app
+from bertsmith.serving.engine_main import EngineSettings
+from bertsmith.serving.environment import named_folders, read_api_key
+from bertsmith.serving.service import Service
+
+MODELS = "BERTSMITH_SERVE"
+
+
+def create_app_from_environment() -> ASGIApp:
+    """Build the application for the models of `BERTSMITH_SERVE`, such as `films=runs/sentiment`.
+
+    The models are loaded when the server starts the application. Each worker of the server has an
+    engine of its own.
+
+    Raises:
+        ConfigError: no model is named.
+    """
+    words = shlex.split(os.environ.get(MODELS, ""))
+    if not words:
+        raise ConfigError(
+            f"The environment variable {MODELS} names no model. Give folders, such as "
+            f"{MODELS}='films=runs/sentiment search=runs/encoder'."
+        )
+    service = Service(EngineSettings(models=named_folders(words)))
+    return create_app(service, api_key=read_api_key())
