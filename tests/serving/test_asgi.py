@@ -1,0 +1,57 @@
+"""The application under another server of ASGI, and its settings in the environment."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from model_server import TIMEOUT, ModelServer
+from refusals import refuses
+from tiny_models import save_tiny
+
+from bertsmith.errors import ConfigError
+from bertsmith.serving.asgi import create_app_from_environment
+from bertsmith.serving.environment import read_api_key
+
+
+@pytest.fixture
+def port():
+    """A port that is free a moment before it is used."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_another_server_runs_the_application(tmp_path, port):
+    folder = save_tiny(tmp_path / "my films", "classify", labels=("bad", "good"))
+    command = [sys.executable, "-m", "uvicorn", "--factory", "--port", str(port),
+               "bertsmith.serving.asgi:create_app_from_environment"]  # fmt: skip
+    environment = {"BERTSMITH_SERVE": f"'films={folder}'", "BERTSMITH_API_KEY": "sesame"}
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+    try:
+        server = ModelServer(f"http://127.0.0.1:{port}")
+        end = time.monotonic() + TIMEOUT
+        while "Uvicorn running" not in process.stderr.readline():
+            assert time.monotonic() < end and process.poll() is None
+        assert server.post("/predict", {"inputs": "a film"}).status == 401
+        answer = server.post("/predict", {"inputs": "a film"}, Authorization="Bearer sesame")
+        assert {row["label"] for row in answer.json} == {"bad", "good"}
+    finally:
+        process.terminate()
+        process.wait(TIMEOUT)
+        process.stderr.close()
+
+
+def test_models_and_key_have_to_be_named(monkeypatch):
+    monkeypatch.delenv("BERTSMITH_SERVE", raising=False)
+    with refuses(ConfigError, "BERTSMITH_SERVE"):
+        create_app_from_environment()
+    monkeypatch.setenv("BERTSMITH_API_KEY", "")
+    with refuses(ConfigError, "BERTSMITH_API_KEY"):
+        read_api_key()
+    monkeypatch.delenv("BERTSMITH_API_KEY")
+    assert read_api_key() is None
