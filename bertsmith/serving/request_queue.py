@@ -1,8 +1,8 @@
 """The queue of texts to compute: which of them share the next forward passes.
 
 There is no waiting window: whenever the model is free, it takes what is queued, up to a budget of
-real tokens. Requests take turns, text by text, so that a request with many texts delays a request
-with one text by one batch at most.
+real tokens. Requests take turns, within a batch text by text, and one that was served waits behind
+all others, so that a request with many texts delays each other one by one batch at most.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class _Waiting:
 
 @dataclass
 class RequestQueue:
-    """Requests in the order in which they arrived, by their numbers."""
+    """Requests by their numbers, in the order of their turns."""
 
     _requests: dict[int, _Waiting] = field(default_factory=dict)
 
@@ -47,7 +47,7 @@ class RequestQueue:
     def take(self, max_tokens: int) -> list[tuple[int, int]]:
         """Take texts of at most `max_tokens` tokens, but at least one.
 
-        All have the key of the request that has waited longest. The result has pairs of a request's
+        All have the key of the request whose turn it is. The result has pairs of a request's
         number and the index of its text, in the order of requests and texts.
 
         >>> queue = RequestQueue()
@@ -71,8 +71,8 @@ class RequestQueue:
             room -= cost
             taken.append((number, waiting.next_text))
             waiting.next_text += 1
-            if waiting.is_empty:
-                del self._requests[number]
-            else:
+            del self._requests[number]
+            if not waiting.is_empty:
+                self._requests[number] = waiting  # behind those that wait for their turn
                 turns.append(number)
         return sorted(taken)

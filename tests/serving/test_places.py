@@ -1,0 +1,42 @@
+"""Places for texts: a request takes all that it needs, or none."""
+
+import pytest
+
+from bertsmith.serving.places import Places
+from bertsmith.serving.problems import Problem
+
+
+def refusal(places, *needed):
+    taken = places.num_taken, places.num_characters
+    with pytest.raises(Problem) as caught:
+        places.take(*needed)
+    assert (places.num_taken, places.num_characters) == taken
+    return caught.value
+
+
+def test_places_are_taken_and_given_back():
+    places = Places(4, 100)
+    places.take(4, 100)
+    assert (places.num_taken, places.num_characters) == (4, 100)
+    places.give_back(4, 100)
+    assert (places.num_taken, places.num_characters) == (0, 0)
+    places.take(4, 0)
+
+
+@pytest.mark.parametrize("needed, part", [((2, 1), "3 of its 4 places"), ((1, 51), "50 character")])
+def test_a_busy_server_asks_to_try_again(needed, part):
+    places = Places(4, 100)
+    places.take(3, 50)
+    problem = refusal(places, *needed)
+    assert (problem.status, problem.headers["Retry-After"]) == (429, "1")
+    assert part in problem.message
+    places.take(1, 50)
+    assert refusal(places, 1, 0).status == 429
+
+
+@pytest.mark.parametrize("needed", [(5, 1), (1, 101)])
+def test_what_never_fits_is_refused_for_good(needed):
+    problem = refusal(Places(4, 100), *needed)
+    assert problem.status == 413
+    assert "Retry-After" not in problem.headers
+    assert "at most 4 texts with 100 characters" in problem.message
