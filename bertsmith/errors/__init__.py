@@ -11,6 +11,7 @@ from bertsmith.errors.kinds import (
     NotFittedError,
     SettingError,
     TrainingError,
+    WriteError,
 )
 from bertsmith.errors.notices import BertsmithWarning, given_warnings, warn_once
 from bertsmith.errors.option_names import as_arguments, as_fields, as_flags, option
@@ -28,6 +29,7 @@ __all__ = [
     "NotFittedError",
     "SettingError",
     "TrainingError",
+    "WriteError",
     "advice_on",
     "as_arguments",
     "as_fields",

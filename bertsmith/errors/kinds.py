@@ -46,6 +46,24 @@ class InputError(BertsmithError, ValueError):
     """A text, table or row that cannot be read with these settings."""
 
 
+class WriteError(InputError):
+    """A file or folder that cannot be written.
+
+    Args:
+        problem: a sentence that names the path and the cause.
+        advice: what to do.
+    """
+
+    def __init__(self, problem: str, advice: str) -> None:
+        super().__init__(problem, advice)
+        self.problem = problem
+        self.advice = advice
+
+    @property
+    def message(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
 class ExamplesError(InputError):
     """Examples that can be read, but not learned from or scored, such as examples of one class."""
 

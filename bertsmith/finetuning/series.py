@@ -42,6 +42,7 @@ from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import check_same, same_fields
 from bertsmith.training.run_folder import CONFIG, RunFolder, note_choices, run_names
 from bertsmith.training.run_progress import RunProgress
+from bertsmith.training.write_errors import naming_the_run
 
 Kind = Literal["seed", "fold"]
 Train = Callable[..., Any]
@@ -218,7 +219,11 @@ def finetune_repeatedly(
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     resumed = folder if settings.resume else None
-    with computing_on(settings, resumed) as machine, ExitStack() as stack:
+    with (
+        computing_on(settings, resumed) as machine,
+        naming_the_run(folder, resume_command),
+        ExitStack() as stack,
+    ):
         runs = list(_runs_of(task_type, settings, kind, say))
         facts = _describe(settings, kind)
         _check_series(folder, settings, facts)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.errors import ConfigError, InputError, advice_on, option
+from bertsmith.errors import ConfigError, InputError, WriteError, advice_on, option
 
 
 @contextlib.contextmanager
@@ -302,7 +302,10 @@ def atomic_dir(path: Path) -> Iterator[Path]:
         shutil.rmtree(replaced, ignore_errors=True)
     except OSError as error:
         raise write_error(path, error) from error
-    except InputError as error:  # about a file in the folder: name it by the user's path
+    except WriteError as error:  # about a file in the folder: name it by the user's path
+        problem = error.problem.replace(str(temporary), str(path))
+        raise WriteError(problem, error.advice) from error.__cause__
+    except InputError as error:
         error.args = (error.message.replace(str(temporary), str(path)),)
         raise
     finally:
@@ -349,17 +352,18 @@ def _remove_leftovers(path: Path) -> None:
                 os.close(lock)
 
 
-def write_error(path: Path, error: OSError) -> InputError:
+def write_error(path: Path, error: OSError) -> WriteError:
     """Build the error for a file or folder that cannot be written."""
     if error.errno == errno.ENOSPC:
-        return InputError(
-            f"{path}: the disk is full. Nothing was changed. Free some space or choose another "
-            "folder, then run the command again."
+        return WriteError(
+            f"{path}: the disk is full.",
+            "Nothing was changed. Free some space or choose another folder, then run the command "
+            "again.",
         )
     # If a file is where a folder must be made, the system says "File exists" about the file.
     cause = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
     advice = "Choose another path." if error.errno == errno.EEXIST else advice_on(error)
-    return InputError(f"{path}: cannot be written ({cause}). {advice}")
+    return WriteError(f"{path}: cannot be written ({cause}).", advice)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from bertsmith.training.recorder import Callback
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import Summary, Trainer
+from bertsmith.training.write_errors import naming_the_run
 
 Resolved = TypeVar("Resolved")
 Result = TypeVar("Result")
@@ -108,6 +109,7 @@ class Run(ABC, Generic[Resolved, Result]):
                 stack.enter_context(self.hold())
             built = self.build(resolved, machine)
             trainer = self._make_trainer(built)
+            stack.enter_context(naming_the_run(self.folder, self.resume_command))
             if not self.resume:
                 trainer.begin(built.facts)
                 summary = trainer.run()

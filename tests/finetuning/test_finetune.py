@@ -1,11 +1,15 @@
 """Fine-tuning as a whole: what it learns, what it saves, and what it refuses beforehand."""
 
+import errno
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from folders import contents
+from limits import file_size_limit
 from refusals import refuses
 from samples import prepare
 from stop_at import StopAt
@@ -14,6 +18,7 @@ from torch_threads import another_number
 
 from bertsmith.errors import BertsmithWarning, ConfigError, InputError, Interrupted
 from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.task import TaskDataset
@@ -228,3 +233,62 @@ def test_bad_input_leaves_an_earlier_model_as_it_was(settings, tmp_path):
         refusal(asked, *parts, kind=InputError)
     refusal(replace(settings, max_length=99, overwrite=True), "max_length: found 99", "4 to 37")
     assert before == contents(earlier)
+
+
+FULL_AT = {
+    "model.safetensors": ["continue it, with: the same call"],
+    "README.md": ["continue it, with: the same call"],
+    "run.json": ["Nothing was changed"],
+}
+
+
+@pytest.mark.parametrize("kind", ["one run", "a series"])
+@pytest.mark.parametrize("name", FULL_AT)
+def test_a_disk_that_is_full_in_a_run_says_how_it_goes_on(settings, monkeypatch, name, kind):
+    settings = replace(settings, steps=4, seeds=None if kind == "one run" else 2)
+    run = finetune if kind == "one run" else finetune_repeatedly
+    fsync = os.fsync
+
+    def full(file):
+        if f"/.{name}." in str(Path(f"/proc/self/fd/{file}").readlink()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with refuses(InputError, f"{name}: the disk is full. ", *FULL_AT[name]) as caught:
+            run(Classify, settings)
+    is_begun = name != "run.json"
+    assert (f"The run so far is in {settings.out}" in str(caught.value)) == is_begun
+    assert ("Nothing was changed" in str(caught.value)) != is_begun
+    again = run(Classify, replace(settings, resume=is_begun))
+    fresh = run(Classify, replace(settings, out=settings.out.with_name("fresh")))
+    first, second = (load_model(result.out).state_dict() for result in (again, fresh))
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+
+
+def test_a_disk_that_is_full_in_a_new_run_keeps_the_earlier_one(settings, monkeypatch):
+    settings = replace(settings, steps=2)
+    finetune(Classify, settings)
+    before = (settings.out / "model.safetensors").read_bytes()
+
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with refuses(InputError, "run.json: the disk is full. ", "out/earlier-run. Free"):
+            finetune(Classify, replace(settings, overwrite=True))
+    assert (settings.out / "earlier-run" / "model.safetensors").read_bytes() == before
+    finetune(Classify, settings)
+
+
+def test_a_run_that_was_saved_names_its_last_checkpoint(settings):
+    settings = replace(settings, steps=4)
+    with pytest.raises(Interrupted):
+        finetune(Classify, settings, [StopAt(2)])
+    with (
+        refuses(InputError, "File too large", "from step-00000002, ", "Mend that"),
+        file_size_limit(20_000),
+    ):
+        finetune(Classify, replace(settings, resume=True))

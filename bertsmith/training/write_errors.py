@@ -1,0 +1,54 @@
+"""What an error says that ends a run which has begun to write its folder."""
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+from bertsmith.errors import InputError, WriteError
+from bertsmith.system.files import write_error
+from bertsmith.training.checkpoint import list_checkpoints
+from bertsmith.training.run_folder import RunFolder
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+@contextlib.contextmanager
+def naming_the_run(folder: RunFolder, resume_command: str) -> Iterator[None]:
+    """Say in the block's errors of writing that a begun run is in `folder`, and how it continues.
+
+    Without that, the same command would refuse the folder on which it had just said that nothing
+    was changed.
+
+    Raises:
+        InputError: in place of the block's WriteError, or of its OSError of a disk.
+    """
+    try:
+        yield
+    except WriteError as error:
+        raise _continued(error, folder, resume_command) from error.__cause__
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        name = folder.path if error.filename is None else error.filename
+        raise _continued(write_error(name, error), folder, resume_command) from error
+
+
+def _continued(error: WriteError, folder: RunFolder, resume_command: str) -> InputError:
+    is_full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+    )
+    mend = "Free some space" if is_full else "Mend that"
+    if folder.run_path.exists():
+        checkpoints = list_checkpoints(folder.checkpoints_dir)
+        start = f"from {checkpoints[-1].name}, its last checkpoint" if checkpoints else "it"
+        return InputError(
+            f"{error.problem} The run so far is in {folder.path}. {mend}, then continue {start}, "
+            f"with: {resume_command}"
+        )
+    if folder.earlier_dir.exists():
+        return InputError(
+            f"{error.problem} The earlier run is in {folder.earlier_dir}. {mend}, then run the "
+            "command again."
+        )
+    return error
