@@ -1,6 +1,7 @@
 """Every kind of tokenizer in every way a task reads text: pairs, questions, words."""
 
 import pytest
+import transformers
 from refusals import refuses
 from tiny_tokenizers import TEXT, TINY
 
@@ -28,6 +29,35 @@ def test_pairs_are_cut_to_a_length_as_encode_does(kind):
     assert max_text_length(tokenizer, 64, fewest) == fewest
     with refuses(ConfigError, f"max_length: found {fewest - 1}", f"{fewest} to 64"):
         max_text_length(tokenizer, 64, fewest - 1)
+
+
+@kinds
+def test_long_texts_keep_their_last_tokens_if_they_are_cut_on_the_left(kind):
+    tokenizer = TINY[kind]()
+    ids = tokenizer.encode_ids(TEXT)
+    fewest = tokenizer.num_special_tokens(1)
+    for length in range(fewest + 1, 30, 3):
+        for side, kept in (("left", ids[fewest - length :]), ("right", ids[: length - fewest])):
+            encoded = encode_texts(tokenizer, [(TEXT, None)], length, side)
+            assert encoded.ids[0].tolist() == tokenizer.build_row([kept]).ids.tolist()
+            assert encoded.num_cut == (len(ids) - len(kept),)
+    short = [("the river", "the sea")]
+    whole, same = (encode_texts(tokenizer, short, 64, side) for side in ("left", "right"))
+    assert whole.ids[0].tolist() == same.ids[0].tolist()
+
+
+def test_pairs_are_cut_on_the_left_as_by_transformers(tmp_path):
+    tokenizer = TINY["wordpiece"]()
+    tokenizer.save(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path, truncation_side="left")
+    pairs = [("the river runs down to the sea", "it is wide, and who runs?"),
+             ("who runs", TEXT), (TEXT, "the sea")]  # fmt: skip
+    for pair in pairs:
+        for length in range(6, 30):
+            encoded = encode_texts(tokenizer, [pair], length, "left")
+            expected = theirs(*pair, truncation=True, max_length=length)
+            assert encoded.ids[0].tolist() == expected["input_ids"]
+            assert encoded.type_ids[0].tolist() == expected["token_type_ids"]
 
 
 @kinds

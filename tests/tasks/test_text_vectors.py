@@ -1,6 +1,7 @@
 """A text's vector is the mean over its tokens, or what its folder says."""
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -52,6 +53,17 @@ def test_vectors_are_those_of_transformers_by_any_number_of_threads(tmp_path, mo
         with threads(number):
             np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-5)
             assert torch.get_num_threads() == number
+
+
+def test_a_long_text_may_keep_its_end(tmp_path):
+    encoder = load(save_tiny(tmp_path))
+    words = ["good", "bad", "film", "the", "story"] * 20
+    for side, kept in (("left", words[-35:]), ("right", words[:35])):
+        of_side = encoder.with_definition(replace(encoder.definition, truncation_side=side))
+        found = of_side.encode(" ".join(words))
+        np.testing.assert_allclose(found, encoder.encode(" ".join(kept)), atol=1e-6)
+    with refuses(ConfigError, "truncation_side is 'middle'"):
+        replace(encoder.definition, truncation_side="middle")
 
 
 def test_a_folder_of_sentence_transformers_is_followed():
