@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
 from benchmarks import gpu, quality  # noqa: E402
+from benchmarks.serving import __main__ as serving  # noqa: E402
 from benchmarks.speed import readme, time_to_quality  # noqa: E402
 from benchmarks.speed.contest import Claim, Contender, Contest, run  # noqa: E402
 from benchmarks.speed.plan import Plan  # noqa: E402
@@ -124,3 +125,34 @@ def test_pretraining_on_a_gpu_is_measured_from_rows_to_page_by_a_tiny_model(tmp_
     assert failed == {gpu.FLASH_COMPILED}  # not on a CPU
     text = page.read_text(encoding="utf-8")
     assert re.search(r"\| tiny, natural.*\*\*[\d.]+×\*\*", text) and "ImportError" in text
+
+
+def turn_of_a_server(saturation, statuses):
+    """A turn of benchmarks.serving, with the same latencies at each load."""
+    load = {
+        "latencies": {"p50": 4.0, "p99": 120.0}, "answered_per_second": 90.0, "client_share": 0.25,
+        "statuses": statuses, "num_requests": sum(statuses.values()),
+    }  # fmt: skip
+    cpu = {"at 80% of the rate": 9.0, "at 200% of the rate": 5.0}
+    return {
+        "saturation": saturation, "alone": load, "at_50": load, "at_80": load, "at_200": load,
+        "start_seconds": 2.5, "memory_at_rest": {"now": 400.0}, "memory": {"peak": 600.0},
+        "cpu_ms_per_answer": cpu, "busy_cores": 1.9, "cosine": 0.99995,
+    }  # fmt: skip
+
+
+def test_the_page_of_servers_has_medians_ranges_and_refusals():
+    results = {
+        "date": "2026-01-31", "processor": "a processor",
+        "packages": {"ours": [], "peer": ["package==1"]},
+        "turns": {
+            "ours": [turn_of_a_server(100.0, {"200": 3, "429": 1}) for _ in range(2)],
+            "peer": [turn_of_a_server(rate, {"200": 4}) for rate in (40.0, 50.0, 90.0)],
+        },
+        "in_process": {"ours": [{"single_ms": 3.0, "texts_per_second": 120.0}]},
+    }  # fmt: skip
+    text = "\n".join(serving.page(results))
+    rates = "| requests/s at most | 100 (100 to 100) | 50.0 (40.0 to 90.0) |"
+    assert rates in text and "Medians over 3 turns" in text
+    assert "| refused or lost at 200 % | 25% 429 | none |" in text
+    assert "lowest cosine is 0.99995" in text and "- peer: `package==1`" in text

@@ -182,11 +182,15 @@ def medians(turns: Sequence[Mapping[str, Any]], *keys: str) -> str:
             values.append(float(value))
     if not values:
         return "none"
-    digits = 0 if statistics.median(values) >= 20 else 1
-    middle = f"{statistics.median(values):,.{digits}f}"
+    middle = format_figure(statistics.median(values))
     if len(values) == 1:
         return middle
-    return f"{middle} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
+    return f"{middle} ({format_figure(min(values))} to {format_figure(max(values))})"
+
+
+def format_figure(value: float) -> str:
+    """Format a figure with about three digits."""
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
 def page(results: Mapping[str, Any]) -> Iterator[str]:
@@ -198,7 +202,10 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"all-MiniLM-L6-v2 over HTTP, one sentence of IMDB per request, on {results['processor']}, "
         f"{THREADS} threads each; {results['date']}. Server and client share the cores. "
-        f"Medians over {max(map(len, turns.values()))} turns, and their range."
+        f"Medians over {max(map(len, turns.values()))} turns, and their range. All programs "
+        f"together used {medians([turn for name in names for turn in turns[name]], 'busy_cores')} "
+        "cores: where that is more than the server and the client needed, others disturbed them, "
+        "and only the processor times and the memory can be compared."
     )
     yield ""
     yield "```"
@@ -220,11 +227,13 @@ def page(results: Mapping[str, Any]) -> Iterator[str]:
         ("memory at rest, MB", ("memory_at_rest", "now")),
         ("peak memory, MB", ("memory", "peak")),
         ("client, of a core at 80 %", ("at_80", "client_share")),
-        ("lowest cosine with bertsmith in fp32", ("cosine",)),
     ]
     body = [[what, *(medians(turns[name], *keys) for name in names)] for what, keys in rows]
     body.insert(8, ["refused or lost at 200 %", *(_others(turns[name]) for name in names)])
     yield from table(["", *names], body)
+    yield ""
+    lowest = min(turn["cosine"] for name in names for turn in turns[name])
+    yield f"All vectors agree with those of bertsmith in fp32: the lowest cosine is {lowest:.5f}."
     yield ""
     yield "Without a server, in one process:"
     yield ""
