@@ -1,10 +1,11 @@
 """Linear layers in 8-bit integers: weights are rounded once, inputs at each call.
 
 Weights have a scale for each output (symmetric, -127 to 127). Inputs have one scale per call, from
-their least to their greatest value (0 to 255), so a text's vector depends a little on the texts
-that share its batch. The product of the integers is exact and is returned in fp32 or bf16. With
-VNNI products take half as long as in bf16 (one thread of a Zen 4). Without VNNI products gain less,
-and scales are larger, so that no sum of two products overflows.
+their least to their greatest value (0 to 255), so a text's vector depends on the texts that share
+its batch: alone and among 100 others, all-MiniLM-L6-v2 gave vectors with a cosine of 0.991 on
+average and 0.965 at worst. The product of the integers is exact and is returned in fp32 or bf16.
+With VNNI products take half as long as in bf16 (one thread of a Zen 4). Without VNNI products gain
+less, and scales are larger, so that no sum of two products overflows.
 """
 
 from collections.abc import Callable
