@@ -41,7 +41,7 @@ def describe_mismatch(error: msgspec.ValidationError, kind: type[Any], within: s
     if match := re.fullmatch(r"Invalid enum value (.*)", what):
         return f"{where}: found {match[1]}. Send {_join_or(_choices_at(kind, path))}."
     if match := re.fullmatch(r"Expected `int` >= (\d+)", what):
-        return f"{where}: found a smaller number. Send {match[1]} or more."
+        return f"{where}: found a number below {match[1]}. Send {match[1]} or more."
     return f"{where}: {what}."
 
 
