@@ -7,7 +7,7 @@ or a label is an error, or is skipped and counted.
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bertsmith.data.columns import Columns
+from bertsmith.data.parquet_classes import read_class_names
+from bertsmith.data.parquet_files import parquet_schema
 from bertsmith.data.records import (
     ColumnSpec,
     IncompleteRowError,
@@ -22,6 +24,7 @@ from bertsmith.data.records import (
     RecordReader,
     lowered,
 )
+from bertsmith.data.table_rows import classes_stay_numbers
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.training_columns import TrainingColumns
 from bertsmith.errors import InputError, option, warn_once
@@ -108,6 +111,9 @@ class ExampleReader(RecordReader[Example]):
             the user named its column, as it is not clear which text is meant. If None, it is read.
         trained: the columns that the model was trained on.
         needs_text: whether a row must have a text; if only labels are compared, it need not.
+        compared_labels: labels that those of a Parquet file are compared with, from which it is
+            seen whether classes that `datasets` numbered are read by their names. None reads their
+            numbers.
     """
 
     def __init__(
@@ -120,6 +126,7 @@ class ExampleReader(RecordReader[Example]):
         pairs: bool | None = None,
         trained: TrainingColumns | None = None,
         needs_text: bool = True,
+        compared_labels: Iterable[str] | None = None,
     ) -> None:
         self.needs_text = needs_text
         self.trained = trained or TrainingColumns()
@@ -128,6 +135,7 @@ class ExampleReader(RecordReader[Example]):
         self.empty_labels = empty_labels
         self.pairs = pairs
         self.is_file = isinstance(source, Path)
+        self.compared_labels = compared_labels
         self._stripped: dict[str, int] = {}
         lacking = ""
         if labelled:
@@ -161,6 +169,15 @@ class ExampleReader(RecordReader[Example]):
                 "space at the ends of a file's labels does not count."
             )
         return examples
+
+    def class_names(self) -> Mapping[str, Sequence[str]]:
+        if self.compared_labels is None or not isinstance(self.source, Path):
+            return {}
+        names = read_class_names(self.source)
+        columns = parquet_schema(self.source).names if names else ()
+        label_column = self.columns.label_column
+        stay = classes_stay_numbers(names, columns, self.compared_labels, label_column)
+        return {} if stay else names
 
     def _example(self, row: int, record: Record) -> Example:
         (text,) = record.get("text") or ("",)

@@ -32,6 +32,27 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
     )
 
 
+def no_label(names: Sequence[str]) -> str | None:
+    """Describe a class that data sets such as SNLI give to texts without a label; else None.
+
+    It is `-` beside two other names or more, or -1 beside 0, 1 and 2.
+
+    >>> no_label(["-", "entailment", "neutral"])[:45]
+    "the label '-' is a class of its own. In SNLI "
+    """
+    if "-" in names and len(names) > 2:
+        name = "-"
+    elif "-1" in names and {"0", "1", "2"} <= set(names):
+        name = "-1"
+    else:
+        return None
+    return (
+        f"the label '{name}' is a class of its own. In SNLI and others it means that a text has no "
+        f"label; then leave out these rows, or make their label empty and pass "
+        f"{option('skip_incomplete', True)}"
+    )
+
+
 def several_in_one(names: Sequence[str]) -> str | None:
     """Describe classes that each seem to be several labels, such as `toxic,insult`; else None.
 

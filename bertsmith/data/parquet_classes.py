@@ -8,6 +8,8 @@ from typing import Any
 from bertsmith.data.parquet_files import parquet_schema, read_parquet
 from bertsmith.errors import InputError
 
+MISSING_CLASS = -1
+"""Number that `datasets` gives a row without a class."""
 METADATA_KEY = b"huggingface"
 """Key under which a table's metadata describes its columns."""
 
@@ -18,12 +20,36 @@ def read_parquet_with_classes(path: Path) -> Iterator[tuple[int, dict[str, Any]]
     Raises:
         InputError: as `read_parquet`, or a number that is no class's.
     """
-    names_of = parquet_class_names(parquet_schema(path).metadata or {})
+    names_of = read_class_names(path)
     for row, values in read_parquet(path):
-        for column, names in names_of.items():
-            if column in values:
-                values[column] = _named(values[column], names, f"row {row} of {path}: '{column}'")
-        yield row, values
+        yield row, with_class_names(values, names_of, f"row {row} of {path}")
+
+
+def read_class_names(path: Path) -> dict[str, list[str]]:
+    """Return the names of a file's classes by column.
+
+    Raises:
+        InputError: as `read_parquet`.
+    """
+    return parquet_class_names(parquet_schema(path).metadata or {})
+
+
+def with_class_names(
+    row: Mapping[str, Any], names_of: Mapping[str, Sequence[str]], location: str
+) -> dict[str, Any]:
+    """Return a row with the names of classes in place of their numbers.
+
+    As in memory, -1 is a missing class, so None.
+
+    Raises:
+        InputError: a number is no class's.
+    """
+    named = {
+        column: _named(row[column], names, f"{location}: '{column}'")
+        for column, names in names_of.items()
+        if column in row
+    }
+    return {**row, **named}
 
 
 def parquet_class_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
@@ -53,11 +79,13 @@ def _names(feature: Any) -> list[str]:
 
 
 def _named(value: Any, names: Sequence[str], location: str) -> Any:
-    """Return the name of a class, or those of a list; whatever is no number stays."""
+    """Return the name of a class, or those of a list; None for -1; all but numbers stays."""
     if isinstance(value, list):
         return [_named(number, names, location) for number in value]
     if not isinstance(value, int) or isinstance(value, bool):
         return value
+    if value == MISSING_CLASS:
+        return None
     if not 0 <= value < len(names):
         raise InputError(
             f"{location} has the class {value}, but the file names {len(names)} classes, from 0. "

@@ -23,6 +23,7 @@ from bertsmith.data.json_rows import (
     plain_number,
 )
 from bertsmith.data.objects import read_objects
+from bertsmith.data.parquet_classes import with_class_names
 from bertsmith.data.reader import ExampleT, Reader
 from bertsmith.data.tables import (
     ASK_FORMAT,
@@ -283,6 +284,10 @@ class RecordReader(Reader[ExampleT]):
         ]
         return not all(asked is not None and _is_numbers(asked) for asked in needed)
 
+    def class_names(self) -> Mapping[str, Sequence[str]]:
+        """Return names of classes by column, for which a Parquet file's numbers stand."""
+        return {}
+
     def locate_row(self, row: int) -> str:
         return locate_row(self.source, row)
 
@@ -331,7 +336,17 @@ class RecordReader(Reader[ExampleT]):
         """
         kind = self.file_format
         if kind in ("jsonl", "json", "parquet"):
-            return None, read_objects(self.source, kind), partial(self._from_object, {})
+            read = partial(self._from_object, {})
+            names_of = self.class_names() if kind == "parquet" else {}
+            if names_of:
+                return (
+                    None,
+                    read_objects(self.source, kind),
+                    lambda row, value: read(
+                        row, with_class_names(value, names_of, self.locate_row(row))
+                    ),
+                )
+            return None, read_objects(self.source, kind), read
         assert isinstance(self.source, Path)
         if kind == "txt":
             if self.lines_lack:

@@ -4,13 +4,14 @@ import glob
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bertsmith.data.encoded_texts import as_list, check_no_pair, is_table, name_type
 from bertsmith.data.json_rows import list_names
+from bertsmith.data.records import find_column
 from bertsmith.errors import InputError, warn_once
 from bertsmith.system.counts import count_noun
 
@@ -166,10 +167,29 @@ def with_classes_of(
     """
     if not isinstance(source, TableRows):
         return source
-    names = {name for names in source.class_names.values() for name in names}
+    stay = classes_stay_numbers(source.class_names, source.names, labels, label_column)
+    return with_class_numbers(source) if stay else source
+
+
+def classes_stay_numbers(
+    class_names: Mapping[str, Sequence[str]],
+    column_names: Sequence[Any],
+    labels: Iterable[str],
+    label_column: str | None,
+) -> bool:
+    """Return whether a table's numbered classes are read as numbers, not by their names.
+
+    They are if the `labels` that they are compared with are numbers, or if `label_column` names
+    several columns of 0 and 1.
+    """
+    labels = tuple(labels)
+    names = {name for names in class_names.values() for name in names}
     are_numbers = bool(labels) and all(map(str.isdecimal, labels)) and not names.issuperset(labels)
-    are_flags = label_column not in (None, *source.names)
-    return with_class_numbers(source) if are_numbers or are_flags else source
+    names_of_columns = list(map(str, column_names))
+    return are_numbers or (
+        label_column is not None
+        and find_column(label_column, names_of_columns, len(names_of_columns)) is None
+    )
 
 
 def _name_classes(value: Any, names: Sequence[str]) -> Any:

@@ -8,8 +8,8 @@ since they are looked up by the id of the question. Nothing here needs torch.
 import math
 from array import array
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from bertsmith.data.predictions import (
     NUMBER_COLUMNS,
     PredictedLabel,
     read_answers,
+    read_labels,
     read_no_answer_probs,
 )
 from bertsmith.data.squad import QuestionReader, question_format
@@ -135,7 +136,8 @@ def score_class_files(
     """
     if columns and columns.multi_label:
         return _score_label_sets(gold, predictions, columns)
-    reader = ExampleReader(gold, columns, needs_text=False)
+    compared = _PredictedNames(predictions, columns)
+    reader = ExampleReader(gold, columns, needs_text=False, compared_labels=compared)
     counts: Counter[tuple[str, str]] = Counter()
     rows: dict[str, int] = {}
     first_rows: dict[str, int] = {}
@@ -172,7 +174,10 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     separator = columns.label_separator
     if not separator:
         raise SettingError("label_separator", "", "text, such as ','", "Give one.")
-    reader = ExampleReader(gold, columns, empty_labels=True, needs_text=False)
+    compared = _PredictedNames(predictions, columns)
+    reader = ExampleReader(
+        gold, columns, empty_labels=True, needs_text=False, compared_labels=compared
+    )
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
     for example, prediction in pair_rows(gold, reader, predictions, several=True):
@@ -195,6 +200,24 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
 
     counts = LabelCounts(by_name(both), by_name(predicted), by_name(support), num_exact, num_texts)
     return MultiLabelReport.of(counts, names, num_skipped=reader.num_skipped)
+
+
+@dataclass(frozen=True)
+class _PredictedNames:
+    """The labels of a file of predictions, which is read only if they are iterated over."""
+
+    predictions: Path
+    columns: ClassColumns | None
+
+    def __iter__(self) -> Iterator[str]:
+        columns = self.columns or ClassColumns()
+        for prediction in read_labels(
+            self.predictions, several=columns.multi_label, delimiter=columns.delimiter
+        ):
+            if columns.multi_label:
+                yield from split_labels(prediction.label, columns.label_separator)
+            else:
+                yield prediction.label
 
 
 def _remark_on_names(

@@ -16,7 +16,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Example, are_pairs
-from bertsmith.data.label_remarks import look_alike, mixed_labels, several_in_one
+from bertsmith.data.label_remarks import look_alike, mixed_labels, no_label, several_in_one
 from bertsmith.data.labels import check_classes, class_names, class_numbers
 from bertsmith.data.source_columns import type_of_column
 from bertsmith.metrics.class_report import ClassReport, summarize
@@ -139,8 +139,13 @@ class Classify(LabelTask[ClassPrediction]):
         return ClassAccumulator(self.labels, path)
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
-        """Warn if labels mix numbers and names, look alike, or seem to be several labels each."""
-        notes = (mixed_labels(examples), look_alike(self.labels), several_in_one(self.labels))
+        """Warn if labels mix kinds, look alike, mean "no label", or seem to be several labels."""
+        notes = (
+            mixed_labels(examples),
+            look_alike(self.labels),
+            no_label(self.labels),
+            several_in_one(self.labels),
+        )
         return [note for note in notes if note is not None]
 
     def outcome(self, example: Example, prediction: ClassPrediction) -> Outcome:

@@ -81,6 +81,7 @@ class TextTask(Task[Example, PredictionT]):
             empty_labels=self.empty_labels,
             pairs=self.pairs,
             trained=self.trained,
+            compared_labels=self.labels if self.are_classes_named else None,
         )
 
     def example(self, record: Mapping[str, Any]) -> Example:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertsmith.data.label_remarks import look_alike, other_names, several_in_one
+from bertsmith.data.label_remarks import look_alike, no_label, other_names, several_in_one
 from bertsmith.errors import as_flags
 
 
@@ -46,3 +46,14 @@ def test_predicted_labels_of_which_none_is_right(right, predicted, advice):
     assert advice in remark if advice else remark is None
     if remark:
         assert remark.startswith(", ".join(f"'{x}'" for x in predicted) + " beside '")
+
+
+@pytest.mark.parametrize(("names", "name"), [
+    (["-", "contradiction", "entailment", "neutral"], "-"), (["-1", "0", "1", "2"], "-1"),
+    (["-", "+"], None), (["-1", "1"], None), (["-1", "0", "1"], None), (["-2", "-1", "0"], None),
+    (["-1", "0", "1", "2", "3"], "-1"), (["a", "b"], None),
+])  # fmt: skip
+def test_a_class_that_may_mean_no_label(names, name):
+    note = no_label(names)
+    assert note is None if name is None else note.startswith(f"the label '{name}' is a class of")
+    assert name is None or "--skip-incomplete" in as_flags(note)
