@@ -39,17 +39,18 @@ ERRORS: Mapping[int, str] = {
     400: "The body is not JSON, or has no text.",
     401: "The key is missing or wrong.",
     404: "There is no model of this name.",
+    408: "The body did not arrive in time. Send it again.",
     413: "There are too many texts, or the body is too large. Divide the request.",
     422: "A field is missing, unknown or of another type, or a text is too long.",
     424: "The model's head cannot answer this route, or the model could not compute the text.",
     429: "The server is busy. Send the request again after the seconds of Retry-After.",
-    503: "The models are not loaded yet, the server is stopping, or the time is over. Send the "
-    "request again after the seconds of Retry-After.",
+    503: "The process that computes is started again, the server is stopping, or the request took "
+    "too long. Send it again after the seconds of Retry-After.",
 }
 """For each status of HTTP, what is wrong and what to do."""
 
-OF_TEXTS = (400, 404, 413, 422, 424, 429, 503)
-OF_TOKENS = (400, 404, 413, 422, 503)
+OF_TEXTS = (400, 404, 408, 413, 422, 424, 429, 503)
+OF_TOKENS = (400, 404, 408, 413, 422, 503)
 
 
 @dataclass(frozen=True)
