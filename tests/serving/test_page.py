@@ -177,6 +177,20 @@ def test_another_model_is_chosen_from_the_list(open_page, server):
     assert len(bars(page)) == 2
 
 
+def test_a_prompt_is_chosen_from_those_of_the_model(open_page, server):
+    page = open_page("models/embed")
+    fill(page, {"text": "a good film"})
+    assert page.locator("#field-prompt option").all_text_contents() == ["none", "query"]
+    page.select_option("#field-prompt", "query")
+    page.press("#field-text", "Enter")
+    page.wait_for_selector("#tokens p")
+    body = {"inputs": "a good film", "prompt_name": "query"}
+    (vector,) = server.post("/models/embed/embed", body).json
+    assert f"the first are {vector[0]:.4f}, " in page.inner_text("#answer")
+    tokens = page.locator("#tokens code:not(.special)").all_text_contents()
+    assert tokens == ["the", "film", "a", "good", "film"]
+
+
 def test_the_page_is_chinese_in_a_browser_that_is(open_page):
     page = open_page("models/classify", locale="zh-CN")
     ask(page, {"text": "一部好电影", "pair": "مرحبا بالعالم"})
@@ -208,6 +222,10 @@ def test_a_server_with_a_key_asks_for_it(open_page, browser, tmp_path):
     with serving({"films": folder}, "--api-key", "sésame") as server:
         assert server.get("/").status == 200
         assert server.get("/models/films").status == 200
+        for path in ("/docs", "/openapi.json"):
+            description = server.get(path)
+            assert description.status == 200
+            assert b"films" not in description.body
         for path in ("/models", "/info", "/models/films/info"):
             assert server.get(path).status == 401
         assert server.post("/", {"inputs": "a film"}).status == 401
