@@ -28,7 +28,7 @@ def test_vectors_are_those_of_encode_at_length_one(client, local, options):
         vectors = [np.frombuffer(base64.b64decode(one.embedding), "<f4") for one in answer.data]
     else:
         vectors = [one.embedding for one in answer.data]
-    np.testing.assert_allclose(vectors, unit(local("vectors").encode(TEXTS)), atol=1e-7)
+    np.testing.assert_allclose(vectors, unit(local("vectors").encode(TEXTS)), atol=1e-5)
     assert answer.model == "vectors"
     assert answer.usage.prompt_tokens == answer.usage.total_tokens == 5 + 7
 
@@ -36,13 +36,13 @@ def test_vectors_are_those_of_encode_at_length_one(client, local, options):
 def test_one_text_is_a_list_of_one(client, local):
     answer = client.embeddings.create(model="embed", input=TEXTS[0], user="somebody")
     (one,) = answer.data
-    np.testing.assert_allclose([one.embedding], unit(local("embed").encode(TEXTS[:1])), atol=1e-7)
+    np.testing.assert_allclose([one.embedding], unit(local("embed").encode(TEXTS[:1])), atol=1e-5)
 
 
 def test_vectors_can_be_cut(client, local):
     answer = client.embeddings.create(model="vectors", input=TEXTS, dimensions=5)
     expected = unit(local("vectors").encode(TEXTS)[:, :5])
-    np.testing.assert_allclose([one.embedding for one in answer.data], expected, atol=1e-7)
+    np.testing.assert_allclose([one.embedding for one in answer.data], expected, atol=1e-5)
     with pytest.raises(openai.UnprocessableEntityError) as caught:
         client.embeddings.create(model="vectors", input=TEXTS, dimensions=25)
     assert "the vectors of this model have 24 numbers" in caught.value.message

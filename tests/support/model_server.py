@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from samples import RECORDS
 from tiny_models import make_sentence_encoder, save_tiny
@@ -117,7 +118,7 @@ def running(words: Sequence[object], *options: object) -> Iterator[str]:
 
 def close(values: Any) -> Any:
     """Values that may differ by rounding."""
-    return pytest.approx(values, abs=1e-6)
+    return pytest.approx(values, abs=1e-5)
 
 
 def near(rows: Any) -> Any:
@@ -128,3 +129,11 @@ def near(rows: Any) -> Any:
     if isinstance(rows, list):
         return [near(row) for row in rows]
     return rows | {"score": close(rows["score"])}
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    """Compare vectors of the server with those of this process.
+
+    The two may choose other ways to compute, so that the last bits differ.
+    """
+    np.testing.assert_allclose(np.array(found, dtype=np.float32), expected, atol=1e-5)
