@@ -167,7 +167,7 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
         "architecture": model.model_type,
         "labels": list(model.labels),
         "reads_pairs": model.reads_pairs,
-        "mask_token": service.tokenizer(model.name).mask_token,
+        "mask_token": _mask_token(service, model),
         "hidden_size": model.hidden_size,
         "pooling": model.pooling,
         "prompts": dict(model.prompts),
@@ -176,6 +176,13 @@ def served_info(service: Service, model: ModelInfo) -> dict[str, Any]:
         "device": model.computes_on,
         "has_changed_on_disk": service.has_changed(model),
     }
+
+
+def _mask_token(service: Service, model: ModelInfo) -> str | None:
+    """Return the token that stands for a hidden word, of models that find it; reading a tokenizer
+    takes a moment, which others need not wait.
+    """
+    return service.tokenizer(model.name).mask_token if model.task == "fill-mask" else None
 
 
 def _model_type(model: ModelInfo) -> dict[str, Any]:
