@@ -28,7 +28,7 @@ def main(settings: Settings, line: Sequence[str]) -> None:
     file, out = settings.file, settings.out
     check_format(out)
     check_delimiter(settings.columns, file)
-    with hold_outputs({"--out": out}, file):
+    with hold_outputs({"--out": out}, file, settings.model):
         encoder = Predictor.load(
             settings.model,
             TextVectors,

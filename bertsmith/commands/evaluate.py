@@ -48,7 +48,7 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
         "--page": settings.page,
         "--scores": settings.scores,
     }
-    with hold_outputs(outputs, settings.data or settings.minimal_pairs):
+    with hold_outputs(outputs, settings.data or settings.minimal_pairs, settings.model):
         if settings.data is not None:
             measure(settings, model, settings.data)
         elif settings.minimal_pairs is not None:

@@ -45,7 +45,8 @@ def main(words: Sequence[str], line: Sequence[str]) -> None:
     if "-" in settings.text and len(settings.text) > 1:
         raise ConfigError("- reads texts from standard input. Give either - or texts, not both.")
     _check_no_file(settings.text)
-    with hold_outputs({"--out": settings.out, "--page": settings.page}, settings.file):
+    outputs = {"--out": settings.out, "--page": settings.page}
+    with hold_outputs(outputs, settings.file, settings.model):
         _predict(settings, folder)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bertsmith.errors import ConfigError, InputError, WriteError, advice_on, option
+from bertsmith.system.paths import is_within
 
 
 @contextlib.contextmanager
@@ -46,6 +47,9 @@ def atomic_write(path: Path, mode: str = "wb", *, sweep: bool = True) -> Iterato
                 remove_stopped_writes(target.parent, re.escape(target.name))
             with _replacing(target, mode) as file:
                 yield file
+
+
+PAGE_ENDINGS = (".html", ".htm")
 
 
 class _Local(threading.local):
@@ -105,16 +109,24 @@ def hold_folder(
 
 
 @contextlib.contextmanager
-def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Iterator[None]:
-    """Lock the output files for the block, and refuse one that is the input.
+def hold_outputs(
+    outputs: Mapping[str, Path | None], read: Path | None, model: Path | None = None
+) -> Iterator[None]:
+    """Lock the output files for the block, and refuse one that is the input or a model's file.
 
     The lock is on a file beside the output, since the output itself is replaced. A lock file that a
     killed process left is not locked, so it is used again.
 
+    Args:
+        outputs: paths by flag; a `--page` is an HTML page.
+        read: the file that the command reads.
+        model: the folder of the model that the command uses; its files are not replaced.
+
     Raises:
-        ConfigError: an output is the input, or another process writes it; names the flag.
+        ConfigError: an output is the input or a file in the model's folder, a page has another
+            ending, or another process writes an output; names the flag.
     """
-    _check_outputs(outputs, read)
+    _check_outputs(outputs, read, model)
     with contextlib.ExitStack() as stack:
         for flag, path in outputs.items():
             if path is None or (path.exists() and not path.is_file()):  # such as a pipe
@@ -194,8 +206,10 @@ def _is_same(opened: int, path: Path) -> bool:
         return False
 
 
-def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:
-    """Refuse an output that is the input, another output or a folder.
+def _check_outputs(
+    outputs: Mapping[str, Path | None], read: Path | None, model: Path | None
+) -> None:
+    """Refuse an output that is the input, another output, a folder, or a file of the model.
 
     Raises:
         ConfigError: names the flag.
@@ -207,6 +221,17 @@ def _check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Non
         for use, other in taken.items():
             if path is not None and other is not None and _is_same_file(path, other):
                 raise ConfigError(f"{flag} {path} is also {use}. Choose another file.")
+        if path is not None and (path.is_file() or not path.exists()):  # no pipe or device
+            if flag == "--page" and path.suffix.lower() not in PAGE_ENDINGS:
+                raise ConfigError(
+                    f"{flag}: found '{path}'; allowed are names that end in "
+                    f"{' or '.join(PAGE_ENDINGS)}."
+                )
+            if path.is_file() and model is not None and model.is_dir() and is_within(path, model):
+                raise ConfigError(
+                    f"{flag} {path} is a file in the folder of the model, {model}, and would be "
+                    "replaced. Choose another file."
+                )
         taken[f"the file of {flag}"] = path
 
 

@@ -289,6 +289,14 @@ def test_fill(bertsmith, place):
     ("evaluate classifier --data data.csv --text-column 1 --label-column 2",
      ["data.csv:1: ", "'label'", "--header yes", "'neg', 'pos'"]),
     ("evaluate classifier --data data.csv --page data.csv/a.html", ["/data.csv: "]),
+    ("predict classifier good --page classifier/config.json",
+     ["--page: found 'classifier/config.json'", ".html"]),
+    ("predict classifier good --out classifier/journal.jsonl",
+     ["--out classifier/journal.jsonl ", "the model, classifier, "]),
+    ("evaluate classifier --data data.csv --errors classifier/journal.jsonl",
+     ["--errors classifier/journal.jsonl ", "the model, classifier, "]),
+    ("embed classifier data.csv --out classifier/journal.jsonl",
+     ["--out classifier/journal.jsonl ", "the model, classifier, "]),
     ("evaluate tagger --data names.conll --label-column 3", ["names.conll:1: ", "'3'", "1 to 2"]),
     ("predict nowhere --split spaces good", ["nowhere: ", "org/name"]),
     ("embed pretrained none.csv --out {0}/v.npy", ["none.csv: "]),
@@ -303,8 +311,10 @@ def test_refusals(refused, place, monkeypatch, tmp_path, line, parts):
     monkeypatch.chdir(place)
     (place / "bad.txt").write_bytes(b"good\n\xff\n")
     (place / "gap.csv").write_text("text\ngood\n \nbad\n")
+    (place / "classifier/journal.jsonl").write_text("of the run")
     (tmp_path / "earlier.jsonl").write_text("earlier")
     args = [word.replace("|", " ") for word in line.format(tmp_path).split()]
     told = refused(*args, *FP32)
     assert all(part.format(tmp_path) in told for part in parts)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["earlier"]
+    assert (place / "classifier/journal.jsonl").read_text() == "of the run"

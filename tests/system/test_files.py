@@ -84,8 +84,8 @@ def test_a_pipe_and_a_device_are_written_to_and_stay(tmp_path):
     assert sorted(tmp_path.iterdir()) == [device, pipe]
 
 
-def hold(outputs, read):
-    with hold_outputs(outputs, read):
+def hold(outputs, read, model=None):
+    with hold_outputs(outputs, read, model):
         pass
 
 
@@ -97,11 +97,37 @@ def test_what_is_read_is_not_written_over(tmp_path):
             hold({"--out": tmp_path / f"{name}.jsonl"}, tmp_path / "a.jsonl")
     with refuses(ConfigError, f"--page {tmp_path} is a folder"):
         hold({"--page": tmp_path}, None)
-    new = tmp_path / "new.csv"
+    new = tmp_path / "new.html"
     with refuses(ConfigError, f"--page {new}", "--errors"):
         hold({"--errors": new, "--page": new}, tmp_path / "a.jsonl")
     hold({"--errors": new, "--page": None}, tmp_path / "a.jsonl")
     hold({"--errors": Path(os.devnull), "--page": Path(os.devnull)}, Path(os.devnull))
+
+
+@pytest.mark.parametrize("name", ["page.json", "page", "page.txt", "model.safetensors", "html"])
+def test_a_page_has_its_ending(tmp_path, name):
+    with refuses(ConfigError, f"--page: found '{tmp_path / name}'", ".html or .htm"):
+        hold({"--page": tmp_path / name}, None)
+    (tmp_path / name).write_text("old")
+    with refuses(ConfigError, f"--page: found '{tmp_path / name}'", ".html or .htm"):
+        hold({"--page": tmp_path / name}, None)
+    for page in ("a.html", "a.htm", "a.HTML"):
+        hold({"--page": tmp_path / page}, None)
+
+
+@pytest.mark.parametrize("flag", ["--out", "--page", "--errors", "--scores"])
+def test_a_file_of_the_model_is_not_replaced(tmp_path, flag):
+    model, link = tmp_path / "model", tmp_path / "link.html"
+    (model / "1_Pooling").mkdir(parents=True)
+    for name in ("config.html", "1_Pooling/a.html"):
+        (model / name).write_text("old")
+        with refuses(ConfigError, f"{flag} {model / name}", f"the model, {model}, "):
+            hold({flag: model / name}, None, model)
+    link.symlink_to("model/config.html")
+    with refuses(ConfigError, f"{flag} {link}", f"the model, {model}, "):
+        hold({flag: link}, None, model)
+    hold({flag: model / "new.html"}, None, model)
+    hold({flag: tmp_path / "new.html"}, None, Path("org/name"))
 
 
 BUILD = """
