@@ -122,8 +122,19 @@ def plain_number(value: Any) -> Any:
 def json_fault(error: ValueError | RecursionError) -> str:
     """Describe why a text could not be read as JSON, for messages."""
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at column {error.colno:,}"
+        return f"{json_problem(error)} at column {error.colno:,}"
     return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def json_problem(error: json.JSONDecodeError) -> str:
+    r"""Return what Python says is wrong, without what leads to the place.
+
+    >>> json_problem(json.JSONDecodeError("Unterminated string starting at", "", 0))
+    'Unterminated string starting'
+    >>> json_problem(json.JSONDecodeError("Invalid \\escape: ", "", 0))
+    'Invalid \\escape'
+    """
+    return error.msg.rstrip(": ").removesuffix(" at")
 
 
 def json_type(value: Any) -> str:

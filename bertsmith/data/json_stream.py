@@ -13,6 +13,7 @@ from typing import Any
 from bertsmith.data.json_rows import (
     JSON,
     json_fault,
+    json_problem,
     json_type,
     list_names,
     without_half_characters,
@@ -180,7 +181,7 @@ class _Reader:
                     error.pos + LONGEST_TOKEN >= len(self.text)
                 )
                 if not (is_cut and self.read()):
-                    raise self.error(error.msg, error.pos) from None
+                    raise self.error(json_problem(error), error.pos) from None
                 continue
             except (ValueError, RecursionError) as error:
                 raise self.error(json_fault(error), self.at) from None
@@ -231,5 +232,4 @@ class _Reader:
         line, column = self.line_and_column(position)
         is_cut = position >= len(self.text) or problem.startswith("Unterminated string")
         end = " The file ends too early: copy it again." if is_cut else " Fix the file."
-        problem = problem.removesuffix(" at")  # of Python's "Unterminated string starting at"
         return InputError(f"{self.path}:{line}: not JSON ({problem} at column {column:,}).{end}")

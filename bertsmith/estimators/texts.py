@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.columns import Columns
-from bertsmith.data.encoded_texts import name_type
+from bertsmith.data.encoded_texts import is_table, name_type
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.json_rows import HALF_CHARACTER, as_json, describe_cut_label, plain_number
 from bertsmith.data.label_values import LABEL_TYPES
@@ -21,7 +21,8 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 from bertsmith.estimators.estimator import Estimator
 from bertsmith.estimators.options import ClassifyOptions, RegressOptions
-from bertsmith.estimators.rows import as_values, matrix_names
+from bertsmith.estimators.rows import as_dense, as_values, matrix_names
+from bertsmith.system.counts import count_noun
 from bertsmith.tasks.multi_label_classification import MultiLabel
 from bertsmith.tasks.regression import Regress
 from bertsmith.tasks.task import Task
@@ -34,10 +35,27 @@ class TextEstimator(Estimator):
     names: ClassVar[Mapping[str, str]] = {
         "text": "text_column", "text_pair": "pair_column", "label": "label_column"
     }  # fmt: skip
+    for_several_columns: ClassVar[str]
+    """What a table or matrix of several columns holds, and what to give instead."""
 
     def _source(self, X: Any, y: Any, columns: Mapping[str, Any]) -> ExampleSource:  # noqa: N803
         may_be_matrix = getattr(self, "multi_label", False)
-        return super()._source(X, y if may_be_matrix else _only_column(y), columns)
+        return super()._source(X, y if may_be_matrix else self._only_column(y), columns)
+
+    def _only_column(self, labels: Any) -> Any:
+        """Return the column of a table or matrix that has only one; return others unchanged.
+
+        Raises:
+            InputError: it has several columns.
+        """
+        names = matrix_names(labels) or ()
+        if len(names) > 1:
+            raise InputError(f"y: found {len(names):,} {self.for_several_columns}")
+        if len(names) != 1:
+            return labels
+        if is_table(labels):
+            return [value for row in TableRows(labels) for value in row.values()]
+        return as_dense(labels)[:, 0]
 
     def _row(self, item: Any, label: Any) -> Row:
         values = as_values(item)
@@ -69,6 +87,11 @@ class TextClassifier(TextEstimator):
 
     task = Classify
     kind: ClassVar[Literal["classifier"]] = "classifier"
+    for_several_columns = (
+        "columns, where one label is needed for each text. For rows of 0 and 1 with one 1 "
+        "(one-hot) give the numbers of the classes, such as numpy.argmax(y, axis=1); pass "
+        "multi_label=True where a text has any number of labels."
+    )
 
     multi_label: bool
 
@@ -151,13 +174,15 @@ class TextClassifier(TextEstimator):
         self.classes_ = label_array(columns or sorted(definition.label_values))
 
 
-def _only_column(labels: Any) -> Any:
-    """Return the column of a table or matrix that has only one; return others unchanged."""
-    if len(matrix_names(labels) or ()) != 1:
-        return labels
-    if isinstance(labels, np.ndarray):
-        return labels[:, 0]
-    return [value for row in TableRows(labels) for value in row.values()]
+_ONE_HOT = (
+    " For rows of 0 and 1 with one 1 (one-hot) give the numbers of the classes, such as "
+    "numpy.argmax(y, axis=1)."
+)
+
+
+def _is_one_hot(values: Any) -> bool:
+    """Return whether the values are those of one row of 0 and 1 with one 1."""
+    return sorted(values, key=str) == [0] * (len(values) - 1) + [1]
 
 
 def _labels_of(
@@ -181,7 +206,7 @@ def _labels_of(
         elif isinstance(value, list | Set):
             raise InputError(
                 f"y[{index}]: found {name_type(value)}. Pass multi_label=True where a text has "
-                "any number of labels."
+                f"any number of labels.{_ONE_HOT if _is_one_hot(value) else ''}"
             )
         elif value is not None:
             yield value
@@ -197,9 +222,20 @@ class TextRegressor(TextEstimator):
 
     task = Regress
     kind: ClassVar[Literal["regressor"]] = "regressor"
+    for_several_columns = (
+        "numbers for each text, where one is needed. Give one column, such as y[:, 0] of an array."
+    )
 
     def __init__(self, model: str | os.PathLike[str], **settings: Unpack[RegressOptions]) -> None:
         super().__init__(model, **settings)
 
     def _answers(self, predictions: Iterator[Any]) -> NDArray[np.float64]:
         return np.fromiter((prediction.value for prediction in predictions), np.float64)
+
+    def _row(self, item: Any, label: Any) -> Row:
+        if isinstance(label, list | tuple | np.ndarray) and np.ndim(label):
+            count = count_noun(len(label), "number")
+            raise InputError(
+                f"y: found a list of {count} for a text. Give one number for each text."
+            )
+        return super()._row(item, label)

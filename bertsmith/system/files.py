@@ -118,7 +118,7 @@ def hold_outputs(
     killed process left is not locked, so it is used again.
 
     Args:
-        outputs: paths by flag; a `--page` is an HTML page.
+        outputs: paths by flag; if its name ends in `page`, the output is an HTML page.
         read: the file that the command reads.
         model: the folder of the model that the command uses; its files are not replaced.
 
@@ -222,7 +222,7 @@ def _check_outputs(
             if path is not None and other is not None and _is_same_file(path, other):
                 raise ConfigError(f"{flag} {path} is also {use}. Choose another file.")
         if path is not None and (path.is_file() or not path.exists()):  # no pipe or device
-            if flag == "--page" and path.suffix.lower() not in PAGE_ENDINGS:
+            if flag.endswith("page") and path.suffix.lower() not in PAGE_ENDINGS:
                 raise ConfigError(
                     f"{flag}: found '{path}'; allowed are names that end in "
                     f"{' or '.join(PAGE_ENDINGS)}."

@@ -8,6 +8,7 @@ import pytest
 from pyarrow import parquet
 from refusals import refuses
 
+from bertsmith.data.objects import read_objects
 from bertsmith.data.predictions import read_answers, read_no_answer_probs
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
@@ -94,3 +95,17 @@ def test_broken_rows_of_words_are_refused(tmp_path):
         (tmp_path / f"a.{ending}").write_text("word,label\n")
         with refuses(InputError, f"a.{ending}:", f"not read from .{ending}", ".parquet"):
             list(TaggedReader(tmp_path / f"a.{ending}"))
+
+
+@pytest.mark.parametrize(("value", "problem"), [
+    ('"x', "Unterminated string starting at column 7)"),
+    (r'"\q"', r"Invalid \escape at column 8)"),
+    ('"\x01"', "Invalid control character at column 8)"),
+    (r'"\u12"', r"Invalid \uXXXX escape at column "), ("tru", "Expecting value at column 7)"),
+])  # fmt: skip
+def test_a_line_that_is_not_json_names_the_place_once(tmp_path, value, problem):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": ' + value + "}\n")
+    with refuses(InputError, "a.jsonl:1: not JSON (", problem, worded=False) as caught:
+        list(read_objects(path))
+    assert "at at" not in str(caught.value) and ":  at" not in str(caught.value)

@@ -1,6 +1,7 @@
 """`fit` shows what `verbose` says, and scikit-learn's copies show nothing by themselves."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from refusals import refuses
 from sklearn.base import clone
@@ -10,7 +11,7 @@ from test_estimators import LABELS, QUICK, TEXTS
 from tiny_models import save_tiny
 
 import bertsmith
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, InputError
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +164,37 @@ def test_the_card_of_a_saved_estimator_has_its_folders_name(model, tmp_path):
     (tmp_path / "films" / "README.md").write_text("mine")
     copied = bertsmith.load(tmp_path / "films", device="cpu").save(tmp_path / "copy")
     assert (copied / "README.md").read_text() == "mine"
+
+
+NUMBERS = np.arange(len(TEXTS)) % 2
+ONE_HOT = np.eye(2, dtype=int)[NUMBERS]
+
+
+@pytest.mark.parametrize("y", [
+    np.ones((len(TEXTS), 2)), ONE_HOT, pd.DataFrame(ONE_HOT, columns=["a", "b"]),
+    [[1.0, 2.0]] * len(TEXTS), [(1, 2)] * len(TEXTS), [np.ones(2)] * len(TEXTS),
+])  # fmt: skip
+def test_several_numbers_for_a_text_are_refused(model, y):
+    with refuses(InputError, "y: found ", "2 numbers", "Give one"):
+        bertsmith.TextRegressor(model, **QUICK).fit(TEXTS, y)
+
+
+@pytest.mark.parametrize(("y", "parts"), [
+    (ONE_HOT, ["y: found 2 columns", "numpy.argmax(y, axis=1)"]),
+    (pd.DataFrame(ONE_HOT, columns=["a", "b"]), ["y: found 2 columns", "numpy.argmax"]),
+    (ONE_HOT.tolist(), ["y[0]: found list of int, int.", "numpy.argmax(y, axis=1)"]),
+    ([tuple(map(bool, row)) for row in ONE_HOT], ["found list of bool, bool.", "numpy.argmax"]),
+    ([["a"]] * len(TEXTS), ["y[0]: found list of str."]),
+])  # fmt: skip
+def test_rows_of_labels_are_refused_without_multi_label(model, y, parts):
+    with refuses(InputError, "multi_label=True", *parts) as caught:
+        bertsmith.TextClassifier(model, **QUICK).fit(TEXTS, y)
+    assert ("argmax" in str(caught.value)) == ("argmax" in str(parts))
+
+
+def test_a_matrix_of_one_column_is_that_column(model):
+    for column in (NUMBERS[:, None], pd.DataFrame({"a": NUMBERS})):
+        classifier = bertsmith.TextClassifier(model, verbose=0, **QUICK).fit(TEXTS, column)
+        assert classifier.classes_.tolist() == [0, 1]
+        regressor = bertsmith.TextRegressor(model, verbose=0, **QUICK).fit(TEXTS, column)
+        assert regressor.predict(TEXTS[:2]).shape == (2,)
