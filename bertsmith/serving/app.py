@@ -1,7 +1,7 @@
 """The ASGI application: all routes, the key, and what the server says of itself."""
 
 import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from bertsmith._version import __version__
 from bertsmith.serving.call import answer_json
 from bertsmith.serving.contracts.hugging_face.routes import hugging_face_routes
 from bertsmith.serving.contracts.open_inference.routes import open_inference_routes
-from bertsmith.serving.contracts.openai import openai_routes
+from bertsmith.serving.contracts.openai import is_openai_path, openai_routes, problem_json
 from bertsmith.serving.contracts.tei.routes import tei_routes
 from bertsmith.serving.messages import ModelInfo
 from bertsmith.serving.openapi import description_routes
@@ -80,8 +80,7 @@ class KeyCheck:
                     "the key is missing or wrong. Send the header 'Authorization: Bearer KEY'.",
                     {"WWW-Authenticate": "Bearer"},
                 )
-                response = answer_json(problem.to_json(), problem.headers)
-                response.status_code = problem.status
+                response = _answer_problem(problem, scope["path"], problem.headers)
                 await response(scope, receive, send)
                 return
         await self.app(scope, receive, send)
@@ -212,8 +211,16 @@ async def _unknown_route(request: Request, error: Exception) -> Response:
     problem = Problem(
         error.status_code, "Validation", sentences.get(error.status_code, str(error.detail))
     )
-    response = answer_json(problem.to_json(), error.headers)
-    response.status_code = error.status_code
+    return _answer_problem(problem, request.url.path, error.headers)
+
+
+def _answer_problem(
+    problem: Problem, path: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer a request that reached no route, as the clients of its path read errors."""
+    content = problem_json(problem) if is_openai_path(path) else problem.to_json()
+    response = answer_json(content, headers)
+    response.status_code = problem.status
     return response
 
 

@@ -17,6 +17,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="session")
+def strict_server(server: ModelServer) -> Iterator[ModelServer]:
+    """A server with the key `secret` and low limits, for two of the models."""
+    chosen = {name: server.folders[name] for name in ("classify", "vectors")}
+    limits = ("--max-texts", 4, "--max-queue", 6, "--max-body-bytes", 500, "--max-text-tokens", 100)
+    with serving(chosen, "--api-key", "secret", *limits) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def local(server):
     """Give the predictor of a served model in this process, by its name."""
     predictors = {}

@@ -198,3 +198,10 @@ def test_the_client_asks_for_health_and_information(client, server):
     assert info["model_id"] == str(server.folders["vectors"])
     assert info["model_type"] == {"embedding": {"pooling": "mean"}}
     assert info["max_input_length"] == 37
+
+
+def test_the_token_of_the_client_is_the_servers_key(strict_server):
+    url = f"{strict_server.address}/models/vectors"
+    assert huggingface_hub.InferenceClient(url, token="secret").feature_extraction(TEXT).size == 24
+    with refuses(401, "the key is missing or wrong"):
+        huggingface_hub.InferenceClient(url, token="other").feature_extraction(TEXT)

@@ -75,3 +75,25 @@ def test_mistakes_are_the_errors_that_the_client_knows(client):
 def test_models_are_listed(client, server):
     assert [model.id for model in client.models.list()] == list(server.folders)
     assert client.models.retrieve("tag").id == "tag"
+
+
+def test_errors_without_a_route_are_sentences_for_the_client_too(client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.chat.completions.create(model="tag", messages=[{"role": "user", "content": "a"}])
+    assert "there is no route /v1/chat/completions here" in caught.value.message
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.models.retrieve("nothing")
+    assert "there is no model 'nothing' here" in caught.value.message
+
+
+def test_the_key_of_the_client_is_the_servers(strict_server):
+    url = f"{strict_server.address}/v1"
+    with openai.OpenAI(base_url=url, api_key="secret", max_retries=0) as client:
+        assert len(client.embeddings.create(model="vectors", input=TEXTS).data) == 2
+        with pytest.raises(openai.APIStatusError) as caught:
+            client.embeddings.create(model="vectors", input=["a"] * 5)
+        assert (caught.value.status_code, "at most 4" in caught.value.message) == (413, True)
+    with openai.OpenAI(base_url=url, api_key="other", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError) as caught:
+            client.embeddings.create(model="vectors", input=TEXTS)
+        assert "the key is missing or wrong" in caught.value.message

@@ -34,6 +34,11 @@ def openai_routes(service: Service) -> list[Route]:
     return [Route(path, respond, methods=["POST"]) for path in ("/v1/embeddings", "/embeddings")]
 
 
+def is_openai_path(path: str) -> bool:
+    """Return whether a client of OpenAI may have sent a request to this path."""
+    return path == "/embeddings" or (path.startswith("/v1/") and not path.endswith(":predict"))
+
+
 def problem_json(problem: Problem) -> dict[str, Any]:
     """Write a problem as OpenAI's clients read it."""
     kind = "server_error" if problem.status >= 500 else "invalid_request_error"

@@ -17,6 +17,7 @@ from bertsmith.serving.contracts.open_inference.metadata import (
     answer_ready,
     answer_server,
 )
+from bertsmith.serving.contracts.openai import problem_json
 from bertsmith.serving.problems import Problem
 from bertsmith.serving.service import Service
 
@@ -51,7 +52,10 @@ def open_inference_routes(service: Service) -> list[Route]:
             )
         ),
         route("/v1/models/{model}:predict", predict_instances, "POST"),
-        route("/v1/models/{model}", answer_description),
+        Route(
+            "/v1/models/{model}",
+            endpoint(service, answer_description, method="infer", problem_format=problem_json),
+        ),
     ]
 
 
